@@ -29,7 +29,9 @@ os.environ["DO_NOT_TRACK"] = "1"
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HOMES = {
-    **dict.fromkeys(("bench", "compare", "evaluate", "inspect", "open_store", "optimize", "profile"), "edgewise.api"),
+    **dict.fromkeys(
+        ("bench", "compare", "estimate", "evaluate", "inspect", "open_store", "optimize", "profile"), "edgewise.api"
+    ),
     **dict.fromkeys(
         ("BadInput", "BadModel", "EdgewiseError", "RunFailed", "StoreError", "Unavailable"), "edgewise.errors"
     ),
@@ -53,6 +55,7 @@ __all__ = [
     "__version__",
     "bench",
     "compare",
+    "estimate",
     "evaluate",
     "inspect",
     "open_store",

@@ -16,6 +16,7 @@ from edgewise.record.job import ScenarioKind
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
+    from edgewise.estimating.base import Estimate
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.model.inspection import Inspection
     from edgewise.optimizing.choice import Aim
@@ -66,6 +67,32 @@ def inspect(
     )
     inspection: Inspection = found[0]
     return inspection
+
+
+def estimate(
+    model: PathLike,
+    device: str,
+    *,
+    settings: Mapping[str, str] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Estimate:
+    """Estimate a model on hardware that is not at hand.
+
+    Args:
+        device: ``NAME`` or ``NAME@CLOCK``, such as ``ethos-u55-128@400MHz``; ``edgewise estimate --devices`` lists all.
+        settings: of the estimator, name → value.
+        shapes: input name → shape for open dimensions.
+
+    Returns:
+        An `edgewise.estimating.base.Estimate`. Where the device can't execute the model, its `refused` says why.
+
+    Raises:
+        BadModel, BadInput, RunFailed, Unavailable (the estimator is not installed).
+    """
+    found: Estimate = carry_out(
+        "estimate", context_of(None, None), model=model, device=device, set=settings, shapes=shapes
+    )
+    return found
 
 
 def profile(
@@ -126,6 +153,7 @@ def bench(
     duration: float | None = None,
     sessions: int | None = None,
     spread: float | None = None,
+    sustained: float | None = None,
     report_every: int | None = None,
     timeout: float = 120.0,
     memory_limit: int | None = None,
@@ -152,6 +180,7 @@ def bench(
         sessions: fresh processes; None is 5, or 1 where iterations, warmup or duration are given.
         report_every: report the running average every this many inferences.
         spread: spread the sessions of all jobs over this time, s; `sessions` is 10 by default then.
+        sustained: infer without a break for this time, s, in one process; `Run.sustained` has the latency over time.
         timeout: s; a worker that is silent for this long is killed.
         memory_limit: bytes that a worker may allocate.
         cpus, memory: processors and bytes of a smaller device, held by the kernel for every worker; None sets no limit.

@@ -83,6 +83,8 @@ _ROWS = (
     Metric("memory_engine", "B", "Engine overhead", "lower", "median",
            "Memory of the model minus its weights and activations: what the engine adds."),
     Metric("memory_arena", "B", "Arena", "lower", "last", "Size of the engine's tensor arena."),
+    Metric("memory_sram", "B", "SRAM", "lower", "last", "On-chip memory that one inference needs on the device."),
+    Metric("memory_dram", "B", "DRAM", "lower", "last", "External memory that one inference needs on the device."),
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",
            "Processor time divided by wall time of the measured phase; 1 means one fully busy core."),
@@ -119,6 +121,8 @@ _ROWS = (
     Metric("energy", "J", "Energy", "lower", "mean",
            "Energy of one inference, minus the idle consumption measured in the same run."),
     Metric("power", "W", "Power", "lower", "mean", "Mean power during inference, minus the idle power."),
+    Metric("gpu_utilization", "1", "GPU utilization", "none", "mean",
+           "Share of time in which the GPU was busy, as its driver counts it, all processes included."),
     Metric("temperature", "K", "Temperature", "lower", "max", "Highest temperature during inference."),
     Metric("network_bytes", "B", "Network", "lower", "sum",
            "Bytes sent and received for a run on another machine: files, requests and messages."),
@@ -126,6 +130,8 @@ _ROWS = (
     Metric("ops", "1", "Operations", "none", "last", "Arithmetic operations of one inference."),
     Metric("cpu_cycles", "1", "CPU cycles", "lower", "median", "Processor cycles of one inference."),
     Metric("accelerator_cycles", "1", "Accelerator cycles", "lower", "median", "Accelerator cycles of one inference."),
+    Metric("accelerator_utilization", "1", "Accelerator utilisation", "higher", "last",
+           "MACs of one inference divided by what the accelerator could do in its cycles."),
     Metric("instructions", "1", "Instructions", "lower", "median", "Instructions of one inference."),
     Metric("accuracy_top1", "1", "Top-1 accuracy", "higher", "mean",
            "Share of samples whose best class is the label. Of equal scores, the first class is the best."),
@@ -204,10 +210,13 @@ def is_score(metric: str) -> bool:
 
 
 _OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
+_ENERGY = re.compile(r"energy:([a-z0-9_.-]{1,64}(?:/.{1,64})?)")
 
 
 class _Catalogue(dict[str, Metric]):
-    """The rows by id, and the user's metrics: ``score:NAME`` (higher is better) and ``loss:NAME`` (lower is better)."""
+    """The rows by id, the user's metrics ``score:NAME`` (higher is better) and ``loss:NAME`` (lower is better), and
+    ``energy:METER`` where several meters read energy.
+    """
 
     def __missing__(self, key: str) -> Metric:
         found = self._own(key)
@@ -224,6 +233,8 @@ class _Catalogue(dict[str, Metric]):
 
     @staticmethod
     def _own(key: object) -> Metric | None:
+        if isinstance(key, str) and (meter := _ENERGY.fullmatch(key)):
+            return Metric(key, "J", f"Energy ({meter[1]})", "lower", "mean", "Energy of one inference, by one meter.")
         match = _OWN.fullmatch(key) if isinstance(key, str) else None
         if match is None:
             return None

@@ -53,6 +53,20 @@ class InferencesDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BinDone:
+    """A time bin of a sustained measurement is complete.
+
+    Attributes:
+        elapsed_s: since the measurement began, of `total_s`.
+        latency_s: median of the bin.
+    """
+
+    elapsed_s: float
+    total_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """The run of the current job is complete."""
 
@@ -143,6 +157,7 @@ Event = (
     | JobStarted
     | SessionStarted
     | InferencesDone
+    | BinDone
     | RunFinished
     | SamplesStarted
     | SamplesDone

@@ -19,15 +19,31 @@ _SIZE = {
     # auptimizer's and Docker's suffixes are powers of two.
     "b": 1, "k": 2**10, "m": 2**20, "g": 2**30,
 }  # fmt: skip
+_FREQUENCY = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
+POWERS = {"nW": 1e-9, "uW": 1e-6, "µW": 1e-6, "mW": 1e-3, "W": 1.0, "kW": 1e3}
+ENERGIES = {
+    "nJ": 1e-9, "uJ": 1e-6, "µJ": 1e-6, "mJ": 1e-3, "J": 1.0, "kJ": 1e3,
+    "uWh": 3.6e-3, "µWh": 3.6e-3, "mWh": 3.6, "Wh": 3600.0, "kWh": 3.6e6,
+}  # fmt: skip
+VOLTAGES = {"mV": 1e-3, "V": 1.0}
+CURRENTS = {"uA": 1e-6, "µA": 1e-6, "mA": 1e-3, "A": 1.0}
+CHARGES = {"mAh": 3.6, "Ah": 3600.0}
+JOULES_PER_MWH = ENERGIES["mWh"]
+
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]*)\s*")
 
 
 def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) -> float:
     match = _QUANTITY.fullmatch(text)
     unit = (match[2] or default) if match else ""
-    if match is None or unit not in table:
+    if match is None or unit not in table or math.isinf(value := float(match[1]) * table[unit]):
         raise BadInput(f"{text!r} is not a {what}", advice=f"give a number and one of the units {', '.join(table)}")
-    return float(match[1]) * table[unit]
+    return value
+
+
+def parse_frequency(text: str) -> float:
+    """Hertz from ``"120MHz"``, ``"1.5 GHz"``; the unit is required. Raises `BadInput`."""
+    return _parse(text, _FREQUENCY, default="", what="frequency")
 
 
 def parse_duration(text: str) -> float:
@@ -38,6 +54,38 @@ def parse_duration(text: str) -> float:
 def parse_size(text: str) -> int:
     """Bytes from ``"2GiB"``, ``"500 MB"``, ``"1g"``; a bare number is bytes. Raises `BadInput`."""
     return round(_parse(text, _SIZE, default="B", what="size"))
+
+
+def parse_voltage(text: str) -> float:
+    """Volts from ``"3.3V"`` or ``"3300 mV"``. Raises `BadInput`."""
+    return _parse(text, VOLTAGES, default="", what="voltage")
+
+
+def parse_capacity(text: str) -> float:
+    """Joules from ``"10Wh"``, ``"36kJ"``, or a charge and a voltage: ``"2000mAh@3.7V"``. Raises `BadInput`."""
+    charge, at, voltage = text.partition("@")
+    if at:
+        coulombs = _parse(charge, CHARGES, default="", what="charge")
+        return coulombs * parse_voltage(voltage)
+    if (match := _QUANTITY.fullmatch(text)) and match[2] in CHARGES:
+        raise BadInput(f"{text!r} is a charge without a voltage", advice=f"write {text}@3.7V")
+    return _parse(text, ENERGIES, default="", what="capacity")
+
+
+def parse_interval(text: str, units: Mapping[str, float], *, what: str) -> tuple[float, float, float]:
+    """Value and both ends of its interval, in the base unit, from ``"50mW"``, ``"50mW±5"`` or ``"50mW±10%"``.
+
+    ``+-`` is read as ±; the tolerance has the value's unit where it has none. Raises `BadInput`.
+    """
+    given, sign, tolerance = text.replace("+-", "±").partition("±")
+    value = _parse(given, units, default="", what=what)
+    half = 0.0
+    if sign and tolerance.rstrip().endswith("%"):
+        half = value * _parse(tolerance.rstrip()[:-1], {"": 0.01}, default="", what="percentage")
+    elif sign:
+        unit = _QUANTITY.fullmatch(given)
+        half = _parse(tolerance, units, default=unit[2] if unit else "", what=what)
+    return value, max(0.0, value - half), value + half
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -59,6 +107,14 @@ def format_duration(seconds: float, digits: int = 3) -> str:
         if magnitude >= scale * 0.9995:
             return f"{significant(seconds / scale, digits)} {unit}"
     return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9, digits)} ns"
+
+
+def long_time(seconds: float) -> str:
+    """``"30 min"``, ``"12.5 min"``, ``"8 h"``, ``"45 s"``: times that people wait for."""
+    for unit, scale in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def format_bytes(count: float, digits: int = 3) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.run.environment import fingerprint
+from edgewise.run.environment import emulator_of, fingerprint
 
 X86 = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -103,7 +103,7 @@ def test_a_machine_exactly(laptop):
     assert found["os"]["name"] == "Debian GNU/Linux 12 (bookworm)"
     assert found["os"]["kernel"] == "6.1.0-18-amd64"
     assert found["device"] == {"vendor": "LENOVO", "model": "ThinkPad"}
-    assert found["virtualisation"] == {"hypervisor": False, "vendor": None, "container": "none seen"}
+    assert found["virtualisation"] == {"hypervisor": False, "vendor": None, "container": "none seen", "emulator": None}
     assert found["settings"] == {
         "aslr": 2,
         "transparent_hugepages": "madvise",
@@ -141,6 +141,7 @@ LEAVES_THAT_MAY_BE_NONE_AND_KNOWN = {
     "cpu.quota_cores",  # no quota
     "memory.limit_bytes",  # no limit
     "virtualisation.vendor",  # no hypervisor
+    "virtualisation.emulator",  # none visible
 }
 
 
@@ -259,3 +260,54 @@ def test_a_file_that_holds_no_number(tmp_path):
     found = fingerprint(root=tmp_path)
     assert found["settings"]["aslr"] is None
     assert found["absent"]["settings.aslr"] == "/proc/sys/kernel/randomize_va_space contains no number"
+
+
+def elf(file: Path, machine: int, *, order: str = "little") -> Path:
+    """A program for a kind of processor: the part of its header that tells which (elf(5))."""
+    head = b"\x7fELF\x02" + (b"\x01" if order == "little" else b"\x02") + bytes(12)
+    file.write_bytes(head + machine.to_bytes(2, order))
+    return file
+
+
+X86_64, AARCH64, ARM, S390 = 62, 183, 40, 22
+
+
+@pytest.mark.parametrize(
+    ("kernels", "own", "machine", "emulator"),
+    [
+        (("python3", X86_64), "python3", "x86_64", None),
+        (("python3", AARCH64), "python3", "aarch64", None),
+        (("python3", ARM), "python3", "aarch64", None),  # 32-bit programs on a 64-bit kernel
+        (("python3", ARM), "python3", "armv7l", None),
+        (("qemu-aarch64-static", X86_64), "python3", "aarch64", "qemu-aarch64-static"),
+        (("qemu-i386", X86_64), "python3", "i686", "qemu-i386"),  # the same family, another program
+        (("rosetta", AARCH64), "rosetta", "x86_64", "rosetta"),  # does not replace /proc/self/exe
+        (("python3", 9999), "python3", "x86_64", None),  # an unknown number proves nothing
+        (("python3", X86_64), "python3", "alpha", None),
+    ],
+)
+def test_emulators_of_programs_are_seen_by_what_the_kernel_runs(tmp_path, kernels, own, machine, emulator):
+    name, number = kernels
+    put(tmp_path, {"proc/cpuinfo": X86.format("")})
+    elf(tmp_path / name, number)
+    for which, program in (("thread-self", name), ("self", own)):
+        (tmp_path / "proc" / which).mkdir()
+        (tmp_path / "proc" / which / "exe").symlink_to(tmp_path / program)
+    assert emulator_of(tmp_path, machine) == emulator
+
+
+def test_the_order_of_bytes_of_a_program_is_that_of_its_header(tmp_path):
+    elf(tmp_path / "python3", S390, order="big")
+    for which in ("thread-self", "self"):
+        (tmp_path / "proc" / which).mkdir(parents=True)
+        (tmp_path / "proc" / which / "exe").symlink_to(tmp_path / "python3")
+    assert emulator_of(tmp_path, "s390x") is None and emulator_of(tmp_path, "x86_64") == "python3"
+
+
+def test_qemus_emulation_of_a_whole_machine_is_seen_by_the_processors_name(tmp_path):
+    put(tmp_path, {"proc/cpuinfo": "processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\n"})
+    assert emulator_of(tmp_path, "x86_64") == "QEMU TCG"
+
+
+def test_without_proc_no_emulator_is_seen(tmp_path):
+    assert emulator_of(tmp_path, "x86_64") is None

@@ -44,6 +44,12 @@ def test_an_ideal_machine_has_nothing_against_it():
             "B",
             "this is a virtual machine: other machines on the host can slow it unnoticed",
         ),
+        (
+            {"virtualisation__emulator": "qemu-arm"},
+            "D",
+            "emulated processor: qemu-arm runs the programs of this device: times, energy and memory measured here are "
+            "not reported",
+        ),
         ({"virtualisation__hypervisor": None}, "A", "it is unknown whether this is a virtual machine"),
         ({"clock__governor": "schedutil"}, "B", "the clock governor is schedutil: the frequency follows the load"),
         (

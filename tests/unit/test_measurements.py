@@ -159,24 +159,35 @@ def test_meters_that_are_not_there_leave_their_reasons():
     assert rows["temperature"].absent_because
 
 
-def test_meters_that_are_there_give_energy_above_idle():
-    reading = {"low": None, "high": None, "method": "fake sensor"}
+def test_a_meter_that_is_there_gives_its_metrics():
+    def reading(metric, value, window, meter="fake"):
+        return {
+            "meter": meter,
+            "part": "",
+            "metric": metric,
+            "value": value,
+            "method": f"{meter} sensor",
+            "window": window,
+        }
+
+    load = [
+        reading("temperature", 320.0, 0),
+        reading("temperature", 330.0, 1),
+        reading("temperature", 99.0, 1, "other"),
+    ]
+    load.append(reading("gpu_utilization", 0.25, 0))
+    sensors = [{"name": "fake", "metrics": ["temperature", "clock_rate"]}]
+    problems = [{"meter": "fake", "window": 0, "reason": "it was unplugged"}]
     meters = {
-        "idle": {"seconds": 1.0, "readings": [{"metric": "energy", "value": 5.0, **reading}]},
-        "load": {
-            "seconds": 2.0,
-            "inferences": 100,
-            "readings": [
-                {"metric": "energy", "value": 18.0, **reading},
-                {"metric": "temperature", "value": 320.0, **reading},
-            ],
-        },
+        "sensors": sensors,
+        "idle": {"readings": [], "problems": []},
+        "load": {"readings": load, "problems": problems},
     }
     rows = rows_of(job(), session(samples=latencies(1, 2, 3), meters=meters))
-    assert rows["energy"].value == pytest.approx((18.0 / 2 - 5.0) * 2 / 100)
-    assert rows["power"].value == pytest.approx(4.0)
-    assert rows["temperature"].value == pytest.approx(320.0)
-    assert "idle" in rows["energy"].method
+    assert (rows["temperature"].value, rows["temperature"].samples) == (330.0, (320.0, 330.0))
+    assert rows["gpu_utilization"].value == 0.25
+    assert rows["clock_rate"].absent_because == "fake: it was unplugged"
+    assert rows["energy"].absent_because == "no energy meter was available"
 
 
 def test_every_metric_is_in_the_catalogue_with_its_unit():

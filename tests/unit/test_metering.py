@@ -1,10 +1,12 @@
-"""The sensors' pass on a fake clock: idle first, then load, energy above idle exactly."""
+"""The sensors' pass: windows in turn, a thread for every meter, and what a broken meter costs."""
+
+import threading
+import time
 
 import pytest
 
-from edgewise.run.measurements import _energy_above_idle
-from edgewise.run.metering import BLOCK_S, IDLE_S, LOAD_S, read_meters
-from edgewise.run.meters import Reading
+from edgewise.run.metering import IDLE_S, LOAD_S, LONGEST_S, ROUNDS, MeterThread, read_meters
+from edgewise.run.meters.base import NoReading, Reading
 
 
 class FakeTime:
@@ -19,43 +21,135 @@ class FakeTime:
 
 
 class FakeMeter:
-    """5 W idle, 9 W while inferring."""
+    """5 W idle, 9 W in loaded windows, which come second, third, sixth, seventh …"""
 
     name, title, metrics = "fake", "Fake", ("energy",)
 
-    def __init__(self, time):
-        self.time, self.samples, self.windows = time, 0, 0
+    def __init__(self, clock=None):
+        self.clock, self.windows = clock or FakeTime(), 0
 
     def begin(self):
-        self.start = self.time.ns
+        self.start = self.clock.ns
 
     def sample(self):
-        self.samples += 1
+        pass
 
     def end(self):
-        watts = 5.0 if self.windows == 0 else 9.0
+        watts = 5.0 if self.windows % 4 in (0, 3) else 9.0
         self.windows += 1
-        joules = watts * (self.time.ns - self.start) / 1e9
+        joules = watts * (self.clock.ns - self.start) / 1e9
         return [Reading(metric="energy", value=joules, method="fake energy")]
 
 
-def test_energy_per_inference_is_what_is_above_idle():
-    time = FakeTime()
-    meter = FakeMeter(time)
-    facts = read_meters([meter], lambda: time.sleep(0.01), now=time.now, sleep=time.sleep)
+def run(*meters, seconds=0.01, clock=None, **given):
+    clock = clock or FakeTime()
+    return read_meters(meters, lambda: clock.sleep(seconds), now=clock.now, sleep=clock.sleep, **given)
+
+
+def test_idle_and_loaded_windows_take_turns_in_both_orders():
+    clock, told = FakeTime(), []
+    facts = run(FakeMeter(clock), clock=clock, tell=lambda kind, **fields: told.append(tuple(fields.values())))
     assert facts["idle"]["seconds"] == pytest.approx(IDLE_S)
     assert facts["load"]["seconds"] == pytest.approx(LOAD_S)
     assert facts["load"]["inferences"] == round(LOAD_S / 0.01)
-    assert meter.samples == round(IDLE_S / BLOCK_S) + round(LOAD_S / BLOCK_S)
-    joules, method, watts = _energy_above_idle(facts)
-    assert watts == pytest.approx(4.0)
-    assert joules == pytest.approx(0.04)
-    assert method == "fake energy"
+    assert facts["idle"]["windows"] == [{"seconds": pytest.approx(IDLE_S / ROUNDS), "inferences": 0}] * ROUNDS
+    watts = {kind: [each["value"] / LOAD_S * ROUNDS for each in facts[kind]["readings"]] for kind in ("idle", "load")}
+    assert watts["load"] == pytest.approx([9.0] * ROUNDS)
+    assert [each["window"] for each in facts["load"]["readings"]] == list(range(ROUNDS))
+    begun = [name for name, event in filter(None, told) if event == "begin"]
+    assert begun == ["idle", "load", "load", "idle"] * (ROUNDS // 2)
+    assert told.count(()) == 2 * ROUNDS  # signs of life
 
 
-def test_a_meter_that_gave_nothing_gives_no_energy():
-    facts = {
-        "idle": {"seconds": 1.0, "readings": []},
-        "load": {"seconds": 1.0, "inferences": 3, "readings": [{"metric": "energy", "value": 1.0, "method": ""}]},
-    }
-    assert _energy_above_idle(facts) is None
+def test_every_reading_names_its_meter_and_the_traits_are_in_the_facts():
+    class Board(FakeMeter):
+        name, place, rate_hz, resolution, cannot_see = "board", "host", 100.0, {"power": 0.5}, "the fan"
+
+    facts = run(FakeMeter(), Board())
+    assert [each["meter"] for each in facts["idle"]["readings"]] == ["fake", "board"] * ROUNDS
+    unknown = {"place": "target", "rate_hz": None, "resolution": {}, "cannot_see": ""}
+    assert facts["sensors"] == [
+        {"name": "fake", "title": "Fake", "metrics": ["energy"], **unknown},
+        {
+            "name": "board",
+            "title": "Fake",
+            "metrics": ["energy"],
+            "place": "host",
+            "rate_hz": 100.0,
+            "resolution": {"power": 0.5},
+            "cannot_see": "the fan",
+        },
+    ]
+
+
+@pytest.mark.parametrize(("slow", "idle_s"), [(100.0, IDLE_S), (10.0, 4 / 10 * ROUNDS), (0.01, 18.0)])
+def test_a_slow_sensor_gets_longer_windows_up_to_a_limit(slow, idle_s):
+    class Slow(FakeMeter):
+        rate_hz = slow
+
+    for facts in (run(Slow()), run(FakeMeter(), slowest_hz=slow)):
+        assert facts["idle"]["seconds"] == pytest.approx(idle_s)
+        assert facts["idle"]["seconds"] + facts["load"]["seconds"] <= LONGEST_S * 1.001
+
+
+def test_a_slow_model_gets_fewer_rounds():
+    facts = run(FakeMeter(), seconds=30.0)
+    assert (facts["load"]["inferences"], len(facts["idle"]["windows"])) == (4, 4)
+
+
+def test_a_meter_is_sampled_while_the_model_runs():
+    sampled = threading.Event()
+
+    class Sampled(FakeMeter):
+        def sample(self):
+            sampled.set()
+
+    facts = read_meters([Sampled()], lambda: sampled.wait(60.0), sleep=lambda seconds: time.sleep(0.001))
+    assert sampled.is_set() and facts["load"]["readings"]
+
+
+class Stops(FakeMeter):
+    """Fails after two windows."""
+
+    def begin(self):
+        super().begin()
+        if self.windows >= 2:
+            raise OSError(5, "Input/output error")
+
+
+def test_a_meter_that_stops_in_the_middle_loses_the_other_windows_only():
+    facts = run(Stops(), FakeMeter())
+    assert len(facts["load"]["readings"]) == 1 + ROUNDS
+    problems = facts["idle"]["problems"] + facts["load"]["problems"]
+    assert {each["reason"] for each in problems} == {"the meter failed: OSError: [Errno 5] Input/output error"}
+    assert len(problems) == 2 * ROUNDS - 2
+
+
+@pytest.mark.parametrize("error", [NoReading("gone"), ValueError("odd"), SystemExit(1), KeyboardInterrupt()])
+@pytest.mark.parametrize("call", ["begin", "end"])
+def test_whatever_a_meter_raises_is_a_reason(error, call):
+    meter = FakeMeter()
+
+    def fail():
+        raise error
+
+    setattr(meter, call, fail)
+    facts = run(meter)
+    assert not facts["load"]["readings"]
+    words = "gone" if isinstance(error, NoReading) else f"the meter failed: {type(error).__name__}: {error}"
+    assert facts["load"]["problems"][0] == {"meter": "fake", "window": 0, "reason": words}
+
+
+@pytest.mark.parametrize("call", ["begin", "sample", "end"])
+def test_a_meter_that_blocks_is_given_up(call):
+    free = threading.Event()
+    meter = FakeMeter()
+    setattr(meter, call, free.wait)
+    thread = MeterThread(meter, patience_s=0.2)
+    thread.begin()
+    time.sleep(0.1)  # the thread is in its first sample by then
+    assert thread.end() == ([], "the meter did not answer within 0.2 s")
+    thread.begin()
+    assert thread.end() == ([], "the meter did not answer within 0.2 s")
+    free.set()
+    thread.close()

@@ -20,6 +20,7 @@ LEAST = {
     "bench": {"models": ["m.onnx"]},
     "profile": {"models": ["m.onnx"]},
     "inspect": {"model": "m.onnx"},
+    "estimate": {"model": "m.tflite", "device": "ethos-u55-128"},
     "evaluate": {"models": ["m.onnx"], "data": "d.npz"},
     "optimize": {"model": "m.onnx"},
     "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},

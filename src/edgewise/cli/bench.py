@@ -39,6 +39,12 @@ OPTIONS = (
         "variation of the machine's speed",
         read=parse_duration,
     ),
+    option(
+        "--sustained 30min",
+        options.MEASURE,
+        "Infer without a break for this time in one process, and show latency, clock and temperature over time",
+        read=parse_duration,
+    ),
     option("--report-every N", options.MEASURE, "Print the running average every N inferences", int),
     *options.WORKER,
     *options.CONSTRAINTS,

@@ -23,6 +23,11 @@ OPTIONS = (
     ),
     *options.CONSTRAINTS,
     option(
+        "--image IMAGE",
+        options.LIMITS,
+        "Image of a container in which the command runs; --mechanism docker or podman names the runtime",
+    ),
+    option(
         "--sample T",
         options.MEASURE,
         "Time between samples of the counters; 0s takes none (default: 0.5s)",

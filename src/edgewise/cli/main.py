@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "example": ("edgewise.cli.example", "Write the model and the images that the documentation's examples use."),
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
     "inspect": ("edgewise.cli.inspect", "Count what a model costs, layer by layer, without timing it."),
+    "estimate": ("edgewise.cli.estimate", "Estimate a model on hardware that is not at hand, such as an NPU."),
     "profile": ("edgewise.cli.profile", "Measure the time of each layer and show where it goes and why."),
     "evaluate": ("edgewise.cli.evaluate", "Measure the accuracy of models on your data, with intervals."),
     "optimize": ("edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy, by measuring."),
@@ -34,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "gate": ("edgewise.cli.gate", "Check a candidate against limits and a baseline, for continuous integration."),
     "exec": ("edgewise.cli.exec", "Run any program as if on a smaller device, and measure what it uses."),
+    "battery": ("edgewise.cli.battery", "Compute how long a battery lasts, from the energy per inference."),
     "run": ("edgewise.cli.run", "Carry out a request that another command wrote with --dry-run --json."),
     "doctor": (
         "edgewise.cli.doctor",

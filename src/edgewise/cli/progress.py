@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from edgewise.progress import (
+    BinDone,
     Event,
     InferencesDone,
     JobStarted,
@@ -48,6 +49,7 @@ class ProgressLines:
         self._job: Job | None = None
         self._samples_begin = self._samples_said = 0.0
         self._first_sample = -1
+        self._minutes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +70,7 @@ class ProgressLines:
         if self._quiet:
             return
         match event:
-            case JobStarted() | SessionStarted() | InferencesDone() | RunFinished():
+            case JobStarted() | SessionStarted() | InferencesDone() | BinDone() | RunFinished():
                 self._draw_measuring(event)
             case SamplesStarted() | SamplesDone() | SamplesFinished():
                 self._draw_samples(event)
@@ -76,7 +78,7 @@ class ProgressLines:
                 self.close()
                 self._say(_line_of(event, since_s=time.monotonic() - self._begin))
 
-    def _draw_measuring(self, event: JobStarted | SessionStarted | InferencesDone | RunFinished) -> None:
+    def _draw_measuring(self, event: JobStarted | SessionStarted | InferencesDone | BinDone | RunFinished) -> None:
         match event:
             case JobStarted(job=job, index=index, total=total):
                 self._job = job
@@ -93,7 +95,15 @@ class ProgressLines:
                 step = self._job.workload.stopping.report_every if self._job else None
                 if step:
                     self._say(f"Steps {done - step}-{done} average: {average_s * 1e3:4.1f}ms")
+            case BinDone(elapsed_s=elapsed, total_s=total, latency_s=latency):
+                self._move(round(min(elapsed, total)), round(total))
+                minute = int(elapsed // 60)
+                if not self._console.is_terminal and minute > self._minutes:
+                    self._minutes = minute
+                    words = f"{minute} of {total / 60:.3g} min, latency {format_duration(latency)}"
+                    self._say(f"{self._title}  {words}")
             case RunFinished(run=run):
+                self._minutes = 0
                 self._say(f"{self._title}  {_outcome(run)}")
                 self._job = None
 

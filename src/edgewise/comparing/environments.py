@@ -63,6 +63,7 @@ _NAMES = {
     "virtualisation.hypervisor": "virtual machine",
     "virtualisation.vendor": "hypervisor",
     "virtualisation.container": "container",
+    "virtualisation.emulator": "emulator of the processor",
     "settings.aslr": "address randomisation",
     "settings.transparent_hugepages": "huge pages",
     "settings.perf_event_paranoid": "access to performance counters",

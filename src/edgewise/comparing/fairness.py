@@ -127,7 +127,7 @@ def _inputs_in_words(job: Job) -> str:
 
 def _scenario_in_words(job: Job) -> str:
     scenario = job.workload.scenario
-    words = [f"{scenario.kind} {scenario.fps:g} fps" if scenario.fps is not None else scenario.kind]
+    words = [scenario.words]
     words += [f"{scenario.streams} streams"] if scenario.streams is not None else []
     words += [f"{scenario.requests} requests"] if scenario.requests is not None else []
     return " ".join(words)
@@ -138,11 +138,13 @@ def _kind_in_words(job: Job) -> str:
 
 
 def limits_text(job: Job) -> str:
-    """``0.5 CPUs, 200 MiB``, or ``none``."""
+    """``0.5 CPUs, 200 MiB, container of IMAGE``, or ``none``."""
     limits = job.target.constraints
     cpus, memory = (limits.cpus, limits.memory_bytes) if limits else (None, None)
     words = [f"{cpus:g} CPU{'' if cpus == 1 else 's'}"] if cpus else []
-    return ", ".join(words + ([format_bytes(memory)] if memory else [])) or "none"
+    words += [format_bytes(memory)] if memory else []
+    words += [f"container of {limits.image}"] if limits and limits.image else []
+    return ", ".join(words) or "none"
 
 
 def _outputs(run: Run) -> list[Shape] | None:

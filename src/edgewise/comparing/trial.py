@@ -14,6 +14,7 @@ from edgewise.comparing.metrics import check_criteria, check_metric, compare_run
 from edgewise.errors import BadInput
 from edgewise.record import Job, Run
 from edgewise.run.dispatch import Interrupted
+from edgewise.run.facts import require_real_processor
 from edgewise.run.host_protocol import refuses_sizes
 from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
 from edgewise.run.plan import with_other_sizes
@@ -84,9 +85,11 @@ def run_trial(
 
     Raises:
         BadInput: fewer than two jobs, jobs that can't be compared fairly (unless forced), or that can't run at once.
+        Unavailable: the processor of the target is emulated.
     """
     _check(jobs, labels, criteria)
     _check_amount(trial)
+    require_real_processor(jobs[0].target)
     until = _choose_until(trial.until, criteria, jobs[0].workload.scenario.headline)
     judged = (
         replace(criteria, metrics=tuple(dict.fromkeys((*criteria.metrics, until)))) if criteria.metrics else criteria

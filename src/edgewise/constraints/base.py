@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,6 +14,10 @@ PERIOD_S = 0.1
 V2_NAME, V1_NAME, PROCESS_NAME = "cgroup-v2", "cgroup-v1", "affinity-rlimit"
 MECHANISMS = (V2_NAME, V1_NAME, PROCESS_NAME)
 """Names of the mechanisms, the best first."""
+CONTAINER_NAMES = ("docker", "podman")
+"""Container runtimes, which hold limits where one is named or an image is given."""
+IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,499}")
+"""What Docker and Podman accept, such as ``registry:5000/name:tag@sha256:…``; never an option."""
 
 GATE = 'read _ && exec "$@"'
 """Shell script that waits for a line on standard input before it becomes the program in its arguments.

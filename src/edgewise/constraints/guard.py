@@ -7,6 +7,7 @@ there is nothing to do.
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,16 +15,21 @@ from pathlib import Path
 
 from edgewise.constraints.base import Group
 from edgewise.constraints.cgroups import Cgroup, kill_all, remove
+from edgewise.constraints.containers import ASK_S, Container
 from edgewise.constraints.process_limits import MARK, ProcessLimits
 
 
 @contextlib.contextmanager
-def guarded(group: Group) -> Iterator[None]:
+def guarded(group: Group | Container) -> Iterator[None]:
     """Inside, the processes of an entered `group` end with this process, however it ends."""
-    words = [str(each) for each in dict.fromkeys(group.folders.values())] if isinstance(group, Cgroup) else []
-    mark = group.environment.get(MARK, "")
+    folders = dict.fromkeys(group.folders.values()) if isinstance(group, Cgroup) else {}
+    task = {
+        "mark": "" if isinstance(group, Container) else group.environment.get(MARK, ""),
+        "folders": [str(each) for each in folders],
+        "commands": group.removal if isinstance(group, Container) else (),
+    }
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "edgewise.constraints.guard", f"mark={mark}", *words],
+        [sys.executable, "-P", "-m", "edgewise.constraints.guard", json.dumps(task)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -42,13 +48,17 @@ def guarded(group: Group) -> Iterator[None]:
 
 def main() -> None:
     """Wait for the end of edgewise, then clean up."""
-    mark, folders = sys.argv[1].removeprefix("mark="), [Path(word) for word in sys.argv[2:]]
+    task = json.loads(sys.argv[1])
+    folders = [Path(word) for word in task["folders"]]
     sys.stdout.write("r")
     sys.stdout.flush()
     if sys.stdin.read() == "done":
         return
-    if mark:
-        ProcessLimits(mark=mark).kill()
+    if task["mark"]:
+        ProcessLimits(mark=task["mark"]).kill()
+    for command in task["commands"]:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, capture_output=True, timeout=ASK_S, check=False)
     kill_all(folders)
     for folder in folders:
         remove(folder)

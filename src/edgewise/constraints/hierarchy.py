@@ -8,15 +8,16 @@ from pathlib import Path
 ROOT = Path("/")
 
 
-def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
-    """Folders of the cgroup that holds this process, its own first, then its visible parents (cgroups(7)).
+def cgroup_folders(controller: str, root: Path = ROOT, *, process: str = "self") -> tuple[Path, ...]:
+    """Folders of the cgroup that holds a process, its own first, then its visible parents (cgroups(7)).
 
     Args:
         controller: ``cpu`` or ``memory``. A version 1 hierarchy of that controller wins over the unified one, as it
             does in the kernel.
+        process: number of the process; ``self`` is this process.
     """
     paths: dict[str, str] = {}
-    for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
+    for line in (read_text(root / f"proc/{process}/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2) if line.count(":") >= 2 else ("", "?", "")
         paths |= dict.fromkeys(controllers.split(","), path)
     kind, path = ("cgroup", paths[controller]) if controller in paths else ("cgroup2", paths.get("", ""))

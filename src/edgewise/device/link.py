@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from edgewise.cancellation import wait_readable, wait_writable
+from edgewise.device.supervisor import GRACE
 from edgewise.device.transport import Remote
 
 BLOCK = 2**16
@@ -82,7 +83,7 @@ class Link:
             self._process = transport.start(
                 [*transport.python, "-c", source, root],
                 folder=transport.home,
-                environment={},
+                environment={GRACE: "1"},  # to remove its work folders
                 stderr=Path(self._files.name) / "stderr",
             )
         except BaseException:

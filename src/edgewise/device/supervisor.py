@@ -2,8 +2,8 @@
 
 ``python -c SOURCE FOLDER ENVIRONMENT COMMAND…``, sent as source. The first line on standard output is `MARK` and a JSON
 object: the interpreter's version and the number of the process, or the reason why nothing was started. SIGTERM and the
-loss of the connection kill the process; its exit code or its signal becomes the supervisor's own. A process whose
-connection is lost has `GRACE_S` to end by itself, since its input has ended.
+loss of the connection kill the process; its exit code or its signal becomes the supervisor's own. Where the variable
+`GRACE` is in its environment, the process has this number of seconds to end by itself when the connection is lost.
 
 Standard library only. It also runs on Python 3.7, so that an interpreter that is too old can be reported.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 MARK = "edgewise-process "
-GRACE_S = 1.0
+GRACE = "EDGEWISE_GRACE_S"
 
 
 def descendants(pid: int) -> list[int]:
@@ -69,16 +69,14 @@ def _start(folder: str, environment: str, command: list[str]) -> subprocess.Pope
         return None
 
 
-def _wait(pid: int, signals: int) -> None:
+def _wait(pid: int, signals: int, grace_s: float) -> None:
     """Block until child `pid` ends, the connection is lost, or SIGTERM arrives; then kill what is left of it."""
     poller = select.poll()
     poller.register(signals, select.POLLIN)
     poller.register(1, 0)  # reports only that standard output has no reader any more
-    lost_at = None
-    while _runs(pid):
-        if lost_at is not None and time.monotonic() > lost_at + GRACE_S:
-            break
-        if lost_at is not None:
+    kill_at = None
+    while _runs(pid) and (kill_at is None or time.monotonic() < kill_at):
+        if kill_at is not None:
             time.sleep(0.01)
             continue
         numbers = b""
@@ -87,7 +85,7 @@ def _wait(pid: int, signals: int) -> None:
         if signal.SIGTERM in numbers:
             break
         if signal.SIGHUP in numbers:
-            lost_at = time.monotonic()
+            kill_at = time.monotonic() + grace_s
     # Stopped first, so that nobody forks while the descendants are counted.
     _signal_group(pid, signal.SIGSTOP)
     for member in descendants(pid):
@@ -116,7 +114,7 @@ def main() -> None:
     if child is None:
         os._exit(127)
     os.close(0)
-    _wait(child.pid, reader)
+    _wait(child.pid, reader, float(json.loads(sys.argv[2]).get(GRACE, 0)))
     code = child.wait()
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -108,6 +108,17 @@ class Remote(Transport, Protocol):
 
 
 @runtime_checkable
+class TellsEmulator(Protocol):
+    """A transport whose settings can name an emulator.
+
+    Attributes:
+        emulator: name of the program that emulates the machine; None if none was given.
+    """
+
+    emulator: str | None
+
+
+@runtime_checkable
 class OpensDevices(Protocol):
     """A plug-in that reaches many devices; its name is the scheme of their URLs.
 

@@ -36,11 +36,13 @@ from edgewise.evaluating.task import Scorer, Task, TaskContext
 from edgewise.model.identity import open_model
 from edgewise.progress import JobStarted, RunFinished, emit
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec, new_run_id
+from edgewise.record.facts import emulation_of
 from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.facts import environment_at
 from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
+from edgewise.run.trust import about_emulation
 from edgewise.workload.input_shapes import open_axes
 
 
@@ -207,12 +209,13 @@ def run_evaluation(
 def _unmeasured(jobs: Sequence[Job]) -> list[Run]:
     """Runs of one group without a latency."""
     created, group = datetime.now(UTC).isoformat(timespec="milliseconds"), new_run_id()
+    environments = [environment_at(job.target) for job in jobs]
     return [
         Run(
-            id=new_run_id(), created_at=created, job=job, status="done", group=group,
-            environment=environment_at(job.target), measurements=complexity_of(job),
+            id=new_run_id(), created_at=created, job=job, status="done", group=group, environment=environment,
+            measurements=complexity_of(job), cautions=about_emulation(environment),
         )
-        for job in jobs
+        for job, environment in zip(jobs, environments, strict=True)
     ]  # fmt: skip
 
 
@@ -302,7 +305,8 @@ class _Evaluator:
         if self._first is None:
             self._first = results, scorer
         variation = run.variation if plan.latency else self.builder.usual_variation(run.job.target)
-        time = inference_time(results, scorer, task=plan.task_name, variation=variation)
+        untimed = emulation_of(run.environment)
+        time = inference_time(results, scorer, task=plan.task_name, variation=variation, untimed=untimed)
         run = replace(
             run,
             status="cancelled" if results.interrupted else run.status,

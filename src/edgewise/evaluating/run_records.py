@@ -39,10 +39,18 @@ def measurement_of(score: Score) -> Measurement:
     )
 
 
-def inference_time(results: SampleResults, scorer: Scorer, *, task: str, variation: Variation | None) -> Measurement:
-    """The time of a whole inference: preparing the sample, the engine, and reading the answer."""
+def inference_time(
+    results: SampleResults, scorer: Scorer, *, task: str, variation: Variation | None, untimed: str = ""
+) -> Measurement:
+    """The time of a whole inference: preparing the sample, the engine, and reading the answer.
+
+    Args:
+        untimed: why the engine's times say nothing; "" where they do.
+    """
     why = None
-    if isinstance(scorer, RunsModel):
+    if untimed:
+        why = untimed
+    elif isinstance(scorer, RunsModel):
         why = "the task runs the model several times a sample"
     elif task in ("agreement", "own"):
         why = "no task reads the outputs as answers, so there is no postprocessing to time"

@@ -15,6 +15,7 @@ from edgewise.record.job import (
 )
 from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
 from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, Variation, new_run_id
+from edgewise.record.sustained import Sustained, Window
 
 __all__ = [
     "CAUTIONS",
@@ -40,9 +41,11 @@ __all__ = [
     "Skipped",
     "Stopping",
     "Summary",
+    "Sustained",
     "TargetSpec",
     "Trust",
     "Variation",
+    "Window",
     "Workload",
     "new_run_id",
 ]

@@ -28,8 +28,13 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "no-steady-state": ("C", "the warm-up did not end within the budget; raise --warmup or --duration"),
     "time-budget": ("B", "the time budget ended before the interval was narrow enough; raise --duration"),
     "fewer-sessions": ("B", "the model is slow; set the number of sessions with --sessions and --iterations"),
+    "emulated-processor": (
+        "A",
+        "outputs, accuracy and sizes hold; measure times, energy and memory on a real device",
+    ),
     "busy-host": ("C", "other processes used the processor; stop them or measure again"),
     "steal": ("C", "the hypervisor gave processor time to other virtual machines; measure on dedicated hardware"),
+    "memory-pressure": ("C", "the machine is short of memory and reclaims or swaps; stop other programs"),
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
     "throttled": ("C", "a cgroup quota paused the worker; lift the quota or measure elsewhere"),
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),

@@ -1,8 +1,9 @@
-"""Settings in effect in a run: as the engine reports them, otherwise as requested."""
+"""Facts about a run: settings in effect, as the engine reports them or else as requested, and its processor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from edgewise.record.run import Run
 from edgewise.text import one_line
@@ -27,3 +28,10 @@ def precision_of(run: Run) -> str | None:
     if isinstance(counted, Mapping) and {"i8", "u8"} & set(counted):
         return f"int8 + {floats}" if floats else "int8"
     return floats
+
+
+def emulation_of(environment: Mapping[str, Any]) -> str:
+    """Return why times, energy and memory say nothing in this environment: its processor is emulated; "" if not."""
+    machine = environment.get("virtualisation")
+    emulator = machine.get("emulator") if isinstance(machine, Mapping) else None
+    return f"emulated processor: {one_line(str(emulator))} runs the programs of this device" if emulator else ""

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from edgewise.units import long_time
+
 LONGEST_LABEL = 80
 
 ScenarioKind = Literal["single-stream", "offline", "paced"]
@@ -57,12 +59,15 @@ class Constraints:
     Attributes:
         cpus: processors, 1.0 is one core; None sets no limit.
         memory_bytes: memory; None sets no limit.
-        mechanism: one of `edgewise.constraints.base.MECHANISMS`; None is the best that works.
+        mechanism: one of `edgewise.constraints.base.MECHANISMS`; None is the best that works. With an image, a
+            container runtime.
+        image: of the container in which the job runs; None runs it on the machine itself.
     """
 
     cpus: float | None = None
     memory_bytes: int | None = None
     mechanism: str | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,18 +95,30 @@ class Scenario:
         fps: paced: arrivals per second.
         streams: offline: number of parallel execution streams; None means the engine's choice.
         requests: offline: number of requests in flight; None means the engine's choice.
+        sustained_s: measure without a break for this time and keep the latency over time, s; None where it is not kept.
     """
 
     kind: ScenarioKind | Literal["command"] = "single-stream"
     fps: float | None = None
     streams: int | None = None
     requests: int | None = None
+    sustained_s: float | None = None
+
+    @property
+    def words(self) -> str:
+        """``single-stream``, ``paced 30 fps``, ``single-stream, sustained for 30 min``."""
+        words = [f"{self.kind} {self.fps:g} fps" if self.kind == "paced" and self.fps is not None else self.kind]
+        words += [f"sustained for {long_time(self.sustained_s)}"] if self.sustained_s is not None else []
+        return ", ".join(words)
 
     @property
     def headline(self) -> str:
         """The main metric of this scenario."""
         return _HEADLINES[self.kind]
 
+
+_LATER_SCENARIO_FIELDS = ("sustained_s",)
+"""Fields of `Scenario` that the key of a job leaves out where they are not set: earlier jobs keep their keys."""
 
 _HEADLINES = {
     "single-stream": "latency",
@@ -208,12 +225,18 @@ class Job:
             del document["command"]
         if self.target.constraints is None:
             del document["target"]["constraints"]
+        elif self.target.constraints.image is None:
+            del document["target"]["constraints"]["image"]
         if not self.workload.profile:  # jobs of before there were these keep their keys
             del document["workload"]["profile"]
         if self.workload.interleave is None:
             del document["workload"]["interleave"]
         if self.workload.stopping.spread_s is None:
             del document["workload"]["stopping"]["spread_s"]
+        scenario = document["workload"]["scenario"]
+        for name in _LATER_SCENARIO_FIELDS:
+            if not scenario[name]:
+                del scenario[name]
         for spec in document["workload"]["inputs"]:
             if spec["value"] is None:
                 del spec["value"]
@@ -231,5 +254,5 @@ class Job:
         words += [f"{runtime.threads}T"] if runtime.threads else []
         words += [f"batch {self.workload.batch}"] if self.workload.batch != 1 else []
         words += [runtime.precision] if runtime.precision else []
-        words += [self.workload.scenario.kind] if self.workload.scenario.kind != "single-stream" else []
+        words += [scenario.words] if (scenario := self.workload.scenario) != Scenario() else []
         return f"{self.model.name} · {' '.join(words)}"

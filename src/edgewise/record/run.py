@@ -13,6 +13,7 @@ from edgewise.record.caution import Caution
 from edgewise.record.evaluation import Evaluation
 from edgewise.record.job import Job
 from edgewise.record.layer import Layer, Profile
+from edgewise.record.sustained import Sustained
 
 SCHEMA = 2
 """Version of the record. Within a version, fields may be added, and none changes its meaning."""
@@ -204,6 +205,7 @@ class Run:
         profile: what the layers add up to; None if the run was not profiled.
         profile_absent_because: why a requested profile is missing.
         evaluation: conditions of the accuracy; None if the run was not evaluated.
+        sustained: the latency over time; None if the scenario does not keep it.
     """
 
     id: str
@@ -222,6 +224,7 @@ class Run:
     profile: Profile | None = None
     profile_absent_because: str | None = None
     evaluation: Evaluation | None = None
+    sustained: Sustained | None = None
     cautions: tuple[Caution, ...] = ()
     trust: Trust | None = None
     artifacts: tuple[dict[str, Any], ...] = ()

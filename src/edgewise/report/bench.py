@@ -30,6 +30,7 @@ from edgewise.report.recommendation import (
     recommendations,
     sweeps,
 )
+from edgewise.report.sustained import sustained_sections
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
 from edgewise.run.variation import reach_of
 from edgewise.text import enumerate_few, one_line, tells_apart
@@ -95,6 +96,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     in_engines = [run for run in runs if not run.job.command]
     sections = [
         *recommendation_sections(in_engines),
+        *sustained_sections(runs),
         *input_sections(runs),
         *_settings(in_engines),
         *interval_sections(runs),

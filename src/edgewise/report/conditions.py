@@ -101,11 +101,8 @@ def input_text(run: Run) -> str:
 
 
 def scenario_of(run: Run) -> str:
-    """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``."""
-    scenario = run.job.workload.scenario
-    if scenario.kind == "paced" and scenario.fps is not None:
-        return f"paced {scenario.fps:g} fps"
-    return scenario.kind
+    """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``, ``"single-stream, sustained for 30 min"``."""
+    return run.job.workload.scenario.words
 
 
 def platform_of(run: Run) -> str | None:

@@ -19,6 +19,7 @@ from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
 from edgewise.report.page import ChartRenderer, render_page, view_table
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
+from edgewise.report.sustained import sustained_charts
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -119,7 +120,7 @@ def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: ChartRend
     ]
     return {
         "title": group_title(group[0]),
-        "charts": drawing.draw_all(make(series) for make in charts.GROUP_CHARTS),
+        "charts": drawing.draw_all([*sustained_charts(series), *(make(series) for make in charts.GROUP_CHARTS)]),
     }
 
 

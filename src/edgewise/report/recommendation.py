@@ -76,7 +76,7 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         job = run.job
-        scenario = job.workload.scenario
+        scenario = replace(job.workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
         shapes = tuple((spec.name, spec.shape) for spec in job.workload.inputs)
         target = (
             job.target.device,
@@ -86,7 +86,7 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
             processor_of(run),
         )
         # A run that failed before its environment was read still belongs to the others of its command.
-        key = (job.model.sha256, job.command, shapes, job.workload.batch, scenario.kind, scenario.fps, target)
+        key = (job.model.sha256, job.command, shapes, job.workload.batch, scenario, target)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 

@@ -14,6 +14,7 @@ from edgewise.report.files import check_place, extension_of
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.comparing.gate import GateResult
+    from edgewise.estimating.base import Estimate
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.variant import Optimization
 
@@ -128,6 +129,18 @@ def _gate_writers() -> Writers[GateResult]:
     }
 
 
+def _estimate_writers() -> Writers[Estimate]:
+    from edgewise.report.csv import render_csv
+    from edgewise.report.estimate import estimate_document, layer_table
+    from edgewise.report.markdown import render_markdown
+
+    return {
+        ".md": lambda result: render_markdown(estimate_document(result)),
+        ".csv": lambda result: render_csv(layer_table(result)),
+        ".json": lambda result: json_text(result.to_document()),
+    }
+
+
 def _is_gate_report(path: Path) -> bool:
     from edgewise.report.gate import is_gate_report
 
@@ -151,6 +164,12 @@ OPTIMIZATION: ResultFormat[Optimization] = ResultFormat(
     extensions=_USUAL,
     load=_optimization_writers,
     model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
+)
+ESTIMATES: ResultFormat[Estimate] = ResultFormat(
+    noun="estimate",
+    extensions=(".md", ".csv", ".json"),
+    load=_estimate_writers,
+    model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
 GATE: ResultFormat[GateResult] = ResultFormat(
     noun="gate",

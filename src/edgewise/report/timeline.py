@@ -1,4 +1,4 @@
-"""Live bytes along a network as bars of text."""
+"""Bars of text, and live bytes along a network drawn with them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,23 @@ def draw_timeline(
     if highest <= 0:
         return []
     bars = _columns(live, width)
-    steps = len(BLOCKS) - 1
-    levels = [math.ceil(value / highest * height * steps) for value in bars]
-    lines = [
-        "".join(BLOCKS[min(max(level - row * steps, 0), steps)] for level in levels).rstrip()
-        for row in reversed(range(height))
-    ]
     each = "" if len(bars) >= len(live) else f", each bar the highest of {math.ceil(len(live) / len(bars))}"
     found = f"highest: {format_bytes(highest)} at operator {list(live).index(highest)}"
     where = f" ({shorten(peak_name, max(width - len(found) - 3, 8))})" if peak_name else ""
     return [
-        *lines,
+        *draw_bars(bars, height=height),
         shorten(f"live bytes along operators 0 to {len(live) - 1}{each}", width),
         shorten(found + where, width),
+    ]
+
+
+def draw_bars(values: Sequence[float], *, height: int = HEIGHT) -> list[str]:
+    """Lines of text with a bar per value, the highest of which fills `height` lines; one value must be above 0."""
+    highest, steps = max(values), len(BLOCKS) - 1
+    levels = [math.ceil(value / highest * height * steps) for value in values]
+    return [
+        "".join(BLOCKS[min(max(level - row * steps, 0), steps)] for level in levels).rstrip()
+        for row in reversed(range(height))
     ]
 
 

@@ -12,20 +12,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from edgewise.cancellation import wait_readable
 from edgewise.child_process import TAIL_BYTES
 from edgewise.constraints.base import GATE_WITHOUT_INPUT, Group, Usage, gated
 from edgewise.constraints.choice import find_group
+from edgewise.constraints.containers import ASK_S, Container, ContainerStart, find_runtime, signal_or_code
 from edgewise.constraints.guard import guarded
 from edgewise.constraints.hierarchy import ROOT, read_text
 from edgewise.errors import Unavailable
 from edgewise.record import Constraints
-from edgewise.text import printable
+from edgewise.text import one_line, printable
 
 NOT_STARTED = (126, 127)
 """Exit codes of the shell where it can't start the program."""
@@ -44,10 +45,12 @@ class Execution:
         usage: counters at the end.
         rusage: of the process and the descendants that it waited for.
         network: bytes received and sent on the machine's interfaces; None where the system does not tell.
+        own_rss_bytes: peak of edgewise's own resident memory before the start, which `rusage` includes.
         returncode: exit code, −N after signal N.
         late: whether it was killed at its deadline.
         left: number of processes that it left running.
         tail: the end of its output.
+        image: digest of the image of its container; empty without one.
     """
 
     started_at: str
@@ -60,10 +63,12 @@ class Execution:
     usage: Usage = field(default_factory=Usage)
     rusage: resource.struct_rusage | None = None
     network: tuple[int, int] | None = None
+    own_rss_bytes: int = 0
     returncode: int = 0
     late: bool = False
     left: int = 0
     tail: str = ""
+    image: str = ""
 
     @property
     def cpu_s(self) -> float | None:
@@ -83,6 +88,7 @@ class Execution:
             "oom_kills": self.usage.oom_kills,
             "processes_left": self.left,
             "samples": len(self.samples),
+            **({"image": self.image} if self.image else {}),
         }
 
 
@@ -95,6 +101,8 @@ def execute(
     show: bool = True,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    mount: bool = True,
+    container_options: Sequence[str] = (),
 ) -> Execution:
     """Run `command` to its end within limits. Its standard input is empty; its output goes to standard error.
 
@@ -104,6 +112,8 @@ def execute(
         show: whether its output is shown.
         environment: variables to add; None adds none.
         folder: where it runs; None is the current folder.
+        mount: whether a container gets `folder` as its working folder; otherwise the image's own is used.
+        container_options: further options for the start of a container.
 
     Raises:
         OSError: the limits can't be set, or the shell can't be started.
@@ -112,82 +122,214 @@ def execute(
     """
     if not hasattr(os, "pidfd_open"):
         raise Unavailable("programs can be executed within limits on Linux 5.3 or newer only")
-    group, passed_over = find_group(
-        cpus=constraints.cpus, memory_bytes=constraints.memory_bytes, mechanism=constraints.mechanism
-    )
+    limits: dict[str, Any] = {"cpus": constraints.cpus, "memory_bytes": constraints.memory_bytes}
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    passed_over: tuple[str, ...] = ()
+    group: Group | Container
+    if constraints.image is None:
+        group, passed_over = find_group(**limits, mechanism=constraints.mechanism)
+    else:
+        group = Container(
+            **limits,
+            runtime=find_runtime(constraints.mechanism),
+            image=constraints.image,
+            folder=(folder or Path()) if mount else None,
+            options=container_options,
+        )
     execution = Execution(
-        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        started_at=started_at,
         mechanism=group.mechanism,
-        cannot_hold=group.cannot_hold,
+        cannot_hold="",
         passed_over=passed_over,
+        own_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
     with group, guarded(group):
-        child = subprocess.Popen(
+        if isinstance(group, Container):
+            program: Program = ContainerProgram(group, command, show=show)
+        else:
+            program = NativeProgram(group, command, environment=environment or {}, folder=folder)
+        try:
+            program.prepare(execution)
+            _follow(program, execution, sample_s=sample_s, timeout_s=timeout_s, show=show)
+        finally:
+            os.close(program.end)
+            _end(program.child)
+    return execution
+
+
+class Program(Protocol):
+    """A program that waits for a line on the standard input of `child` before it starts.
+
+    Attributes:
+        child: the process whose standard output has the program's output.
+        end: a descriptor, the caller's to close, that becomes readable when `has_ended` may have changed.
+    """
+
+    child: subprocess.Popen[bytes]
+    end: int
+
+    def prepare(self, execution: Execution) -> None:
+        """Wait until it can start; fill in its number and what its limits can't hold. Raises OSError."""
+
+    def has_ended(self) -> bool:
+        """Whether it ended, once `end` is readable."""
+
+    def usage(self) -> Usage:
+        """Its counters now."""
+
+    def network(self) -> tuple[int, int] | None:
+        """Bytes received and sent so far; None where the system does not tell."""
+
+    def kill(self) -> None:
+        """Kill it and everything that it started."""
+
+    def conclude(self, execution: Execution, output: _Output) -> None:
+        """Reap it, kill what it left, and fill in how it ended."""
+
+
+class NativeProgram:
+    """A program as a process of this machine."""
+
+    def __init__(
+        self, group: Group, command: Sequence[str], *, environment: Mapping[str, str], folder: Path | None
+    ) -> None:
+        self._group = group
+        self.child = subprocess.Popen(
             gated(command, script=GATE_WITHOUT_INPUT),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {}), **group.environment},
+            env={**os.environ, **environment, **group.environment},
             cwd=folder,
             start_new_session=True,
         )
-        try:
-            group.admit(child.pid)
-            _follow(child, group, execution, sample_s=sample_s, timeout_s=timeout_s, show=show)
-        finally:
-            _end(child)
-    return execution
+        self.end = os.pidfd_open(self.child.pid)
+        self.usage = group.usage
+
+    def prepare(self, execution: Execution) -> None:
+        """As `Program.prepare`."""
+        execution.pid, execution.cannot_hold = self.child.pid, self._group.cannot_hold
+        self._group.admit(self.child.pid)
+
+    def has_ended(self) -> bool:
+        """As `Program.has_ended`."""
+        return True
+
+    def network(self) -> tuple[int, int] | None:
+        """As `Program.network`: of the machine."""
+        return network_bytes()
+
+    def kill(self) -> None:
+        """As `Program.kill`."""
+        # At once for the whole session, so that nothing there forks while the group is killed process by process.
+        _signal_session(self.child.pid, signal.SIGKILL)
+        self._group.kill()
+
+    def conclude(self, execution: Execution, output: _Output) -> None:
+        """As `Program.conclude`."""
+        _signal_session(self.child.pid, signal.SIGSTOP)  # otherwise a daemon forks faster than it is found
+        _, status, execution.rusage = os.wait4(self.child.pid, 0)
+        self.child.returncode = execution.returncode = os.waitstatus_to_exitcode(status)
+        execution.left = 0 if execution.late else self._group.kill()
+        while output.is_open and wait_readable([output.descriptor], 0.0):
+            output.copy()
 
 
-def _follow(
-    child: subprocess.Popen[bytes],
-    group: Group,
-    execution: Execution,
-    *,
-    sample_s: float,
-    timeout_s: float | None,
-    show: bool,
-) -> None:
-    """Start the program that waits in `child`, and fill in `execution` until it ends."""
+class ContainerProgram:
+    """A program in a container; `child` is the runtime's command."""
+
+    def __init__(self, container: Container, command: Sequence[str], *, show: bool) -> None:
+        self._container = container
+        self.child = subprocess.Popen(
+            container.command(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.child.stderr is not None
+        self.end = os.dup(self.child.stderr.fileno())
+        self._start = ContainerStart(descriptor=self.end, show=sys.stderr.write if show else lambda _: None)
+        self.usage = container.usage
+
+    def prepare(self, execution: Execution) -> None:
+        """As `Program.prepare`. Raises `Unavailable` where the container does not start."""
+        while not self._start.is_ready:
+            wait_readable([self.end])
+            self._start.read()
+            if self._start.is_closed:
+                raise Unavailable(
+                    f"{self._container.runtime} started no container of {self._container.image}: "
+                    f"{one_line(self._start.told)[:500] or f'exit code {self.child.wait()}'}",
+                    advice=f"check it: {self._container.runtime} run --rm --entrypoint /bin/sh "
+                    f"{self._container.image} -c true",
+                )
+        self._container.examine()
+        execution.pid, execution.cannot_hold = self.child.pid, self._container.cannot_hold
+        execution.image = self._container.image_id
+
+    def has_ended(self) -> bool:
+        """As `Program.has_ended`."""
+        self._start.read()
+        return self._start.exit_code is not None or self._start.is_closed
+
+    def network(self) -> tuple[int, int] | None:
+        """As `Program.network`: of the container's own interfaces."""
+        root = self._container.network_root
+        return None if root is None else network_bytes(root)
+
+    def kill(self) -> None:
+        """As `Program.kill`."""
+        self._container.kill()
+
+    def conclude(self, execution: Execution, output: _Output) -> None:
+        """As `Program.conclude`."""
+        assert self.child.stdin is not None
+        execution.left = 0 if execution.late else self._container.process_count()
+        limited = self._container.memory_bytes is not None
+        if limited and execution.usage.oom_kills is None and self._container.ran_out_of_memory():
+            execution.usage = replace(execution.usage, oom_kills=1)
+        with contextlib.suppress(OSError):
+            self.child.stdin.close()
+        while output.is_open and wait_readable([output.descriptor], ASK_S):
+            output.copy()
+        _signal_session(self.child.pid, signal.SIGKILL)
+        code = self.child.wait() if self._start.exit_code is None else self._start.exit_code
+        execution.returncode = signal_or_code(code)
+
+
+def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_s: float | None, show: bool) -> None:
+    """Start the program that waits, and fill in `execution` until it ends."""
+    child = program.child
     assert child.stdin is not None and child.stdout is not None
-    execution.pid = child.pid
     output = _Output(child.stdout.fileno(), show=show)
-    end = os.pidfd_open(child.pid)
-    waiting = [end, output.descriptor]
-    network = network_bytes()
+    network = program.network()
     start = time.monotonic()
     deadline = start + timeout_s if timeout_s else float("inf")
     with contextlib.suppress(BrokenPipeError):  # killed before it could start: the end tells why
         child.stdin.write(b"\n")
-        child.stdin.close()
+        child.stdin.flush()
     next_sample = start + sample_s if sample_s else float("inf")
-    try:
-        while True:
-            ready = wait_readable(waiting, max(0.0, min(next_sample, deadline) - time.monotonic()))
-            now = time.monotonic()
-            if output.descriptor in ready and not output.copy():
-                waiting.remove(output.descriptor)
-            if end in ready:
-                break
-            if now >= deadline:
-                execution.late = True
-                break
-            if now >= next_sample:
-                execution.samples.append((now - start, group.usage()))
-                next_sample = max(next_sample, now) + sample_s
-        execution.seconds = time.monotonic() - start
-        execution.usage = group.usage()
-        if execution.late:
-            group.kill()
-            _kill_session(child.pid)
-        _, status, execution.rusage = os.wait4(child.pid, 0)
-        child.returncode = execution.returncode = os.waitstatus_to_exitcode(status)
-        execution.left = 0 if execution.late else group.kill()
-        execution.network = _moved(network, network_bytes())
-        while output.descriptor in waiting and wait_readable([output.descriptor], 0.0) and output.copy():
-            pass
-    finally:
-        os.close(end)
+    while True:
+        waiting = [program.end, *([output.descriptor] if output.is_open else [])]
+        ready = wait_readable(waiting, max(0.0, min(next_sample, deadline) - time.monotonic()))
+        now = time.monotonic()
+        if output.descriptor in ready:
+            output.copy()
+        if program.end in ready and program.has_ended():
+            break
+        if now >= deadline:
+            execution.late = True
+            break
+        if now >= next_sample:
+            execution.samples.append((time.monotonic() - start, program.usage()))
+            next_sample = max(next_sample, now) + sample_s
+    execution.seconds = time.monotonic() - start
+    execution.usage = program.usage()
+    execution.network = _moved(network, program.network())
+    if execution.late:
+        program.kill()
+    program.conclude(execution, output)
     execution.tail = output.tail
 
 
@@ -196,19 +338,20 @@ class _Output:
 
     def __init__(self, descriptor: int, *, show: bool) -> None:
         self.descriptor = descriptor
+        self.is_open = True
         self._show = show
         self._kept = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def copy(self) -> bool:
-        """Copy what is ready. Return False at the end of the stream."""
+    def copy(self) -> None:
+        """Copy what is ready."""
         piece = os.read(self.descriptor, 2**16)
         self._kept += piece
         del self._kept[:-TAIL_BYTES]
         if self._show:
             sys.stderr.write(self._decoder.decode(piece))
             sys.stderr.flush()
-        return bool(piece)
+        self.is_open = bool(piece)
 
     @property
     def tail(self) -> str:
@@ -219,22 +362,26 @@ class _Output:
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Kill the process and its session, and reap it where that was not done."""
     if child.returncode is None:
-        _kill_session(child.pid)
+        _signal_session(child.pid, signal.SIGKILL)
         child.wait()
-    for stream in (child.stdin, child.stdout):
+    for stream in (child.stdin, child.stdout, child.stderr):
         with contextlib.suppress(OSError):
             if stream is not None:
                 stream.close()
 
 
-def _kill_session(pid: int) -> None:
+def _signal_session(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)
 
 
-def network_bytes(root: Path = ROOT) -> tuple[int, int] | None:
-    """Bytes received and sent on all interfaces but loopback since boot; None where the system does not tell."""
-    text = read_text(root / "proc/self/net/dev")
+def network_bytes(process: Path = ROOT / "proc/self") -> tuple[int, int] | None:
+    """Bytes received and sent on all interfaces but loopback so far; None where the system does not tell.
+
+    Args:
+        process: folder in ``/proc`` of a process; the interfaces are those that it sees.
+    """
+    text = read_text(process / "net/dev")
     if text is None:
         return None
     # proc_net(5): name, then eight columns of received data, then eight of sent data, bytes first.

@@ -16,7 +16,7 @@ from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Caution, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
 from edgewise.run.facts import target_of
-from edgewise.run.host import run_session
+from edgewise.run.host import SessionInterrupted, run_session
 from edgewise.run.host_protocol import SessionResult, refuses_sizes
 from edgewise.run.plan import Plan, with_other_sizes
 from edgewise.run.protocol import Mode
@@ -151,7 +151,8 @@ class Dispatcher:
             emit(SessionStarted(index=index, total=job.workload.stopping.sessions))
             try:
                 sessions.append(self._run_session(job, index=index, folder=folder))
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stop:
+                sessions += [stop.result] if isinstance(stop, SessionInterrupted) else []
                 interrupted = True
                 break
             late = self._end_by is not None and time.monotonic() >= self._end_by

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from edgewise.constraints.hierarchy import ROOT, cgroup_folders, read_text
 from edgewise.run.counters import parse_cpu_list, usable_cores
@@ -45,6 +45,13 @@ _HYPERVISORS = {
 _CLOUDS = {
     "amazon ec2": "Amazon EC2", "google compute engine": "Google Compute Engine", "openstack": "OpenStack",
     "microsoft corporation virtual": "Hyper-V",
+}  # fmt: skip
+#: ELF machine numbers (elf(5), ``e_machine``) → the family of processors that runs such programs.
+_ELF_FAMILIES = {3: "x86", 62: "x86", 40: "arm", 183: "arm", 243: "riscv", 258: "loongarch", 22: "s390", 21: "ppc64"}
+#: The beginning of ``platform.machine()`` → the same families.
+_MACHINE_FAMILIES = {
+    "x86": "x86", "i386": "x86", "i686": "x86", "amd64": "x86", "arm": "arm", "aarch64": "arm", "riscv": "riscv",
+    "loongarch": "loongarch", "s390": "s390", "ppc64": "ppc64",
 }  # fmt: skip
 _NO_CPUFREQ = f"no {_CPUS}/cpu*/cpufreq"
 #: field → why it is absent where none of its sources has it
@@ -287,7 +294,36 @@ def _virtualisation(probe: _Probe) -> dict[str, Any]:
     hypervisor = True if vendor else flagged
     if hypervisor and vendor is None:
         probe.miss("virtualisation.vendor", "there is a hypervisor, but its name is not visible")
-    return {"hypervisor": hypervisor, "vendor": vendor, "container": _container(probe)}
+    emulator = emulator_of(probe.root, platform.machine())
+    return {"hypervisor": hypervisor, "vendor": vendor, "container": _container(probe), "emulator": emulator}
+
+
+def emulator_of(root: Path, machine: str) -> str | None:
+    """The program that emulates this processor, such as ``qemu-aarch64``; None where none is visible.
+
+    An emulator of single programs answers for the processor, and it replaces ``/proc/self/exe``. The kernel's own
+    ``/proc/thread-self/exe`` stays: there the emulator is visible, as a program for another kind of processor, or as
+    another program than ``/proc/self/exe``. Of emulators of whole machines only QEMU's on x86 is visible.
+
+    Args:
+        root: what ``/proc`` is under.
+        machine: what Python takes the processor for: ``platform.machine()``.
+    """
+    info = read_text(root / "proc/cpuinfo") or ""
+    if "QEMU TCG" in (_line(info, "model name") or ""):
+        return "QEMU TCG"
+    try:
+        kernels, own = (root / "proc" / which / "exe" for which in ("thread-self", "self"))
+        with kernels.open("rb") as file:
+            header = file.read(20)
+        program = kernels.readlink()
+        replaced = program != own.readlink()
+    except OSError:
+        return None
+    order: Literal["little", "big"] = "big" if header[5:6] == b"\x02" else "little"
+    family = _ELF_FAMILIES.get(int.from_bytes(header[18:20], order))
+    expected = next((name for begin, name in _MACHINE_FAMILIES.items() if machine.lower().startswith(begin)), None)
+    return program.name if replaced or (family and expected and family != expected) else None
 
 
 def _hypervisor_vendor(probe: _Probe, *, flagged: bool | None) -> str | None:

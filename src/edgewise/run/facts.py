@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,21 @@ from weakref import WeakKeyDictionary
 
 from edgewise.cancellation import wait_readable
 from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
-from edgewise.device.transport import Process
+from edgewise.device.transport import Process, TellsEmulator
 from edgewise.errors import Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import TargetSpec
+from edgewise.record.facts import emulation_of
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
+from edgewise.run.facts_worker import observe
 from edgewise.run.meters.base import meters
 from edgewise.runtime.base import Runtime, runtimes
 
 MOST_ANSWER = 64 * 2**20
 _PATIENCE_S = 120.0
+_WORKER = "edgewise.run.facts_worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,35 @@ def environment_at(spec: TargetSpec) -> dict[str, Any]:
     return fingerprint() if facts is None else dict(facts.environment)
 
 
+def activity_at(
+    spec: TargetSpec, seconds: float, *, sleep: Callable[[float], object] = time.sleep
+) -> Mapping[str, float | None]:
+    """What the machine of a target did in `seconds` in which edgewise was idle: `Counters.delta`.
+
+    Args:
+        sleep: waits on this machine.
+
+    Raises `Unavailable`.
+    """
+    target = target_of(spec)
+    if not isinstance(target, RemoteTarget):
+        return observe(seconds, sleep=sleep)
+    try:
+        with job_folder() as folder:
+            return ask(target, _WORKER, {"observe_s": seconds}, folder=folder, timeout_s=_PATIENCE_S)
+    except (OSError, ValueError, TypeError) as error:
+        raise target.unavailable(error) from error
+
+
+def require_real_processor(spec: TargetSpec) -> None:
+    """Raise `Unavailable` where the target's processor is emulated: its times can't be compared."""
+    if emulated := emulation_of(environment_at(spec)):
+        raise Unavailable(
+            f"{spec.device}: {emulated}, so times there can't be compared",
+            advice="compare and optimize on a real device; bench and evaluate give outputs, accuracy and sizes there",
+        )
+
+
 def facts_of(spec: TargetSpec) -> Facts | None:
     """What a remote target told when it was asked first; None for this machine. Raises `Unavailable`."""
     target = target_of(spec)
@@ -87,14 +119,17 @@ def _ask_facts(target: RemoteTarget) -> Facts:
     }
     try:
         with job_folder() as folder:
-            told = ask(target, "edgewise.run.facts_worker", question, folder=folder, timeout_s=_PATIENCE_S)
+            told = ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
         if not told["numpy"]:
             python = " ".join(target.transport.python)
             raise Unavailable(f"{target.name} has no numpy", advice=f"pip install numpy, for its Python, {python}")
+        environment = dict(told["environment"])
+        if isinstance(target.transport, TellsEmulator) and target.transport.emulator:
+            environment["virtualisation"] |= {"emulator": target.transport.emulator}
         return Facts(
             engines={name: Availability(**each) for name, each in told["runtimes"].items()},
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
-            environment=dict(told["environment"]),
+            environment=environment,
             cores=tuple(int(core) for core in told["cores"]),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
 
 #: (share of processor time, best grade above it), for other processes and for stolen time.
@@ -64,6 +65,7 @@ def assess_fitness(environment: Mapping[str, Any], counters: Mapping[str, float 
         The grade with its reasons. An unknown property that matters limits the grade to B.
     """
     found = [
+        *_emulated(environment),
         *_others(environment, counters),
         *_hypervisor(environment, counters),
         *_clock(environment),
@@ -78,6 +80,15 @@ def assess_fitness(environment: Mapping[str, Any], counters: Mapping[str, float 
 
 def _ceiling(value: float, steps: tuple[tuple[float, Grade], ...]) -> Grade | None:
     return next((grade for limit, grade in steps if value > limit), None)
+
+
+def _emulated(environment: Mapping[str, Any]) -> Iterator[Finding]:
+    if why := emulation_of(environment):
+        yield Finding(
+            ceiling="D",
+            reason=f"{why}: times, energy and memory measured here are not reported",
+            advice="use it for outputs and accuracy, and measure on a real device",
+        )
 
 
 def _others(environment: Mapping[str, Any], counters: Mapping[str, float | None]) -> Iterator[Finding]:

@@ -31,17 +31,33 @@ STDERR_TAIL = 4000
 REAP_S = 10.0
 
 
+class SessionInterrupted(KeyboardInterrupt):
+    """Ctrl-C in a session that has measured something already, which is in `result`."""
+
+    def __init__(self, result: SessionResult) -> None:
+        super().__init__("interrupted")
+        self.result = result
+
+
 def run_session(request: SessionRequest, *, target: Target, folder: Path, end_by: float | None = None) -> SessionResult:
     """Run one fresh worker to its end, whatever that is.
 
     Args:
         end_by: monotonic time, s, at which the worker is given up.
 
-    Raises KeyboardInterrupt after the worker was killed; everything else is in the result.
+    Raises KeyboardInterrupt after the worker was killed, `SessionInterrupted` where it had sent bins of a sustained
+    measurement; everything else is in the result.
     """
-    with LiveSession(request, folder=folder, end_by=end_by) as live:
-        live.start(target)
-        live.wait_for("done")
+    live = LiveSession(request, folder=folder, end_by=end_by)
+    try:
+        with live:
+            live.start(target)
+            live.wait_for("done")
+    except KeyboardInterrupt as stop:
+        if not live.result.bins:
+            raise
+        live.result.failure = None  # the user ended it
+        raise SessionInterrupted(live.result) from stop
     return live.result
 
 

@@ -19,19 +19,17 @@ from edgewise.cancellation import wait_readable
 from edgewise.device.target import LinkUse
 from edgewise.device.transport import Process, TellsEnd
 from edgewise.profiling.message import read_profile
-from edgewise.progress import InferencesDone, emit
+from edgewise.progress import BinDone, InferencesDone, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.metering import as_dict
+from edgewise.run.metering import MeterThread, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
+from edgewise.run.sustained import MOST_BINS, end_windows, values_of
 from edgewise.run.timing import OFFLINE_S
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
 from edgewise.workload.input_shapes import ASSUMED
-
-METER_BLOCK_S = 0.05
-"""Meters beside this machine are sampled this often while they are read."""
 
 SLACK = 10
 """A phase with `alive` messages may take this many times what the timeout and the first inference let expect."""
@@ -59,6 +57,7 @@ class SessionResult:
         facts: as sent, merged.
         outputs: the file with the outputs and their names, or None.
         profile: what the engine's profiler told, in a session that was to tell it.
+        bins: of a sustained measurement, each a row of `edgewise.record.Sustained.series`.
         answers: after ``inferred``: the file with the outputs of the last samples.
         answer_ns: how long each of them took, copying in and out included.
         link: what went over the link to the target; None on this machine.
@@ -74,6 +73,7 @@ class SessionResult:
     facts: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[Path, list[str]] | None = None
     profile: EngineProfile | None = None
+    bins: list[dict[str, float | None]] = field(default_factory=list)
     answers: Path | None = None
     answer_ns: list[int] = field(default_factory=list)
     link: LinkUse | None = None
@@ -144,7 +144,10 @@ class HostProtocol:
         self._told = self._told_bytes = 0
         self._spawned_ns: int | None = None
         self._window = ""
-        self._readings: dict[str, list[dict[str, Any]]] = {}
+        self._meters = [MeterThread(meter) for meter in request.beside]
+        self._metered: dict[str, dict[str, Any]] = {
+            kind: {"windows": 0, "readings": [], "problems": []} for kind in ("idle", "load")
+        }
         self._buffer = bytearray()
         self._searched = 0
         self._process: Process | None = None
@@ -177,6 +180,8 @@ class HostProtocol:
 
     def close(self) -> None:
         """Close the descriptor of the process's end."""
+        for meter in self._meters:
+            meter.close()
         if self._end is not None:
             os.close(self._end)
             self._end = None
@@ -189,10 +194,6 @@ class HostProtocol:
             return True
         while not self.done and self.result.failure is None:
             patience = self._deadline - time.monotonic()
-            if self._window:
-                patience = min(patience, METER_BLOCK_S)
-                for meter in self.request.beside:
-                    meter.sample()
             piece = self._read(patience)
             if piece == b"":
                 break
@@ -232,6 +233,7 @@ class HostProtocol:
             folder=folder,
             meters=list(request.meters),
             beside=bool(request.beside),
+            beside_rate_hz=slowest_rate(request.beside),
             outputs=request.outputs,
             mode=request.mode,
             cores=list(request.cores),
@@ -251,7 +253,8 @@ class HostProtocol:
         stopping, fps = workload.stopping, workload.scenario.fps
         count = (stopping.iterations or 0) + (stopping.warmup or 0) + _LEAST
         each = max(self.result.samples.get("latency_first", [0])) / 1e9 + (1.0 / fps if fps else 0.0)
-        return SLACK * (self._limit() + count * each + (stopping.duration_s or stopping.max_s))
+        measuring_s = workload.scenario.sustained_s or stopping.duration_s or stopping.max_s
+        return SLACK * (self._limit() + count * each + measuring_s)
 
     def _limit(self) -> float:
         """How long the worker may be silent: the timeout, plus the time in which the scenario sends nothing."""
@@ -289,7 +292,8 @@ class HostProtocol:
     def _count(self, message: Mapping[str, Any], *, size: int) -> None:
         """Keep what the result can grow to within bounds. Raises `ProtocolError`."""
         if message["kind"] not in _UNKEPT:
-            self._told, self._told_bytes = self._told + 1, self._told_bytes + size
+            self._told += message["kind"] != "bin"  # whose number is limited where they are kept
+            self._told_bytes += size
             if self._told > MAX_TOLD or self._told_bytes > MAX_TOLD_BYTES:
                 raise ProtocolError("it sends more than any run needs")
 
@@ -305,11 +309,13 @@ class HostProtocol:
             case "phase" if message["event"] == "begin":
                 self.phase = str(message["name"])
                 self._begun[self.phase] = int(message["at_ns"])
+                self._watch_bins(begins=True)
                 self._last = time.monotonic() + self._longest()
             case "phase":
                 name = str(message["name"])
                 result.phases[name] = (int(message["at_ns"]) - self._begun[name]) / 1e9
-            case "progress" | "window":
+                self._watch_bins(begins=False)
+            case "progress" | "window" | "bin":
                 self._follow(message)
             case "ready" | "turned" | "inferred":
                 self._check_asked(self.latest)
@@ -319,8 +325,8 @@ class HostProtocol:
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
                 result.facts |= message["values"]
-                for name, readings in self._readings.items():
-                    result.facts["meters"][name]["readings"] += readings
+                if self._meters and "meters" in message["values"]:
+                    self._add_readings(result.facts["meters"])
             case "outputs":
                 file = self.folder / Path(str(message["file"])).name
                 result.outputs = (file, [str(name) for name in message["names"]])
@@ -333,7 +339,10 @@ class HostProtocol:
                 result.failure = self._failed(message)
 
     def _follow(self, message: Mapping[str, Any]) -> None:
-        """Tell the progress in force, or read the meters beside this machine while the worker is idle or works."""
+        """Tell the progress in force, keep a bin, or read the meters beside this machine while the worker works."""
+        if message["kind"] == "bin":
+            self._keep_bin(message)
+            return
         if message["kind"] == "progress":
             emit(InferencesDone(done=int(message["done"]), average_s=float(message["average_s"])))
             return
@@ -341,15 +350,53 @@ class HostProtocol:
         if not self.request.beside or name not in ("idle", "load") or begins == bool(self._window):
             raise ProtocolError("a window for meters that was not asked for")
         self._window = name if begins else ""
-        for meter in self.request.beside:
+        if begins:
+            for meter in self._meters:
+                meter.begin()
+            return
+        link = self.result.link
+        late = "" if link is None else f": late by up to {link.clock_error_s:.2g} s over the link"
+        found = self._metered[name]
+        collect(found, self._meters, index=found["windows"], note=f", read by the host{late}")
+        found["windows"] += 1
+
+    def _add_readings(self, metered: dict[str, Any]) -> None:
+        """Add what the meters beside this machine read to what the worker told."""
+        metered["sensors"] += [meter.traits for meter in self._meters]
+        for kind, found in self._metered.items():
+            for key in ("readings", "problems"):
+                metered[kind][key] += found[key]
+
+    def _watch_bins(self, *, begins: bool) -> None:
+        """Begin or end reading the meters beside this machine over a sustained measurement."""
+        if self.request.job.workload.scenario.sustained_s is None or self.phase != "steady" or not self.request.beside:
+            return
+        self._window = "bins" if begins else ""
+        for meter in self._meters:
             if begins:
                 meter.begin()
-                continue
-            late = "" if self.result.link is None else f" by up to {self.result.link.clock_error_s:.2g} s"
-            self._readings.setdefault(name, []).extend(
-                as_dict(replace(reading, method=f"{reading.method}, read by the host: late{late} over the link"))
-                for reading in meter.end()
-            )
+            else:
+                meter.end()
+
+    def _keep_bin(self, message: Mapping[str, Any]) -> None:
+        """Keep a bin of a sustained measurement with its readings and samples. Raises `ProtocolError`."""
+        scenario, bins = self.request.job.workload.scenario, self.result.bins
+        if scenario.sustained_s is None or self.phase != "steady" or len(bins) >= MOST_BINS:
+            raise ProtocolError("a bin that was not requested")
+        row: dict[str, Any] = {name: message.get(name) for name in ("begin_s", "end_s", "inferences", "median", "max")}
+        row |= {name: message[name] for name in ("p99", "missed") if name in message}
+        row |= dict(message["counters"]) | dict(message["readings"])
+        self.result.facts.setdefault("meter_problems", {}).update(message["problems"])
+        if self._meters:
+            readings, problems = end_windows(self._meters)
+            row |= values_of(readings, float(row["end_s"]) - float(row["begin_s"]))
+            self.result.facts["meter_problems"] |= problems
+            for meter in self._meters:
+                meter.begin()
+        bins.append({str(name): None if value is None else float(value) for name, value in row.items()})
+        samples = self.result.samples.setdefault(scenario.headline, [])
+        samples += map(int, message["values_ns"])
+        emit(BinDone(elapsed_s=bins[-1]["end_s"] or 0.0, total_s=scenario.sustained_s, latency_s=float(row["median"])))
 
     def _check_complete(self) -> None:
         """Whether everything that a run is made of was told. Raises `ProtocolError`."""

@@ -69,6 +69,11 @@ def _check_scenario(scenario: Scenario) -> None:
     elif scenario.fps is not None:
         raise BadField("{fps} applies only to the scenario paced", advice="add {scenario=paced}")
     require_at_least(1, streams=scenario.streams, requests=scenario.requests)
+    require_time(sustained=scenario.sustained_s)
+    if scenario.sustained_s is not None and scenario.kind not in ("single-stream", "paced"):
+        raise BadField(
+            "{sustained} applies only to the scenarios single-stream and paced", advice="leave {sustained} out"
+        )
     if scenario.kind != "offline" and (scenario.streams or scenario.requests):
         raise BadField("{streams} and {requests} apply only to the scenario offline", advice="add {scenario=offline}")
 

@@ -16,6 +16,7 @@ import numpy as np
 from edgewise.metrics import METRICS
 from edgewise.record import Job, Measurement, SessionRecord, Variation
 from edgewise.record.run import Basis
+from edgewise.run.energy import OF_ENERGY, energy_rows, failures_of, source_of
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.variation import widen
 from edgewise.stats import intervals
@@ -55,6 +56,15 @@ def measurements_of(
     rows += _metered(sessions, meter_absences)
     rows += _deployment(sessions)
     return tuple(rows)
+
+
+INDEPENDENT = frozenset({"model_size", "network_bytes", "memory_limit"})
+"""Measurements that don't depend on the processor."""
+
+
+def without_processor(rows: Sequence[Measurement], why: str) -> tuple[Measurement, ...]:
+    """`rows` with those absent that depend on the processor; `rows` itself if `why`, the reason, is empty."""
+    return tuple(Measurement.absent(row.metric, why) if why and row.metric not in INDEPENDENT else row for row in rows)
 
 
 def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
@@ -129,10 +139,16 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
     n = len(sessions)
     processes = f"{n} fresh process" + ("es" if n > 1 else "")
     back_to_back = f"{clock}, back to back after warm-up, {processes}"
-    if scenario.kind == "paced":
+    kept = ""
+    if scenario.sustained_s is not None:
+        total = sum(int(row["inferences"] or 0) for session in sessions for row in session.bins)
+        share = len(sessions[0].samples[scenario.headline])
+        kept = f", {share} of {total} times kept, evenly picked"
+        back_to_back = f"{clock}, {scenario.words}{kept}"
+    elif scenario.kind == "paced":
         back_to_back = f"{clock}, back to back right after the paced pass, {processes}"
     methods = {
-        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}",
+        "latency_paced": f"{clock}, arrivals every 1/{scenario.fps or 0:g} s, {processes}{kept}",
         "response_time": (
             f"from the scheduled arrival to the end of the inference, every 1/{scenario.fps or 0:g} s, {processes}"
         ),
@@ -187,7 +203,7 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     # Inferences × batch over the summed time; its interval follows from the mean latency's.
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
-    method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, single-stream scenario"
+    method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, {job.workload.scenario.words}"
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
     rates = _rates(widened, value, batch, within=interval)
@@ -311,51 +327,36 @@ def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
 
 
 def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
-    """Energy, power, temperature, clock from the sensors' pass, or absent with the reason."""
+    """Energy, power, temperature, clock and more from the sensors' pass, or absent with the reason."""
     metered = [session.facts["meters"] for session in sessions if session.facts.get("meters")]
-    rows: list[Measurement] = []
-    energy = [joules for facts in metered if (joules := _energy_above_idle(facts)) is not None]
-    if energy:
-        method = (
-            f"{energy[0][1]}; loaded window minus idle window of {metered[0]['idle']['seconds']:.1f} s in the "
-            "same process"
-        )
-        rows.append(distribution("energy", [[value] for value, _, _ in energy], method))
-        rows.append(distribution("power", [[power] for _, _, power in energy], method, basis="derived"))
-    else:
-        why = reasons.get("energy", "no energy meter was available")
-        rows += [Measurement.absent("energy", why), Measurement.absent("power", why)]
-    for metric in ("temperature", "clock_rate"):
-        readings = [r for facts in metered for r in facts["load"]["readings"] if r["metric"] == metric]
-        if readings:
-            per_session = [[reading["value"]] for reading in readings]
-            rows.append(distribution(metric, per_session, readings[0]["method"]))
-        else:
-            rows.append(Measurement.absent(metric, reasons.get(metric, f"no meter for {metric} was available")))
+    rows = energy_rows(metered, reasons.get("energy", "no energy meter was available"))
+    readings = [[each for each in facts["load"]["readings"] if each["metric"] not in OF_ENERGY] for facts in metered]
+    for metric in dict.fromkeys(("temperature", "clock_rate", *(each["metric"] for some in readings for each in some))):
+        found = [[each for each in some if each["metric"] == metric] for some in readings]
+        first = next((each for some in found for each in some), None)
+        if first is None:
+            why = failures_of(metered, metric) or reasons.get(metric, f"no meter for {metric} was available")
+            rows.append(Measurement.absent(metric, why))
+            continue
+        values = [[each["value"] for each in some if source_of(each) == source_of(first)] for some in found]
+        rows.append(distribution(metric, [some for some in values if some], first["method"]))
     return rows
 
 
-def _energy_above_idle(facts: Mapping[str, Any]) -> tuple[float, str, float] | None:
-    """Joules per inference above idle, the method, and the watts above idle, of one process."""
-    idle = [r for r in facts["idle"]["readings"] if r["metric"] == "energy"]
-    load = [r for r in facts["load"]["readings"] if r["metric"] == "energy"]
-    if not idle or not load or not facts["load"]["inferences"]:
-        return None
-    power = load[0]["value"] / facts["load"]["seconds"] - idle[0]["value"] / facts["idle"]["seconds"]
-    return power * facts["load"]["seconds"] / facts["load"]["inferences"], str(load[0]["method"]), power
-
-
-def session_record(session: SessionResult) -> SessionRecord:
-    """What is kept of one worker beside its samples."""
+def session_record(session: SessionResult, *, timed: bool = True) -> SessionRecord:
+    """What is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
     steady = session.facts.get("steady", {})
-    kept = ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters", "constraints")
+    warmup = session.samples.get("warmup", ()) if timed else ()
+    kept: tuple[str, ...] = ("constraints",)
+    if timed:
+        kept += ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
     return SessionRecord(
         index=session.index,
         started_at=session.started_at,
         pid=session.pid,
-        phases=dict(session.phases),
+        phases=dict(session.phases) if timed else {},
         warmup=int(steady.get("warmup", 0)),
-        warmup_samples=tuple(value * 1e-9 for value in session.samples.get("warmup", ())[:WARMUP_KEPT] if value),
+        warmup_samples=tuple(value * 1e-9 for value in warmup[:WARMUP_KEPT] if value),
         stopped_because=str(steady.get("stopped_because", "")),
         facts={name: session.facts[name] for name in kept if name in session.facts}
         | ({} if session.link is None else {"link": asdict(session.link)}),

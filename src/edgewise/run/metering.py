@@ -1,77 +1,208 @@
-"""The sensors' pass: an idle baseline and a loaded window, one after the other in one process."""
+"""The sensors' pass: idle and loaded windows in turn, in one process."""
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from edgewise.run.meters.base import Meter, Reading
+from edgewise.run.meters.base import Meter, NoReading, Reading, traits_of
 
-IDLE_S = 1.0
-LOAD_S = 2.0
+ROUNDS = 6
+"""Pairs of an idle and a loaded window; their differences give the interval. Even, so that a drift cancels out."""
+LEAST_ROUNDS = 4
+IDLE_S = 0.9
+LOAD_S = 2.1
+"""Time of all idle, and of all loaded windows, where no sensor is slow."""
+SENSOR_PERIODS = 4
+"""New values of the slowest sensor in an idle window: its first value may still be that of the window before."""
+LONGEST_S = 60.0
+"""Slow sensors lengthen the pass up to this time; a slow model shortens it to `LEAST_ROUNDS` rounds."""
 BLOCK_S = 0.05
+"""Time between two samples of a meter."""
+PATIENCE_S = 2.0
+"""Longest time for one call of a meter."""
+
+
+class MeterThread:
+    """A meter in a thread of its own, which samples it while the model runs.
+
+    A meter that fails loses the window; one that blocks is not called again. Neither delays or fails the measurement.
+
+    Attributes:
+        traits: name, title, metrics and traits of the meter, JSON-shaped.
+
+    Args:
+        every_s: time between two samples.
+    """
+
+    def __init__(self, meter: Meter, *, patience_s: float | None = None, every_s: float = BLOCK_S) -> None:
+        names = {"name": meter.name, "title": meter.title, "metrics": list(meter.metrics)}
+        self.traits = {**names, **asdict(traits_of(meter))}
+        self._meter = meter
+        self._patience_s = PATIENCE_S if patience_s is None else patience_s
+        self._every_s = every_s
+        self._dead = ""
+        self._orders: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[Sequence[Reading], str]] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def begin(self) -> None:
+        """Start a window."""
+        self._ask()
+
+    def end(self) -> tuple[list[dict[str, Any]], str]:
+        """End the window.
+
+        Returns:
+            Its readings, JSON-shaped, and why readings are missing.
+        """
+        readings, problem = self._ask()
+        return [{"meter": self.traits["name"], **asdict(reading)} for reading in readings], problem
+
+    def close(self) -> None:
+        """End the thread."""
+        self._orders.put(False)
+
+    def _ask(self) -> tuple[Sequence[Reading], str]:
+        if not self._dead:
+            self._orders.put(True)
+            try:
+                return self._answers.get(timeout=self._patience_s)
+            except queue.Empty:
+                self._dead = f"the meter did not answer within {self._patience_s:g} s"
+        return (), self._dead
+
+    def _serve(self) -> None:
+        """Answer each order in turn: begin a window, sample it until the next order, end it."""
+        while self._orders.get():
+            _, problem = _try(self._meter.begin)
+            self._answers.put(((), problem))
+            while not _arrived(self._orders, self._every_s):
+                problem = problem or _try(self._meter.sample)[1]
+            readings, problem = ((), problem) if problem else _try(self._meter.end)
+            self._answers.put((readings, problem))
+
+
+def _arrived(orders: queue.SimpleQueue[bool], every_s: float) -> bool:
+    """Whether an order comes before the next sample is due."""
+    try:
+        orders.get(timeout=every_s)
+    except queue.Empty:
+        return False
+    return True
+
+
+def _try(call: Callable[[], Sequence[Reading] | None]) -> tuple[Sequence[Reading], str]:
+    """The readings that `call` returns, and why there are none where it raises anything."""
+    try:
+        return tuple(call() or ()), ""
+    except NoReading as reason:
+        return (), str(reason)
+    except BaseException as error:
+        return (), f"the meter failed: {type(error).__name__}: {error}"
+
+
+class Windows:
+    """The windows of one kind, ``idle`` or ``load``, of one process.
+
+    Attributes:
+        facts: ``seconds`` and ``inferences`` of all windows, ``windows`` with the same of each one, ``readings``, and
+            ``problems``: why a meter has no reading. A reading or problem has the index of its ``window``.
+    """
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {"seconds": 0.0, "inferences": 0, "windows": [], "readings": [], "problems": []}
+
+    def add(self, meters: Iterable[MeterThread], *, seconds: float, inferences: int) -> None:
+        """End the window of every meter and keep what they read."""
+        index = len(self.facts["windows"])
+        self.facts["windows"].append({"seconds": seconds, "inferences": inferences})
+        self.facts["seconds"] += seconds
+        self.facts["inferences"] += inferences
+        collect(self.facts, meters, index=index)
+
+
+def collect(facts: dict[str, Any], meters: Iterable[MeterThread], *, index: int, note: str = "") -> None:
+    """End the window `index` of every meter; append readings and problems to `facts`, `note` to each method."""
+    for meter in meters:
+        readings, problem = meter.end()
+        facts["readings"] += [{**each, "method": each["method"] + note, "window": index} for each in readings]
+        if problem:
+            facts["problems"].append({"meter": meter.traits["name"], "window": index, "reason": problem})
+
+
+def slowest_rate(meters: Iterable[Meter]) -> float | None:
+    """The lowest known rate of the meters that read energy, Hz; None where no rate is known."""
+    known = [rate for meter in meters if "energy" in meter.metrics and (rate := traits_of(meter).rate_hz)]
+    return min(known, default=None)
 
 
 def read_meters(
     meters: Sequence[Meter],
     invoke: Callable[[], object],
     *,
+    slowest_hz: float | None = None,
     tell: Callable[..., None] | None = None,
     now: Callable[[], int] = time.monotonic_ns,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Readings of an idle and of a loaded window, JSON-shaped.
+    """Readings of idle and of loaded windows in turn, JSON-shaped.
+
+    Every second round has its loaded window first, so that a steady drift cancels out. A sensor with a low rate gets
+    longer windows.
 
     Args:
-        tell: sends a ``window`` message where one begins and ends, for meters that are read elsewhere.
+        slowest_hz: `slowest_rate` of meters that are read elsewhere.
+        tell: sends a ``window`` message where a window begins and ends, for meters that are read elsewhere, and
+            ``alive`` between windows.
 
     Returns:
-        ``{"idle": {"seconds", "readings": […]}, "load": {"seconds", "inferences", "readings": […]}}``
+        ``{"sensors": […], "idle": …, "load": …}``: names and traits of the meters, and `Windows.facts` of each kind.
     """
     tell = tell or _ignore
-    for meter in meters:
-        meter.begin()
-    tell("window", name="idle", event="begin")
+    threads = [MeterThread(meter) for meter in meters]
+    found = {"idle": Windows(), "load": Windows()}
+    rates = [rate for rate in (slowest_rate(meters), slowest_hz) if rate]
+    shortest = IDLE_S / ROUNDS
+    wanted = max(1.0, SENSOR_PERIODS / min(rates) / shortest) if rates else 1.0
+    stretch = min(wanted, LONGEST_S / (IDLE_S + LOAD_S))
+    length = {"idle": shortest * stretch, "load": LOAD_S / ROUNDS * stretch}
     begin = now()
-    while now() - begin < IDLE_S * 1e9:
-        sleep(BLOCK_S)
-        for meter in meters:
-            meter.sample()
-    seconds = (now() - begin) / 1e9
-    tell("window", name="idle", event="end")
-    idle = {"seconds": seconds, "readings": _end(meters)}
-    for meter in meters:
-        meter.begin()
-    tell("window", name="load", event="begin")
+    for index in range(ROUNDS):
+        if index >= LEAST_ROUNDS and (now() - begin) / 1e9 > LONGEST_S:
+            break
+        for kind in ("load", "idle") if index % 2 else ("idle", "load"):
+            for thread in threads:
+                thread.begin()
+            tell("window", name=kind, event="begin")
+            work = invoke if kind == "load" else None
+            seconds, inferences = _pass_time(length[kind], work, now=now, sleep=sleep)
+            tell("window", name=kind, event="end")
+            found[kind].add(threads, seconds=seconds, inferences=inferences)
+            tell("alive")
+    for thread in threads:
+        thread.close()
+    return {"sensors": [thread.traits for thread in threads], **{kind: each.facts for kind, each in found.items()}}
+
+
+def _pass_time(
+    least_s: float, invoke: Callable[[], object] | None, *, now: Callable[[], int], sleep: Callable[[float], None]
+) -> tuple[float, int]:
+    """Sleep, or run inferences, for `least_s`. Return the time that passed, in s, and the number of inferences."""
     begin, inferences = now(), 0
-    while now() - begin < LOAD_S * 1e9:
-        block = now()
-        while now() - block < BLOCK_S * 1e9:
+    end = begin + round(least_s * 1e9)
+    while now() < end:
+        if invoke is None:
+            sleep((end - now()) / 1e9)
+        else:
             invoke()
             inferences += 1
-        for meter in meters:
-            meter.sample()
-    seconds = (now() - begin) / 1e9
-    tell("window", name="load", event="end")
-    load = {"seconds": seconds, "inferences": inferences, "readings": _end(meters)}
-    return {"idle": idle, "load": load}
+    return (now() - begin) / 1e9, inferences
 
 
 def _ignore(kind: str, **fields: Any) -> None:
-    """Nobody reads meters elsewhere."""
-
-
-def _end(meters: Sequence[Meter]) -> list[dict[str, Any]]:
-    return [as_dict(reading) for meter in meters for reading in meter.end()]
-
-
-def as_dict(reading: Reading) -> dict[str, Any]:
-    """The reading, JSON-shaped."""
-    return {
-        "metric": reading.metric,
-        "value": reading.value,
-        "low": reading.low,
-        "high": reading.high,
-        "method": reading.method,
-    }
+    """No meter is read elsewhere."""

@@ -47,7 +47,9 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         return replace(run, profile_absent_because=why)
     latency = run.value("latency")
     if not latency:
-        return replace(run, profile_absent_because="the run has no latency to which its layers could add up")
+        row = run.measurement("latency")
+        because = f": {row.absent_because}" if row is not None and row.absent_because else ""
+        return replace(run, profile_absent_because=f"the run has no latency to which its layers could add up{because}")
     try:
         graph = read_run_graph(run.job)
     except EdgewiseError as error:

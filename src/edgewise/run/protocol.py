@@ -35,6 +35,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "inferred": ("file", "times_ns"),
     "end": (),
     "samples": ("name", "values_ns"),
+    "bin": ("begin_s", "end_s", "inferences", "median", "max", "counters", "readings", "problems", "values_ns"),
     "facts": ("values",),
     "outputs": ("file", "names"),
     "layers": ("profile",),

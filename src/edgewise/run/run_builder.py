@@ -12,22 +12,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
+from edgewise.progress import LogLine, emit
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
-from edgewise.record.facts import precision_of
+from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
 from edgewise.run.complexity import complexity_of, with_engine_memory
 from edgewise.run.facts import environment_at, facts_of
 from edgewise.run.host_protocol import SessionRequest, SessionResult
-from edgewise.run.measurements import measurements_of, session_record
+from edgewise.run.measurements import measurements_of, session_record, without_processor
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
+from edgewise.run.power_meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
-from edgewise.run.trust import cautions_of, grade_of
+from edgewise.run.sustained_result import completed, sustained_of, without_interval
+from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.units import format_bytes
@@ -67,7 +71,10 @@ class _Place:
 
 
 def find_sensors(registry: Registry[Meter] | None = None, *, target: TargetSpec | None = None) -> Sensors:
-    """Ask every meter whether it can be used on `target`, which is this machine by default."""
+    """Ask every meter whether it can be used on `target`, which is this machine by default.
+
+    The power meter of a device is always read: if it can't be, the run says why. Raises `BadInput` for a wrong setting.
+    """
     registry = registry or meters()
     facts = None if target is None else facts_of(target)
     usable: list[str] = []
@@ -86,6 +93,12 @@ def find_sensors(registry: Registry[Meter] | None = None, *, target: TargetSpec 
         else:
             for metric in meter.metrics:
                 reasons[metric].append(f"{name}: {availability.reason}")
+    own = meter_of(LOCAL if target is None else target.device)
+    if own is not None:
+        if not (state := own.availability()):
+            emit(LogLine(text=f"no energy from the power meter: {state.reason}"))
+        beside.append(own)
+        told.update(own.metrics)
     absences = {metric: "; ".join(texts) for metric, texts in reasons.items() if metric not in told}
     return Sensors(locations=tuple(usable), beside=tuple(beside), absences=absences)
 
@@ -159,19 +172,29 @@ class RunBuilder:
         )
 
     def build(self, job: Job, sessions: Sequence[SessionResult], *, created: str, run_id: str | None = None) -> Run:
-        """The run of complete sessions; a session that failed gives the run its failure and status."""
-        complete = [session for session in sessions if session.failure is None]
+        """The run of complete sessions; a session that failed gives the run its failure and status.
+
+        A sustained measurement that ended early counts as far as it came.
+        """
+        complete = [completed(session) for session in sessions if session.failure is None or session.bins]
         failure = next((session.failure for session in sessions if session.failure is not None), None)
-        records = tuple(session_record(session) for session in complete)
         place = self._place(job.target)
+        emulated = emulation_of(place.environment)
+        records = tuple(session_record(session, timed=not emulated) for session in complete)
         variation = place.speed.variation(job, records)
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
+        sustained = None
         if complete:
-            measurements = measurements_of(job, complete, meter_absences=place.sensors.absences, variation=variation)
+            measured = measurements_of(job, complete, meter_absences=place.sensors.absences, variation=variation)
+            if complete[0].bins and not emulated:
+                sustained = sustained_of(job, complete[0], absences=place.sensors.absences)
+                measured = without_interval(measured, sustained)
+            measurements = without_processor(measured, emulated)
             cautions = cautions_of(
                 job, sessions=complete, measurements=measurements, usable_cores=count_cores(job.target)
             )
+            cautions += about_emulation(place.environment)
         python = sessions[0].python if sessions else ""
         run = Run(
             id=run_id or new_run_id(),
@@ -184,6 +207,7 @@ class RunBuilder:
             environment={**place.environment, **({"worker_python": python} if python else {})},
             measurements=with_engine_memory(measurements + complexity_of(job)),
             sessions=records,
+            sustained=sustained,
             variation=variation,
             cautions=cautions + cautions_about(variation),
         )

@@ -61,7 +61,13 @@ class Steady:
 
 
 class Recorder:
-    """Preallocated buffers of one session: wall time of each call, and the engine's own time where it tells one."""
+    """Preallocated buffers of one session: wall time of each call, and the engine's own time where it tells one.
+
+    Attributes:
+        missed: inputs that were unfinished when the next one was due; None where inputs don't arrive on a schedule.
+    """
+
+    missed: int | None = None
 
     def __init__(self, session: Session, clock: Clock) -> None:
         self.wall = array("q")
@@ -99,12 +105,49 @@ class Recorder:
         """One inference that is not timed."""
         self._invoke()
 
+    def clear(self) -> None:
+        """Forget the times so far."""
+        self.wall, self.engine = array("q"), array("q")
+
     def split(self, warmup: int) -> tuple[dict[str, list[int]], list[int]]:
         """Samples after the first `warmup`, by name, and the wall times of the warm-up."""
         samples = {"latency": list(self.wall[warmup:])}
         if self._engine_latency is not None:
             samples["latency_engine"] = list(self.engine[warmup:])
         return samples, list(self.wall[:warmup])
+
+
+class PacedRecorder(Recorder):
+    """Inputs arrive every 1/fps s, from the first call of `take` on, whether or not the last inference is done."""
+
+    def __init__(self, session: Session, clock: Clock, fps: float) -> None:
+        super().__init__(session, clock)
+        self._clock = clock
+        self._period = round(1e9 / fps)
+        self._due: int | None = None
+        self.missed: int = 0
+
+    def take(self, count: int) -> None:
+        """Time `count` inferences, each at its arrival or as soon as the one before it ends."""
+        for _ in range(count):
+            due = self._clock.now() if self._due is None else self._due
+            if (wait := due - self._clock.now()) > 0:
+                self._clock.sleep(wait / 1e9)
+            super().take(1)
+            self._due = due + self._period
+            self.missed += self._clock.now() > self._due
+
+    def clear(self) -> None:
+        """Forget the times and misses so far; the schedule goes on."""
+        super().clear()
+        self.missed = 0
+
+
+def recorder_of(session: Session, clock: Clock, scenario: Mapping[str, Any]) -> Recorder:
+    """The recorder that times inferences as `scenario` has them follow one another."""
+    if scenario["fps"]:
+        return PacedRecorder(session, clock, scenario["fps"])
+    return Recorder(session, clock)
 
 
 class Reporter(Protocol):

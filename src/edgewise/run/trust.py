@@ -12,6 +12,7 @@ import numpy as np
 
 from edgewise.formatting import width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
+from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.limit_cautions import about_limits
@@ -31,6 +32,7 @@ DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
 OVERLOADED = 0.01
 BUSY, STEAL = 0.10, 0.01
+MEMORY_PRESSURE = 0.05
 SWITCHES_PER_S = 100.0
 
 
@@ -51,6 +53,12 @@ def cautions_of(
         message = f"{misses.value:.0%} of the inputs were unfinished when the next one was due"
         found.append(Caution.of("overloaded", message))
     return (*found, *_about_machine(job, sessions, usable_cores), *_about_settings(job, sessions))
+
+
+def about_emulation(environment: Mapping[str, Any]) -> tuple[Caution, ...]:
+    """Return the caution about an emulated processor, if it is one."""
+    why = emulation_of(environment)
+    return (Caution.of("emulated-processor", why),) if why else ()
 
 
 def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
@@ -78,6 +86,8 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if any(not session.facts.get("steady", {}).get("warmup_found", True) for session in sessions):
         yield Caution.of("no-steady-state", "latency was not steady when measuring ended")
     shape = list(_about_shape(headline))
+    if job.workload.scenario.sustained_s is not None:  # a change over time is what such a run is to show
+        shape = [caution for caution in shape if caution.code != "drift"]
     # Samples of a second cluster are far from the median, too: report them as a cluster only.
     far = 0 if any(caution.code == "multimodal" for caution in shape) else _far_outliers(headline)
     if far > OUTLIER_SHARE * n:
@@ -144,6 +154,10 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
         yield Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second")
+    waited = _worst(sessions, "memory_pressure_share")
+    if waited is not None and waited > MEMORY_PRESSURE:
+        message = f"programs waited for memory up to {waited:.0%} of the time (/proc/pressure/memory)"
+        yield Caution.of("memory-pressure", message)
     throttled = _worst(sessions, "throttled_s")
     limits = job.target.constraints
     if limits is not None:

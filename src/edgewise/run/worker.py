@@ -97,7 +97,7 @@ class Worker:
         self._orders = orders
         self.phase_name = "python"
         self.facts: dict[str, Any] = {}
-        self._has_turns = False
+        self._has_told = False
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -176,7 +176,8 @@ class Worker:
         for name, values in steady.samples.items():
             self.channel.send("samples", name=name, values_ns=values)
         self.channel.send("samples", name="warmup", values_ns=steady.warmup)
-        self._time_reference(session, "end")
+        if not self.job["workload"]["scenario"]["sustained_s"]:  # a hot processor is not this machine's usual speed
+            self._time_reference(session, "end")
 
     def _time_reference(self, session: Session, when: str) -> None:
         """Time the reference kernels, except in turn mode and in sessions whose own clock has no kernel times.
@@ -231,8 +232,8 @@ class Worker:
         try:
             return act()
         except Exception as error:
-            # Between turns the host waits for an answer, not for another warm-up.
-            if self._has_turns or not isinstance(session, FallsBack) or explain(error)[0] != "EngineError":
+            # Between turns and bins the host waits for the next one, not for another beginning.
+            if self._has_told or not isinstance(session, FallsBack) or explain(error)[0] != "EngineError":
                 raise
             failed = session.effective.get("call")
             if not session.fall_back():
@@ -252,6 +253,8 @@ class Worker:
         before = counters.read_counters()
         if turns:
             steady = self._take_turns(session, given)
+        elif scenario["sustained_s"]:
+            steady = self._sustain(session, given["clock"], given["reporter"])
         elif scenario["kind"] == "paced":
             steady = timing.paced(session, fps=scenario["fps"], **given)
         else:
@@ -267,10 +270,23 @@ class Worker:
         from edgewise.run.turn_mode import take_turns
 
         def tell(kind: str, **fields: Any) -> None:
-            self._has_turns = True
+            self._has_told = True
             self.channel.send(kind, **fields)
 
         return take_turns(session, **given, tell=tell, next_order=lambda: decode(self._orders.get()))
+
+    def _sustain(self, session: Session, clock: Any, reporter: Any) -> Any:
+        from edgewise.run.sustained import measure_sustained
+
+        def tell(kind: str, **fields: Any) -> None:
+            if not self._has_told:  # if this process does not come to its end, the host has them
+                self.channel.send("facts", values=self.facts)
+            self._has_told = True
+            self.channel.send(kind, **fields)
+
+        meters = [load_class(location)() for location in self.job["meters"]]
+        scenario = self.job["workload"]["scenario"]
+        return measure_sustained(session, scenario=scenario, clock=clock, reporter=reporter, meters=meters, tell=tell)
 
     def _outputs(self, session: Session) -> None:
         """Outputs of one inference as a file in the job's folder, when the host asked for them."""
@@ -305,8 +321,15 @@ class Worker:
 
         with self.phase("meters"):
             meters = [load_class(location)() for location in self.job["meters"]]
-            tell = self.channel.send if beside else None
-            self.facts["meters"] = self._insist(session, lambda: read_meters(meters, session.invoke, tell=tell))
+            rate = self.job.get("beside_rate_hz")
+
+            def tell(kind: str, **fields: Any) -> None:
+                if beside or kind == "alive":
+                    self.channel.send(kind, **fields)
+
+            self.facts["meters"] = self._insist(
+                session, lambda: read_meters(meters, session.invoke, slowest_hz=rate, tell=tell)
+            )
 
 
 def _infer(session: Session) -> list[Any]:

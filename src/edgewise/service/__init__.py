@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, overload
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.comparing.gate import GateResult
+    from edgewise.estimating.base import Estimate
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.model.inspection import Inspection
     from edgewise.optimizing.variant import Optimization
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from edgewise.service.requests import (
         BenchRequest,
         CompareRequest,
+        EstimateRequest,
         EvaluateRequest,
         ExecRequest,
         GateRequest,
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 def carry_out(request: BenchRequest | ProfileRequest | ExecRequest, context: Context | None = None) -> Measured: ...
 @overload
 def carry_out(request: InspectRequest, context: Context | None = None) -> list[Inspection]: ...
+@overload
+def carry_out(request: EstimateRequest, context: Context | None = None) -> Estimate: ...
 @overload
 def carry_out(request: EvaluateRequest, context: Context | None = None) -> EvaluationResults: ...
 @overload
@@ -87,6 +91,7 @@ _HANDLERS = {
     "bench": "measuring:measure",
     "profile": "measuring:measure",
     "inspect": "measuring:inspect",
+    "estimate": "estimation:estimate",
     "evaluate": "evaluation:evaluate",
     "optimize": "optimization:optimize",
     "compare": "comparison:compare",

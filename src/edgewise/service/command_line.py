@@ -31,7 +31,7 @@ FLAGS = {
 }
 """Field → flag, where the flag is not called like the field."""
 _POSITIONAL = ("model", "models", "subjects", "candidate")
-_SECONDS = ("timeout", "sample", "duration", "spread", "time_budget", "max_latency")
+_SECONDS = ("timeout", "sample", "duration", "spread", "sustained", "time_budget", "max_latency")
 _BYTES = ("memory", "memory_limit", "max_size", "max_memory")
 _REPEATED = ("also", "prepare", "keep_float", "passes", "own_metrics", "max_regression", "budget")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from edgewise.device.bootstrap import bootstrap
-from edgewise.device.devices import Device
+from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import RemoteTarget, find_target
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
@@ -15,7 +16,8 @@ from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts import facts_of
-from edgewise.run.meters.base import meters
+from edgewise.run.meters.base import meters, watches_from_host
+from edgewise.run.power_meter import Source, meter_of
 from edgewise.runtime.base import runtimes
 from edgewise.text import one_line
 
@@ -57,6 +59,11 @@ class DeviceCheck:
     environment: dict[str, Any] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
 
+    @property
+    def pip(self) -> str:
+        """The command that installs packages there."""
+        return f"there: {self.python} -m pip install"
+
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
         found = asdict(self)
@@ -70,8 +77,15 @@ def device_document(device: Device) -> dict[str, Any]:
     return {"name": device.name, "url": device.url, "transport": device.transport, "settings": dict(device.settings)}
 
 
+def register(device: Device, path: Path | None = None) -> Path:
+    """Check the settings of `device`, append it to the file of devices, and return the file. Raises `BadInput`."""
+    if (url := device.settings.get(POWER_METER)) is not None:
+        Source.parse(url)
+    return add_device(device, path)
+
+
 def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceCheck:
-    """What is there and what is missing.
+    """What is there and what is missing, the power meter in its supply included.
 
     Args:
         install: engines to install there before, with numpy, in a virtual environment; None installs nothing.
@@ -80,6 +94,15 @@ def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceChec
         BadInput: an engine without a package, or a device on which nothing can be installed.
         Unavailable: the device's transport is missing, or the installation failed.
     """
+    found = _check(device, install=install)
+    if (meter := meter_of(device.name)) is None:
+        return found
+    state = meter.availability()
+    reason = () if state else (Missing(what=one_line(state.reason), advice="check cable, permissions and power_meter"),)
+    return replace(found, sensors={**found.sensors, meter.name: state}, missing=found.missing + reason)
+
+
+def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
     target = find_target(device.name)
     unknown = [name for name in install or () if name not in PACKAGES]
     if unknown:
@@ -129,23 +152,29 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
         return DeviceCheck(**known, missing=tuple(missing))
     assert facts is not None
     engines = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
-    missing += _missing_engines(engines, f"there: {known['python']} -m pip install")
-    return DeviceCheck(
-        **known,
+    found = DeviceCheck(**known)
+    missing += _missing_engines(engines, found.pip)
+    return replace(
+        found,
         usable=any(engines.values()),
         engines=engines,
-        sensors=dict(facts.sensors),
+        sensors={
+            name: availability_of(meter) if watches_from_host(meter) else facts.sensors[name]
+            for name, meter in meters()
+        },
         environment=dict(facts.environment),
         missing=tuple(missing),
     )
 
 
+def install_advice(name: str, found: Availability, install: str) -> str:
+    """The command that installs an engine with `install`, a command of pip; otherwise the engine's own advice."""
+    return f"{install} {PACKAGES[name]}" if name in PACKAGES else found.install_hint
+
+
 def _missing_engines(engines: dict[str, Availability], install: str) -> tuple[Missing, ...]:
     return tuple(
-        Missing(
-            what=f"{name}: {one_line(found.reason)}",
-            advice=f"{install} {PACKAGES[name]}" if name in PACKAGES else found.install_hint,
-        )
+        Missing(what=f"{name}: {one_line(found.reason)}", advice=install_advice(name, found, install))
         for name, found in engines.items()
         if not found
     )

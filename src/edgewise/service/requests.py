@@ -15,7 +15,7 @@ from pydantic import Field
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
-from edgewise.constraints.base import MECHANISMS
+from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME, MECHANISMS
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
@@ -23,6 +23,7 @@ from edgewise.record.job import ScenarioKind
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.run.plan import Axes
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
+from edgewise.text import listing
 
 SPREAD_SESSIONS = 10
 """Sessions that are spread over a time, unless their number is given."""
@@ -175,15 +176,23 @@ class BenchRequest(_Protocol):
     sessions: Whole | None = None
     spread: Number | None = None
     report_every: Whole | None = None
+    sustained: Number | None = None
     meters: bool = True
 
     def scenario_spec(self) -> Scenario:
         """As a job has it."""
-        return Scenario(kind=self.scenario, fps=self.fps, streams=self.streams, requests=self.requests)
+        return Scenario(
+            kind=self.scenario,
+            fps=self.fps,
+            streams=self.streams,
+            requests=self.requests,
+            sustained_s=self.sustained,
+        )
 
     def stopping(self) -> Stopping:
         """As a job has it."""
-        prescribed = self.iterations is not None or self.warmup is not None or self.duration is not None
+        given = (self.iterations, self.warmup, self.duration, self.sustained)
+        prescribed = any(value is not None for value in given)
         usual = SPREAD_SESSIONS if self.spread is not None else 1 if prescribed else Stopping().sessions
         return Stopping(
             iterations=self.iterations,
@@ -194,6 +203,18 @@ class BenchRequest(_Protocol):
             report_every=self.report_every,
             timeout_s=self.timeout,
         )
+
+    def check(self) -> None:
+        """Reject settings that no engine supports, and settings that a sustained measurement has no use for."""
+        super().check()
+        unused = ("iterations", "warmup", "duration", "sessions", "spread", "report_every")
+        if self.sustained is not None and (
+            given := [f"{{{name}}}" for name in unused if getattr(self, name) is not None]
+        ):
+            raise BadField(
+                f"{{sustained}} measures in one process for a given time; it excludes {listing(given)}",
+                advice=f"leave {listing(given)} out",
+            )
 
 
 class ProfileRequest(_Protocol):
@@ -245,6 +266,25 @@ class InspectRequest(Request):
     def check(self) -> None:
         """Reject cases without a factory."""
         _check_cases(self.cases, (self.model,))
+
+
+class EstimateRequest(Request):
+    """Estimate a model on hardware that is not at hand.
+
+    Attributes:
+        model: a file.
+        device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
+        set: settings of the estimator, name → value.
+        shapes: input name → shape, for inputs with open dimensions.
+    """
+
+    PATHS = ("model",)
+
+    verb: Literal["estimate"] = "estimate"
+    model: FilePath
+    device: str
+    set: dict[str, str] = Field(default_factory=dict)
+    shapes: Shapes = Field(default_factory=dict)
 
 
 MOST_CASES = 1000
@@ -517,6 +557,12 @@ class ExecRequest(_Limited):
             which the command runs.
         models_file: a file with one of them per line.
         run_in: the folder in which the command runs; None is the current folder.
+        image: of a container in which the command runs; None runs it on the machine itself.
+        mount: whether the container has `run_in` as its working folder; otherwise it is the image's own.
+        container_options: further options for the start of the container.
+        dockerfile: text of a Dockerfile from which the image is built; where that fails, and `mechanism` names no
+            container runtime, the command runs on the machine itself.
+        build_context: folder with the files for `dockerfile`; None is `run_in`.
         not_applied: requirements of another tool's file that are not met here; each run says so.
         sample: s between samples of the counters; 0 takes none.
         timeout: s; a command that takes longer is killed. None waits for its end.
@@ -524,9 +570,14 @@ class ExecRequest(_Limited):
         seed: of the order of executions.
     """
 
-    PATHS = ("models_file", "run_in")
+    PATHS = ("models_file", "run_in", "build_context")
 
     verb: Literal["exec"] = "exec"
+    image: str | None = None
+    mount: bool = True
+    container_options: Texts = ()
+    dockerfile: str | None = None
+    build_context: str | None = None
     command: Texts = Field(min_length=1)
     model_names: Texts = ()
     models_file: FilePath | None = None
@@ -542,9 +593,19 @@ class ExecRequest(_Limited):
         """The command: it is code that this request runs."""
         return (" ".join(self.command),)
 
+    def constraints(self) -> Constraints | None:
+        """As a job has them; None where there are none."""
+        limits = replace(super().constraints() or Constraints(), image=self.image)
+        return limits if limits != Constraints() else None
+
     def check(self) -> None:
         """Reject limits that no program can run in, and models without a place in the command."""
-        check_constraints(self.constraints() or Constraints())
+        limits = self.constraints() or Constraints()
+        check_constraints(limits if self.dockerfile is None else replace(limits, mechanism=None))
+        if self.dockerfile is not None and self.image is not None:
+            raise BadField("give either {image} or {dockerfile}")
+        if self.image is not None and not IMAGE_NAME.fullmatch(self.image):
+            raise BadField(f"{{image}}: {self.image!r} is not the name of an image", advice="such as python:3.13-slim")
         require_time(timeout=self.timeout, sample=self.sample or None)
         if 0 < self.sample < SHORTEST_SAMPLE_S:
             raise BadField(f"{{sample}} must be 0 or at least {SHORTEST_SAMPLE_S:g} s, not {self.sample:g} s")
@@ -569,10 +630,21 @@ def check_constraints(limits: Constraints) -> None:
         raise BadField(f"{{cpus}} must be {LEAST_CPUS:g} to {MOST_CPUS}, not {limits.cpus:g}", advice="1 is one core")
     if limits.memory_bytes is not None and not LEAST_MEMORY <= limits.memory_bytes < 2**63:
         raise BadField(
-            f"{{memory}} must be at least 1 MiB, not {limits.memory_bytes} B", advice="for example {memory=512MiB}"
+            f"{{memory}} must be at least 1 MiB and less than 8 EiB, not {limits.memory_bytes} B",
+            advice="for example {memory=512MiB}",
         )
-    if limits.mechanism is not None and limits.mechanism not in MECHANISMS:
-        raise BadField(f"{{mechanism}} must be one of {', '.join(MECHANISMS)}, not {limits.mechanism!r}")
+    known = (*MECHANISMS, *CONTAINER_NAMES)
+    if limits.mechanism is not None and limits.mechanism not in known:
+        raise BadField(f"{{mechanism}} must be one of {', '.join(known)}, not {limits.mechanism!r}")
+    if limits.mechanism in CONTAINER_NAMES and limits.image is None:
+        raise BadField(
+            f"{{mechanism={limits.mechanism}}} needs the name of an image",
+            advice="exec runs a program in {image}; for models in an engine use {device=container://IMAGE}",
+        )
+    if limits.mechanism in MECHANISMS and limits.image is not None:
+        raise BadField(
+            f"{{mechanism={limits.mechanism}}} does not run containers", advice=f"use {' or '.join(CONTAINER_NAMES)}"
+        )
 
 
 REQUESTS: dict[str, type[Request]] = {
@@ -581,6 +653,7 @@ REQUESTS: dict[str, type[Request]] = {
         BenchRequest,
         ProfileRequest,
         InspectRequest,
+        EstimateRequest,
         EvaluateRequest,
         OptimizeRequest,
         CompareRequest,

@@ -96,7 +96,9 @@ def median_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confi
     return Interval(low, high, f"ranks around the median of one process, {words}")
 
 
-def mean_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confidence: float = 0.95) -> Interval | None:
+def mean_interval(
+    samples: ArrayLike, session_lengths: Sequence[int], *, confidence: float = 0.95, ratio: bool = True
+) -> Interval | None:
     """The interval of the mean of all samples; like `median_interval`, between sessions where there are several.
 
     Student's t with the long-run variance of one session, or with the variance between the sessions' means (weighted
@@ -106,6 +108,7 @@ def mean_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confide
         samples: shape (n,), in time order, session after session.
         session_lengths: how many samples belong to each session.
         confidence: probability that the method covers the true mean.
+        ratio: False for differences, whose mean may be 0: the interval is m ± h.
 
     Returns:
         None with fewer than 3 samples.
@@ -132,7 +135,7 @@ def mean_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confide
         method = f"t between the means of {count} processes"
     if np.ptp(pooled) == 0.0:
         return Interval(float(pooled[0]), float(pooled[0]), method)
-    low, high = _ratio_interval(mean, half / mean) if pooled.min() > 0.0 else (mean - half, mean + half)
+    low, high = _ratio_interval(mean, half / mean) if ratio and pooled.min() > 0.0 else (mean - half, mean + half)
     return Interval(low, high, method)
 
 

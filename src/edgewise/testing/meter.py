@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from edgewise.metrics import METRICS
-from edgewise.run.meters.base import Meter, Reading
+from edgewise.run.meters.base import COVERAGES, Meter, NoReading, Reading, traits_of
 from edgewise.testing.rules import requiring
 
 _require = requiring("")
@@ -14,7 +14,7 @@ _require = requiring("")
 def check_meter(meter: Meter, *, samples: int = 3) -> tuple[Reading, ...]:
     """Check `meter` against the contract of `edgewise.run.meters.base.Meter`; raises AssertionError naming the breach.
 
-    A meter that is not available here must say why and must read nothing, without raising.
+    A meter that is not available here must say why and must have no reading, and may raise `NoReading` only.
 
     Args:
         samples: how often to sample inside the window.
@@ -30,12 +30,10 @@ def check_meter(meter: Meter, *, samples: int = 3) -> tuple[Reading, ...]:
         _require(metric in METRICS, f"{where}: {metric!r} is not in the metric catalogue")
     availability = meter.availability()
     _require(bool(availability) or bool(availability.reason), f"{where}: is not available and gives no reason")
+    _check_traits(meter, where=where)
     readings: tuple[Reading, ...] = ()
-    for _ in range(2):  # a meter is used for an idle and for a loaded window
-        meter.begin()
-        for _ in range(samples):
-            meter.sample()
-        readings = tuple(meter.end())
+    for _ in range(2):  # a meter is used for idle and for loaded windows
+        readings = _read_window(meter, samples)
         for reading in readings:
             _check_reading(meter, reading, where=where)
         if not availability:
@@ -43,9 +41,31 @@ def check_meter(meter: Meter, *, samples: int = 3) -> tuple[Reading, ...]:
     return readings
 
 
+def _read_window(meter: Meter, samples: int) -> tuple[Reading, ...]:
+    """The readings of one window; none where the meter says that it has none."""
+    try:
+        meter.begin()
+        for _ in range(samples):
+            meter.sample()
+        return tuple(meter.end())
+    except NoReading:
+        return ()
+
+
+def _check_traits(meter: Meter, *, where: str) -> None:
+    traits = traits_of(meter)
+    _require(traits.place in ("target", "host"), f"{where}: place {traits.place!r} is neither target nor host")
+    _require(traits.rate_hz is None or traits.rate_hz > 0, f"{where}: rate_hz {traits.rate_hz} is not above 0")
+    for metric, step in traits.resolution.items():
+        _require(metric in METRICS, f"{where}: resolution of {metric!r}, which is not in the metric catalogue")
+        _require(step > 0, f"{where}: a resolution of {step} is not above 0")
+
+
 def _check_reading(meter: Meter, reading: Reading, *, where: str) -> None:
     _require(reading.metric in meter.metrics, f"{where}: reads {reading.metric!r}, which is not among its metrics")
     _require(bool(reading.method), f"{where}: {reading.metric} has no method")
+    _require(reading.covers in COVERAGES, f"{where}: covers {reading.covers!r} is none of {', '.join(COVERAGES[:-1])}")
+    _require(reading.seconds is None or reading.seconds > 0, f"{where}: {reading.metric} of {reading.seconds} s")
     _require(math.isfinite(reading.value), f"{where}: {reading.metric} is {reading.value}")
     low = reading.value if reading.low is None else reading.low
     high = reading.value if reading.high is None else reading.high

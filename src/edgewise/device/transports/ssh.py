@@ -54,6 +54,7 @@ class Ssh:
         "key": "file with the private key",
         "known_hosts": "file with the host keys, instead of ~/.ssh/known_hosts",
         "jump": "USER@HOST:PORT of the host to connect through",
+        "emulator": "emulator that the device runs in, such as qemu-system-aarch64: its times are not reported",
     }
 
     def open(self, name: str, address: str, settings: Mapping[str, str]) -> SshTransport:
@@ -85,6 +86,7 @@ class SshTransport:
     def __init__(self, name: str, parts: SplitResult, settings: Mapping[str, str]) -> None:
         self.name = name
         self.python: Sequence[str] = (settings.get("python", "python3"),)
+        self.emulator = settings.get("emulator")
         self._host, self._port, self._user = parts.hostname or "", parts.port, parts.username
         self._settings = settings
         self._connections: list[asyncssh.SSHClientConnection] = []

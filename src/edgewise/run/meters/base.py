@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Protocol, get_args
 
 from edgewise.registry import Availability, Registry
+
+Coverage = Literal["device", "processor", "accelerator", "part", ""]
+"""What the energy of a reading feeds, the most first: everything that the supply feeds, the processor and perhaps its
+memory, an accelerator, one rail or another part, not known."""
+
+COVERAGES: tuple[Coverage, ...] = get_args(Coverage)
+
+
+class NoReading(Exception):
+    """A window has no reading, with the reason; `Meter.begin`, `Meter.sample` and `Meter.end` may raise it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +28,9 @@ class Reading:
         value: in the metric's SI unit.
         low, high: smallest and largest sample in the window, where there were several.
         method: which sensor, in words.
+        seconds: the time that an ``energy`` covers on the meter's own clock; None means the window's time.
+        part: name of the rail, battery or device, where the meter reads several; each part is a row of its own.
+        covers: what the energy feeds; empty means not known.
     """
 
     metric: str
@@ -25,13 +38,17 @@ class Reading:
     method: str
     low: float | None = None
     high: float | None = None
+    seconds: float | None = None
+    part: str = ""
+    covers: Coverage = ""
 
 
 class Meter(Protocol):
     """A sensor. Sysfs-like roots are constructor arguments with the real path as default, so that fakes can be read.
 
-    A meter may have ``place = "host"``: it is attached to the machine that asks and watches the target from there, such
-    as a power meter in a board's supply. All others are read on the target.
+    All calls come from one thread, which samples while the model runs in another one. What a meter raises becomes the
+    reason why the window has no reading; a meter that blocks for longer than `edgewise.run.metering.PATIENCE_S` is not
+    read again. A meter may also have the attributes of `Traits`.
 
     Attributes:
         metrics: what it can tell.
@@ -48,15 +65,41 @@ class Meter(Protocol):
         """Start a window."""
 
     def sample(self) -> None:
-        """Take a sample inside the window; cheap, called between blocks of inferences."""
+        """Take a sample inside the window; called about every 50 ms."""
 
     def end(self) -> Sequence[Reading]:
-        """End the window. Readings that could not be taken are left out."""
+        """End the window. Readings that could not be taken are left out, or `NoReading` says why there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """Optional attributes of a meter. Every default means not known.
+
+    Attributes:
+        place: ``target``, or ``host`` for a meter that is attached to the machine that measures and watches the target
+            from there, such as a power meter in a board's supply.
+        rate_hz: how often the sensor has a new value, Hz.
+        resolution: metric → smallest step of the sensor, in its SI unit. ``power`` belongs to an energy that is
+            integrated from samples of power, ``energy`` to one that is the difference of a counter.
+        cannot_see: what draws power, or has a temperature or a clock, that the sensor leaves out.
+    """
+
+    place: Literal["target", "host"] = "target"
+    rate_hz: float | None = None
+    resolution: Mapping[str, float] = field(default_factory=dict)
+    cannot_see: str = ""
+
+
+def traits_of(meter: Meter) -> Traits:
+    """The optional attributes that a meter has, and defaults for the others."""
+    names = [each.name for each in fields(Traits)]
+    known: dict[str, Any] = {name: getattr(meter, name) for name in names if hasattr(meter, name)}
+    return Traits(**known)
 
 
 def watches_from_host(meter: Meter) -> bool:
     """Whether a meter is read on the machine that asks, while the target works."""
-    return getattr(meter, "place", "target") == "host"
+    return traits_of(meter).place == "host"
 
 
 def meters() -> Registry[Meter]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgewise.constraints.hierarchy import ROOT, read_text
 from edgewise.registry import Availability
-from edgewise.run.meters.base import Reading
+from edgewise.run.meters.base import NoReading, Reading
 
 POWERCAP = "/sys/class/powercap"
 MAX_POWER_W = 1000.0
@@ -40,15 +40,17 @@ class RaplMeter:
     name = "rapl"
     title = "RAPL energy counters"
     metrics: Sequence[str] = ("energy",)
+    rate_hz = 1000.0
+    """The processor updates the counters about every 1 ms (Intel SDM, volume 3B, "Package RAPL domain")."""
+    cannot_see = "board, storage, radio, display, discrete GPU and losses of the supply"
 
     def __init__(self, root: Path = ROOT, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._root = root
         self._clock = clock
         self._domains: tuple[Domain, ...] = ()
         self._last: list[int] = []
-        self._last_ns = 0
+        self._begin_ns = self._last_ns = 0
         self._total_uj = 0
-        self._valid = False
 
     def availability(self) -> Availability:
         """Whether every package domain is there and may be read; the reason names the file that is not."""
@@ -76,46 +78,49 @@ class RaplMeter:
         return Availability(True)
 
     def begin(self) -> None:
-        """Start a window at the counters' present values."""
+        """Start a window at the counters' present values. Raises `NoReading` where one can't be read."""
         self._domains = self._find()
         self._total_uj = 0
-        self._last_ns = self._clock()
-        values = self._read()
-        self._valid = values is not None and bool(self._domains)
-        self._last = values or []
+        self._begin_ns = self._last_ns = self._clock()
+        self._last = self._read()
 
     def sample(self) -> None:
-        """Add what the counters advanced since the last reading."""
-        if not self._valid:
-            return
+        """Add what the counters advanced since the last reading. Raises `NoReading` where that can't be known."""
         now, values = self._clock(), self._read()
-        if values is None or self._may_have_wrapped_twice((now - self._last_ns) / 1e9):
-            self._valid = False
-            return
+        seconds = (now - self._last_ns) / 1e9
+        if self._may_have_wrapped_twice(seconds):
+            raise NoReading(f"a RAPL counter may have wrapped around twice in {seconds:.3g} s without a sample")
         for domain, value, last in zip(self._domains, values, self._last, strict=True):
             self._total_uj += value - last if value >= last else domain.range_uj - last + value
         self._last, self._last_ns = values, now
 
     def end(self) -> Sequence[Reading]:
-        """The energy of the window in J; nothing where a counter failed, stood still or may have wrapped unseen."""
-        self.sample()
-        if not self._valid or self._total_uj <= 0:
+        """The energy of the window in J; Raises `NoReading` as `sample` does, and where the counters stood still."""
+        if not self._domains:
             return ()
-        self._valid = False
+        self.sample()
+        if self._total_uj <= 0:
+            raise NoReading("the RAPL counters stood still in the window")
         names = " + ".join(domain.name for domain in self._domains)
         return (
-            Reading(metric="energy", value=self._total_uj / 1e6, method=f"RAPL counters through powercap: {names}"),
+            Reading(
+                metric="energy",
+                value=self._total_uj / 1e6,
+                method=f"RAPL counters through powercap: {names}",
+                seconds=(self._last_ns - self._begin_ns) / 1e9 or None,
+                covers="processor",
+            ),
         )
 
     def _may_have_wrapped_twice(self, seconds: float) -> bool:
         # One full round is indistinguishable from none, so that even one must be impossible beyond the wrap seen.
         return any(seconds * MAX_POWER_W * 1e6 >= domain.range_uj for domain in self._domains)
 
-    def _read(self) -> list[int] | None:
+    def _read(self) -> list[int]:
         try:
             return [read_energy(domain.folder) for domain in self._domains]
-        except (OSError, ValueError):
-            return None
+        except (OSError, ValueError) as error:
+            raise NoReading(f"a RAPL counter can't be read: {error}") from error
 
     def _find(self) -> tuple[Domain, ...]:
         """Package domains and the DRAM domains below them, in the order of their names."""

@@ -1,0 +1,96 @@
+"""``edgewise estimate``: a model on hardware that is not at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgewise.cli import options, words
+from edgewise.cli.console import complain, out, print_json
+from edgewise.cli.options import Values, argument, option, request_of, takes
+from edgewise.cli.verb import Output, Presentation, output_of, perform
+from edgewise.errors import BadInput, ExitCode
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.estimating.base import Estimate
+
+OPTIONS = (
+    argument("model", "Model file.", str, metavar="MODEL", default=None),
+    option("-d --device NAME", options.VARY, "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz"),
+    option("--set NAME=VALUE", options.VARY, "Setting of the estimator; repeatable", list[str], read=words.pairs),
+    option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
+    options.SHAPES,
+    options.TOP,
+    options.OUTPUTS.worded("Also write a file: .md, .csv (layers) or .json; repeatable"),
+    options.FORCE,
+    options.AS_JSON,
+    options.DRY_RUN,
+    options.ABSOLUTE,
+)
+
+
+class EstimatePresentation(Presentation["Estimate"]):
+    """How an estimate is shown."""
+
+    files = "ESTIMATES"
+
+    def show(self, result: Estimate, console: Console, *, output: Output) -> None:
+        """The totals, the layers, and what the estimate rests on; nothing where there is no estimate."""
+        if result.refused is not None:
+            return
+        from edgewise.report.estimate import estimate_document
+        from edgewise.report.text import print_document
+
+        print_document(estimate_document(result, top=output.top), console)
+
+    def finish(self, result: Estimate, *, output: Output) -> int:
+        """A refusal has its own exit code."""
+        del output
+        if result.refused is None:
+            return ExitCode.DONE
+        complain(result.refused, result.advice)
+        return ExitCode.RUN_FAILED
+
+
+PRESENTATION = EstimatePresentation()
+
+
+@takes(*OPTIONS)
+def command(values: Values) -> int:
+    """Estimate a model on hardware that is not at hand: latency, cycles and memory, in total and per layer.
+
+    Nothing is measured and nothing is stored. The output names what computed each number and what it assumes.
+    """
+    from edgewise.service.requests import EstimateRequest
+
+    if values["devices"]:
+        return _list_devices(as_json=values["json"])
+    if values["model"] is None or values["device"] is None:
+        raise BadInput("give a model and a device", advice="edgewise estimate model.tflite -d ethos-u55-128")
+    return perform(request_of(EstimateRequest, OPTIONS, values), PRESENTATION, output_of(values))
+
+
+def _list_devices(*, as_json: bool) -> int:
+    from dataclasses import asdict
+
+    from edgewise.estimating.base import SCHEMA, estimators
+    from edgewise.registry import availability_of
+    from edgewise.report.estimate import devices_document
+    from edgewise.report.text import print_document
+
+    found = [(each, availability_of(each), each.devices()) for _, each in estimators()]
+    if as_json:
+        print_json(
+            {
+                "schema": SCHEMA,
+                "devices": [
+                    {**asdict(device), "available": bool(state), "reason": state.reason}
+                    for _, state, devices in found
+                    for device in devices
+                ],
+            }
+        )
+    else:
+        print_document(devices_document(found), out())
+    return ExitCode.DONE

@@ -1,0 +1,185 @@
+"""The seam to estimators, and what they give."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgewise.errors import BadInput, Unavailable
+from edgewise.model.graph import Graph
+from edgewise.record import Measurement
+from edgewise.registry import Availability, Registry, availability_of
+from edgewise.units import parse_frequency
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedDevice:
+    """Hardware that an estimator knows.
+
+    Attributes:
+        name: as ``-d`` takes it.
+        title: what it is, in words.
+        estimator: the name of the estimator.
+        clock_hz: None is the clock of the settings.
+        settings: of the estimator, each with its value; shown with every estimate.
+    """
+
+    name: str
+    title: str
+    estimator: str
+    clock_hz: float | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedLayer:
+    """What one operator of the model costs on the device.
+
+    Attributes:
+        index: of the operator in the model; None for work that belongs to no single one.
+        unit: what executes it: ``NPU`` or ``CPU``; "" where nothing is left to execute.
+        macs: multiply-accumulates of the operator, None where unknown.
+        cycles: of the unit, with its waits for memory; None where they are not estimated.
+        time: s.
+        utilization: MACs divided by what the unit could do in these cycles; None without MACs or cycles.
+        steps: the operations of the unit that carry it out.
+        because: why it is executed where it is, or not estimated; "" where there is nothing to say.
+    """
+
+    index: int | None
+    name: str
+    op: str
+    unit: str
+    macs: int | None = None
+    cycles: float | None = None
+    time: float | None = None
+    utilization: float | None = None
+    steps: tuple[str, ...] = ()
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What is known of a model on hardware that is not at hand.
+
+    Attributes:
+        model: name, path, format, size, as `edgewise.model.inspection.Inspection.source`.
+        software: what the estimate assumes to run on the device, and what computed it, with its version.
+        conditions: what else it rests on, in sentences.
+        refused: why there is no estimate; None where there is one.
+        advice: what to do about `refused`.
+    """
+
+    model: Mapping[str, Any]
+    device: EstimatedDevice
+    software: str
+    conditions: tuple[str, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    layers: tuple[EstimatedLayer, ...] = ()
+    refused: str | None = None
+    advice: str = ""
+
+    def measurement(self, metric: str) -> Measurement | None:
+        """The row of `metric`; None where there is none."""
+        return next((row for row in self.measurements if row.metric == metric), None)
+
+    def to_document(self) -> dict[str, Any]:
+        """The document that ``edgewise estimate --json`` prints."""
+        rows = [
+            {
+                "metric": row.metric,
+                "unit": row.unit,
+                "basis": row.basis,
+                "method": row.method,
+                "value": row.value,
+                "low": row.low,
+                "high": row.high,
+                "coverage": None if row.low is None else 0.95,
+                "absent_because": row.absent_because,
+            }
+            for row in self.measurements
+        ]
+        return {
+            "schema": SCHEMA,
+            "model": dict(self.model),
+            "device": {**asdict(self.device), "settings": dict(self.device.settings)},
+            "software": self.software,
+            "conditions": list(self.conditions),
+            "estimates": rows,
+            "layers": [{**asdict(layer), "steps": list(layer.steps)} for layer in self.layers],
+            "refused": self.refused,
+            "advice": self.advice,
+        }
+
+
+class Estimator(Protocol):
+    """Estimates a family of devices.
+
+    Attributes:
+        settings: names of the settings that ``--set`` takes, each with a sentence.
+    """
+
+    name: str
+    title: str
+    settings: Mapping[str, str]
+
+    def availability(self) -> Availability:
+        """Whether what it needs is installed."""
+
+    def devices(self) -> Sequence[EstimatedDevice]:
+        """The devices that it knows, with the settings that apply unless others are given; without imports."""
+
+    def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
+        """The estimate of the model at `path`, whose `Estimate.model` the caller fills.
+
+        Args:
+            graph: the network in the file, with all shapes known that can be.
+
+        Raises:
+            BadInput: a setting that does not exist.
+            BadModel: a file that the estimator can't read.
+            RunFailed: the estimator failed.
+        """
+
+
+def estimators() -> Registry[Estimator]:
+    """All estimators, built-in and plugged in."""
+    return Registry("edgewise.estimators", "estimator")
+
+
+def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[Estimator, EstimatedDevice]:
+    """The device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
+
+    Raises:
+        BadInput: no estimator knows it, or the clock or a setting can't be used.
+        Unavailable: what its estimator needs is not installed.
+    """
+    name, at, clock = word.partition("@")
+    known: list[str] = []
+    for _, estimator in estimators():
+        for device in estimator.devices():
+            if device.name == name.lower():
+                return estimator, _adapted(estimator, device, clock if at else None, settings or {})
+            known.append(device.name)
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    advice = f"did you mean {', '.join(near)}? " if near else ""
+    raise BadInput(f"no estimator knows {word!r}", advice=f"{advice}'edgewise estimate --devices' lists them")
+
+
+def _adapted(
+    estimator: Estimator, device: EstimatedDevice, clock: str | None, settings: Mapping[str, str]
+) -> EstimatedDevice:
+    state = availability_of(estimator)
+    if not state:
+        raise Unavailable(f"{device.name} can't be estimated: {state.reason}", advice=state.install_hint)
+    for name in settings:
+        if name not in estimator.settings:
+            known = ", ".join(estimator.settings) or "none"
+            raise BadInput(f"{device.name} has no setting {name!r}", advice=f"settings: {known}")
+    adapted = replace(device, settings={**device.settings, **settings})
+    return adapted if clock is None else replace(adapted, clock_hz=parse_frequency(clock))

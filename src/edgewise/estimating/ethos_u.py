@@ -1,0 +1,314 @@
+"""Arm Ethos-U NPUs, estimated by Arm's compiler Vela (package ``ethos-u-vela``) in a process of its own.
+
+Vela compiles the model for one NPU, one system configuration (clock, memories and their speed) and one memory mode
+(which memory holds what). Without these two it takes defaults that differ between families, so they are always given.
+"""
+
+from __future__ import annotations
+
+import configparser
+import csv
+import io
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from edgewise.child_process import Outcome, run_child
+from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
+from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.model.cost import count
+from edgewise.model.graph import Graph, Operator
+from edgewise.record import Measurement
+from edgewise.registry import Availability
+from edgewise.runtime.base import package_availability
+from edgewise.units import format_duration, format_si
+
+_CONFIGURATIONS = {
+    "55": ((32, 64, 128, 256), "Ethos_U55_High_End_Embedded", "Shared_Sram"),
+    "65": ((256, 512), "Ethos_U65_High_End", "Dedicated_Sram"),
+    "85": ((128, 256, 512, 1024, 2048), "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
+}
+"""Family → MACs per cycle of its members, system configuration and memory mode: Vela's own choice for the family."""
+
+_MEMORIES = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "on-chip flash", "off_chip_flash": "off-chip flash"}
+SECONDS = 300.0
+_CPU_S = 300
+_MEMORY_BYTES = 8 * 2**30
+_RUN = f"""
+import sys
+from edgewise.child_process import Limits
+Limits(cpu_seconds={_CPU_S}, data_bytes={_MEMORY_BYTES}).apply()
+from ethosu.vela.vela import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+_REFUSED = re.compile(r"^Warning \([^)]*\) operator: \S+, ofm: '(.*)'\nReason: (.*)$", re.MULTILINE)
+_TENSOR = re.compile(r" \([^()]*\)$")
+"""The name of the tensor at the end of a reason."""
+
+
+class EthosU:
+    """Estimates Ethos-U55, U65 and U85."""
+
+    name = "ethos-u"
+    title = "Arm Ethos-U NPUs, by Arm's compiler Vela"
+    settings: Mapping[str, str] = {
+        "system_config": "system configuration of Vela: clock, memories and their speed",
+        "memory_mode": "memory mode of Vela: which memory holds weights and feature maps",
+        "optimise": "Performance or Size",
+    }
+
+    def availability(self) -> Availability:
+        """Whether Vela is installed."""
+        return package_availability("ethos-u-vela", extra="npu", module="ethosu")
+
+    def devices(self) -> Sequence[EstimatedDevice]:
+        """The configurations that Vela compiles for."""
+        return [
+            EstimatedDevice(
+                name=f"ethos-u{family}-{macs}",
+                title=f"Arm Ethos-U{family} NPU, {macs} MACs per cycle",
+                estimator=self.name,
+                settings={"system_config": system, "memory_mode": mode, "optimise": "Performance"},
+            )
+            for family, (sizes, system, mode) in _CONFIGURATIONS.items()
+            for macs in sizes
+        ]
+
+    def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
+        """As `edgewise.estimating.base.Estimator.estimate`."""
+        if graph.format != "tflite":
+            raise BadInput(
+                f"{path.name}: Vela compiles .tflite files only",
+                advice="convert it: 'edgewise optimize' writes .tflite",
+            )
+        with tempfile.TemporaryDirectory(prefix="edgewise-vela-") as folder:
+            compiled = _compile(path, device, Path(folder))
+        return compiled.estimate(graph)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compiled:
+    """What Vela reports.
+
+    Attributes:
+        summary: the one row of its summary; empty where Vela wrote none.
+        rows: one per operation, in the order of execution.
+        refused: name of a tensor → why the operator that makes it is left on the CPU.
+    """
+
+    device: EstimatedDevice
+    software: str
+    summary: Mapping[str, str]
+    rows: Sequence[Mapping[str, str]]
+    refused: Mapping[str, str]
+
+    def estimate(self, graph: Graph) -> Estimate:
+        """The estimate of `graph`."""
+        device, software = self.device, self.software
+        if not any(row["Target"] == "NPU" for row in self.rows):
+            why = f": {next(iter(self.refused.values()))}" if self.refused else ""
+            return Estimate(
+                model={},
+                device=device,
+                software=software,
+                refused=f"the NPU can execute none of the model's operators{why}",
+                advice="Ethos-U executes int8 and int16: quantise the model with 'edgewise optimize MODEL --data DATA'",
+            )
+        clock = float(self.summary["core_clock"])
+        device = replace(device, clock_hz=clock)
+        layers = self._layers(graph, clock)
+        left = [layer for layer in layers if layer.unit == "CPU"]
+        return Estimate(
+            model={},
+            device=device,
+            software=software,
+            conditions=self._conditions(),
+            measurements=self._measurements(graph, clock, left),
+            layers=tuple(layers),
+        )
+
+    def _conditions(self) -> tuple[str, ...]:
+        summary = self.summary
+        memories = {
+            "sram": "SRAM",
+            "dram": "DRAM",
+            "on_chip_flash": "on-chip flash",
+            "off_chip_flash": "off-chip flash",
+        }
+        speeds = ", ".join(
+            f"{title} {float(summary[f'{name}_bandwidth']):.3g} GB/s"
+            for name, title in memories.items()
+            if float(summary[f"{name}_memory_used"]) > 0
+        )
+        return (
+            f"Weights in {summary['weights_storage_area']}, feature maps in {summary['feature_map_storage_area']}; "
+            f"peak bandwidth: {speeds}. The speed of the memories is set relative to the NPU's clock.",
+            "Vela states no error of its cycle counts, so there is no interval. Arm calls them estimates of the "
+            "compiler and recommends a simulator or an FPGA for decisions.",
+        )
+
+    def _measurements(self, graph: Graph, clock: float, left: Sequence[EstimatedLayer]) -> tuple[Measurement, ...]:
+        summary, method = self.summary, f"{self.software}, compiler estimate"
+        cycles = float(summary["cycles_total"])
+        macs_per_cycle = int(self.device.name.rpartition("-")[2])
+        macs = [count(operator, graph).macs for operator in graph.operators]
+        total = None if None in macs else sum(each for each in macs if each is not None)
+        if left:
+            names = ", ".join(dict.fromkeys(layer.op for layer in left))
+            npu = format_duration(cycles / clock)
+            latency = Measurement.absent(
+                "latency",
+                f"{len(left)} operator(s) are executed by the CPU ({names}), whose time is not estimated; "
+                f"the NPU takes {npu}",
+            )
+        else:
+            latency = _estimated("latency", cycles / clock, f"{method}: cycles divided by the clock")
+        flash = 1024 * (float(summary["on_chip_flash_memory_used"]) + float(summary["off_chip_flash_memory_used"]))
+        rows = [
+            latency,
+            _estimated("accelerator_cycles", cycles, method),
+            _estimated("memory_sram", 1024 * float(summary["sram_memory_used"]), method),
+            _estimated("memory_dram", 1024 * float(summary["dram_memory_used"]), method),
+            _estimated("flash", flash, f"{method}; without the program of the CPU"),
+            Measurement.absent("energy", "Vela does not estimate energy"),
+        ]
+        if total is not None:
+            rows.append(Measurement.of("macs", total, "counted from the model's graph", basis="derived"))
+        if total is not None and not left:
+            share, how = total / (cycles * macs_per_cycle), f"MACs / (cycles × {macs_per_cycle})"
+            rows.insert(2, _estimated("accelerator_utilization", share, how))
+        return tuple(rows)
+
+    def _layers(self, graph: Graph, clock: float) -> list[EstimatedLayer]:
+        """One layer per operator of the model, then what belongs to none; their cycles add up to Vela's total."""
+        steps: dict[int, list[Mapping[str, str]]] = {}
+        loose: list[Mapping[str, str]] = []
+        makers = {name: operator.index for operator in graph.operators for name in operator.outputs}
+        waiting: list[Mapping[str, str]] = []
+        for row in self.rows:
+            waiting.append(row)
+            if (index := makers.get(row["Name"])) is not None:
+                # Steps in between have names of Vela's own; the last step makes the operator's output.
+                same = [each for each in waiting if each["Original Operator"] == row["Original Operator"]]
+                loose += [each for each in waiting if each not in same]
+                steps.setdefault(index, []).extend(same)
+                waiting = []
+        loose += waiting
+        layers = [self._layer(operator, graph, steps.get(operator.index, ()), clock) for operator in graph.operators]
+        rest = float(self.summary["cycles_total"]) - sum(layer.cycles or 0.0 for layer in layers)
+        if loose or rest:
+            layers.append(
+                EstimatedLayer(
+                    index=None,
+                    name="not attributed",
+                    op="",
+                    unit="NPU",
+                    cycles=rest,
+                    time=rest / clock,
+                    steps=tuple(each["NNG Operator"] for each in loose),
+                    because="Vela's steps that make no tensor of the model",
+                )
+            )
+        return layers
+
+    def _layer(
+        self, operator: Operator, graph: Graph, steps: Sequence[Mapping[str, str]], clock: float
+    ) -> EstimatedLayer:
+        macs = count(operator, graph).macs
+        reason = next((self.refused[name] for name in operator.outputs if name in self.refused), "")
+        known = EstimatedLayer(
+            index=operator.index, name=operator.label or operator.name, op=operator.op, unit="CPU", macs=macs
+        )
+        if reason or any(row["Target"] != "NPU" for row in steps):
+            return replace(known, because=reason or "Vela leaves it on the CPU")
+        if not steps:
+            return replace(known, unit="", because="merged with another operator or removed")
+        cycles = sum(float(row["Op Cycles"]) for row in steps)
+        macs_per_cycle = int(self.device.name.rpartition("-")[2])
+        return replace(
+            known,
+            unit="NPU",
+            cycles=cycles,
+            time=cycles / clock,
+            utilization=macs / (cycles * macs_per_cycle) if macs and cycles else None,
+            steps=tuple(row["NNG Operator"] for row in steps),
+        )
+
+
+def _estimated(metric: str, value: float, method: str) -> Measurement:
+    return Measurement.of(metric, value, method, basis="estimated")
+
+
+def _compile(path: Path, device: EstimatedDevice, folder: Path) -> _Compiled:
+    """Run Vela. Raises `BadInput` for settings that don't exist, `BadModel`, `RunFailed`."""
+    system, mode = device.settings["system_config"], device.settings["memory_mode"]
+    configuration = _configuration(device, folder)
+    (folder / "model.tflite").symlink_to(path.resolve())
+    command = [
+        sys.executable, "-P", "-c", _RUN, str(folder / "model.tflite"), "--output-dir", str(folder / "out"),
+        "--accelerator-config", device.name, "--config", str(configuration), "--system-config", system,
+        "--memory-mode", mode, "--optimise", device.settings["optimise"], "--verbose-performance",
+        "--show-cpu-operations",
+    ]  # fmt: skip
+    outcome = run_child(command, seconds=SECONDS, folder=folder)
+    if outcome.cause:
+        raise _failure(path, outcome)
+    summaries, layers = (sorted((folder / "out").glob(f"model_{kind}*.csv")) for kind in ("summary", "per-layer"))
+    printed = outcome.output.decode(errors="replace")
+    return _Compiled(
+        device=device,
+        software=f"Vela {version('ethos-u-vela')}",
+        summary=_read(summaries[0])[0] if summaries else {},
+        rows=_read(layers[0]) if layers else (),
+        refused={name: _TENSOR.sub("", reason) for name, reason in _REFUSED.findall(printed)},
+    )
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+
+
+def _failure(path: Path, outcome: Outcome) -> BadModel | RunFailed:
+    if outcome.cause == "exit":
+        line = outcome.tail.splitlines()[-1] if outcome.tail else f"exit code {outcome.returncode}"
+        return BadModel(
+            f"{path.name}: Vela can't compile it: {line[:300]}", advice="'edgewise inspect' tells if it is valid"
+        )
+    return RunFailed(f"{path.name}: Vela {outcome.failure}", advice="try a smaller model")
+
+
+def _configuration(device: EstimatedDevice, folder: Path) -> Path:
+    """Vela's configuration file, with the device's clock if there is one. Raises `BadInput` for unknown settings."""
+    spec = find_spec("ethosu")
+    if spec is None or not spec.submodule_search_locations:
+        raise Unavailable("Vela is not installed", advice="pip install 'edgewise[npu]'")
+    source = Path(spec.submodule_search_locations[0]) / "config_files" / "Arm" / "vela.ini"
+    file = configparser.ConfigParser()
+    file.optionxform = str  # type: ignore[assignment,method-assign]
+    file.read_string(source.read_text(encoding="utf-8"))
+    family = device.name.split("-")[1].upper()
+    for setting, prefix in (("system_config", f"System_Config.Ethos_{family}"), ("memory_mode", "Memory_Mode.")):
+        section = f"{prefix.partition('.')[0]}.{device.settings[setting]}"
+        known = [name.partition(".")[2] for name in file.sections() if name.startswith(prefix)]
+        if section not in file or (setting == "system_config" and not section.startswith(prefix)):
+            raise BadInput(
+                f"{device.name} has no {setting} {device.settings[setting]!r}", advice=f"one of: {', '.join(known)}"
+            )
+    if device.settings["optimise"] not in ("Performance", "Size"):
+        raise BadInput(f"optimise is Performance or Size, not {device.settings['optimise']!r}")
+    if device.clock_hz is None:
+        return source
+    section = f"System_Config.{device.settings['system_config']}"
+    if not 1e6 <= device.clock_hz <= 1e10:
+        raise BadInput(f"{format_si(device.clock_hz, 'Hz')} is no clock of an NPU", advice="such as @500MHz")
+    file[section]["core_clock"] = f"{device.clock_hz:.0f}"
+    target = folder / "vela.ini"
+    with target.open("w", encoding="utf-8") as written:
+        file.write(written)
+    return target

@@ -1,0 +1,188 @@
+"""Latency over time of sustained runs: the section of a document, and the charts of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from edgewise.formatting import quantity, ratio_text, time_unit_of
+from edgewise.metrics import METRICS
+from edgewise.record import Run, Sustained
+from edgewise.report.chart_text import Spec, legend_below
+from edgewise.report.charts import (
+    INK,
+    SERIES_POINTS,
+    SOFT,
+    WIDE,
+    Chart,
+    Series,
+    colour_channel,
+    number_axis,
+    rounded,
+    wide_chart,
+)
+from edgewise.report.conditions import labels_of
+from edgewise.report.document import Section, Tone
+from edgewise.report.timeline import WIDEST, draw_bars
+from edgewise.run.sustained import WINDOW_S, window_of
+from edgewise.run.sustained_result import SLOWDOWN
+from edgewise.text import one_line
+from edgewise.units import long_time, significant
+
+_TONES: dict[str, Tone] = {"slower": "poor", "same": "good", "faster": "plain", "inconclusive": "plain"}
+_CAUSES = {
+    "clock": "the processor throttled",
+    "disturbance": "other work disturbed the measurement",
+    "limit": "a quota paused the worker",
+    "unknown": "cause unknown",
+}
+
+
+def sustained_sections(runs: Sequence[Run]) -> list[Section]:
+    """A section per sustained run: the verdict, the time to the slowdown, its cause, and bars of the latency."""
+    return [
+        Section(
+            title="Over time" + (f": {label}" if len(runs) > 1 else ""),
+            lines=_lines(run.sustained, run.job.workload.scenario.sustained_s or run.sustained.elapsed_s),
+            drawing=_drawing(run.sustained),
+            tone=_TONES[run.sustained.verdict],
+        )
+        for run, label in zip(runs, labels_of(runs), strict=True)
+        if run.sustained is not None
+    ]
+
+
+def _lines(found: Sustained, requested_s: float) -> tuple[str, ...]:
+    words = METRICS[found.metric].label.lower()
+    lines = []
+    if found.elapsed_s < 0.99 * requested_s:
+        lines.append(f"ended after {long_time(found.elapsed_s)} of {long_time(requested_s)}")
+    if found.first is None or found.last is None:
+        return (*lines, one_line(found.explanation))
+    window_s = window_of(requested_s)
+    minute = "minute" if window_s == WINDOW_S else long_time(window_s)
+    ends = f"{quantity(found.last.value, 's')} in the last {minute}, {quantity(found.first.value, 's')} in the first"
+    ratio = f"; ratio {ratio_text(found.ratio, found.low, found.high)}" if found.ratio is not None else ""
+    lines.append(f"{found.verdict}: {words} {ends}{ratio}")
+    if found.slowdown_from_s is not None:
+        until = "to the end" if found.slowdown_until_s is None else f"until {long_time(found.slowdown_until_s)}"
+        lines.append(f"slower by more than {SLOWDOWN:.0%} from {long_time(found.slowdown_from_s)} {until}")
+    else:
+        least, total = long_time(window_s), long_time(found.elapsed_s)
+        lines.append(f"no slowdown of more than {SLOWDOWN:.0%} for {least} or longer in {total}")
+    if found.cause is not None:
+        told = one_line(found.explanation)
+        lines.append(told if found.cause == "unknown" else f"{_CAUSES[found.cause]}: {told}")
+    elif found.explanation:
+        lines.append(one_line(found.explanation))
+    return tuple(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Bins that are drawn as one: the middle of their time, s, and the median of their values."""
+
+    at_s: float
+    value: float
+
+
+def _points(found: Sustained, name: str, most: int) -> list[_Point]:
+    """At most `most` points of a column; bins without a value are left out."""
+    begins, ends = found.series["begin_s"], found.series["end_s"]
+    rows = [
+        ((begin + end) / 2, value)
+        for begin, end, value in zip(begins, ends, found.series.get(name, ()), strict=False)
+        if begin is not None and end is not None and value is not None
+    ]
+    size = -(-len(rows) // most) or 1
+    groups = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return [_Point(median(at for at, _ in group), median(value for _, value in group)) for group in groups]
+
+
+def _drawing(found: Sustained) -> tuple[str, ...]:
+    points = _points(found, "median", WIDEST)
+    highest = max((point.value for point in points), default=0.0)
+    if highest <= 0.0:
+        return ()
+    axis = f"0 s to {long_time(found.elapsed_s)}, bars from 0 to {quantity(highest, 's')}"
+    wide = min(4, WIDEST // len(points))
+    return (*draw_bars([point.value for point in points for _ in range(wide)]), axis)
+
+
+def sustained_charts(group: Sequence[Series]) -> list[Chart | None]:
+    """Latency over time, and each reading of a meter; empty where no run is sustained."""
+    shown = [(one, one.run.sustained) for one in group if one.run.sustained is not None]
+    latency = METRICS[shown[0][1].metric].label if shown else ""
+    return [_chart(shown, "median", f"{latency} over time", "s")] + [
+        _chart(shown, metric, f"{METRICS[metric].label} over time", METRICS[metric].unit)
+        for metric in ("clock_rate", "temperature", "power")
+    ]
+
+
+def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, unit: str) -> Chart | None:
+    """One column of the bins against time, with the first and the last minute shaded."""
+    lines = {one.label: found for one, found in shown if any(value is not None for value in found.series.get(name, ()))}
+    if not lines:
+        return None
+    columns = {label: _points(found, name, SERIES_POINTS) for label, found in lines.items()}
+    tails = {label: _points(found, "p99", SERIES_POINTS) for label, found in lines.items()} if name == "median" else {}
+    largest = max(point.value for points in (*columns.values(), *tails.values()) for point in points)
+    word, factor, offset = _shown_unit(unit, largest)
+    last_s = max(found.elapsed_s for found in lines.values())
+    minutes, per = ("min", 60.0) if last_s >= 120 else ("s", 1.0)
+
+    def rows(points: dict[str, list[_Point]]) -> list[Spec]:
+        return [
+            {"run": label, "t": rounded(point.at_s / per), "y": rounded(point.value * factor + offset)}
+            for label, found in points.items()
+            for point in found
+        ]
+
+    x = number_axis("t", f"time ({minutes})", ticks=8, nice=False, domain=[0, rounded(last_s / per)])
+    y = number_axis("y", f"{title.removesuffix(' over time')} ({word})", ticks=5, zero=name == "median")
+    legend = legend_below(list(lines), width=WIDE) if len(lines) > 1 else None
+    colours = {one.label: one.colour for one, _ in shown if one.label in lines}
+    channels = {"x": x, "y": y, "color": colour_channel("run", colours, legend=legend)}
+    first = next(iter(lines.values()))
+    windows = [
+        {"t": rounded(window.begin_s / per), "t2": rounded(window.end_s / per)}
+        for window in (first.first, first.last)
+        if window is not None
+    ]
+    starts = [
+        {"t": rounded(found.slowdown_from_s / per)} for found in lines.values() if found.slowdown_from_s is not None
+    ]
+    layers: list[Spec] = [
+        {"data": {"values": windows}, "mark": {"type": "rect", "color": SOFT, "opacity": 0.15},
+         "encoding": {"x": x, "x2": {"field": "t2"}}},
+        {"data": {"values": starts}, "mark": {"type": "rule", "color": INK, "strokeDash": [3, 3]},
+         "encoding": {"x": x}},
+        {"data": {"values": rows(columns)}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": channels},
+        {"data": {"values": rows(tails)}, "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.6},
+         "encoding": channels},
+    ]  # fmt: skip
+    tail = " The thin line is the 99th percentile." if any(tails.values()) else ""
+    slow = f" The dashed line is where a slowdown of more than {SLOWDOWN:.0%} begins." if starts else ""
+    return wide_chart(
+        title,
+        [layer for layer in layers if layer["data"]["values"]],
+        height=180,
+        description="; ".join(f"{label}: {_in_words(found, name, unit)}" for label, found in lines.items()),
+        caption=f"Medians of time bins; the first and the last minute are shaded.{slow}{tail}",
+    )
+
+
+def _shown_unit(unit: str, largest: float) -> tuple[str, float, float]:
+    """Unit of the axis, and factor and offset to it from the SI unit."""
+    if unit == "s":
+        return (*time_unit_of(largest), 0.0)
+    return {"Hz": ("GHz", 1e-9, 0.0), "K": ("°C", 1.0, -273.15)}.get(unit, (unit, 1.0, 0.0))
+
+
+def _in_words(found: Sustained, name: str, unit: str) -> str:
+    if name == "median":
+        return "; ".join(_lines(found, found.elapsed_s))
+    ends = [window.readings.get(name) for window in (found.first, found.last) if window is not None]
+    known = [quantity(value, unit) for value in ends if value is not None]
+    return " at first, ".join(known) + " at last" if len(known) == 2 else f"{significant(found.elapsed_s)} s measured"

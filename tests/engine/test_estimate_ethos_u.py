@@ -1,0 +1,150 @@
+"""Estimates for Ethos-U; the oracle is what Vela prints when it is run by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import edgewise
+from edgewise.cli.main import run as edgewise_command
+from tflite_writer import INT8, Writer
+
+pytestmark = pytest.mark.engine
+pytest.importorskip("ethosu.vela", reason="ethos-u-vela is not installed")
+
+INT8_MODELS = ("ad01_int8", "kws_ref_model", "pretrainedResnet_quant", "str_ww_ref_model", "vww_96_int8")
+
+
+def printed_by_vela(path, folder, *flags):
+    words = [sys.executable, "-c", "import sys; from ethosu.vela.vela import main; sys.exit(main(sys.argv[1:]))"]
+    done = subprocess.run([*words, path, "--output-dir", folder, *flags], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", INT8_MODELS)
+def test_totals_are_those_that_vela_prints_and_layers_add_up(shared_models, tmp_path, name):
+    path = shared_models / f"{name}.tflite"
+    found = edgewise.estimate(path, "ethos-u55-128")
+    text = printed_by_vela(
+        path, tmp_path, "--accelerator-config", "ethos-u55-128", "--config", "Arm/vela.ini",
+        "--system-config", "Ethos_U55_High_End_Embedded", "--memory-mode", "Shared_Sram", "--verbose-cycle-estimate",
+    )  # fmt: skip
+    cycles = int(re.search(r"Total cycles +(\d+)", text)[1])
+    rows = {row.metric: row for row in found.measurements}
+    assert rows["accelerator_cycles"].value == cycles
+    assert rows["latency"].value == cycles / 500e6 and rows["latency"].basis == "estimated"
+    assert rows["latency"].low is None
+    assert rows["memory_sram"].value / 1024 == pytest.approx(
+        float(re.search(r"SRAM used +([\d.]+)", text)[1]), abs=0.01
+    )
+    assert rows["flash"].value / 1024 == pytest.approx(float(re.search(r"Flash used +([\d.]+)", text)[1]), abs=0.01)
+    assert rows["energy"].value is None
+    assert sum(layer.cycles or 0 for layer in found.layers) == cycles
+    graph = edgewise.inspect(path).graph
+    assert [layer.index for layer in found.layers] == list(range(len(graph.operators)))
+    assert all(0 < layer.utilization <= 1 for layer in found.layers if layer.utilization is not None)
+    assert found.refused is None and not any(layer.unit == "CPU" for layer in found.layers)
+
+
+@pytest.mark.parametrize("device", ["ethos-u65-256", "ethos-u85-2048"])
+def test_other_families_take_other_memories(shared_models, device):
+    found = edgewise.estimate(shared_models / "kws_ref_model.tflite", device)
+    assert found.measurement("memory_dram").value > 0 and found.device.clock_hz == 1e9
+    assert sum(layer.cycles or 0 for layer in found.layers) == found.measurement("accelerator_cycles").value
+
+
+def test_a_clock_changes_the_time_and_not_the_cycles(shared_models):
+    path = shared_models / "kws_ref_model.tflite"
+    usual, slow = (edgewise.estimate(path, f"ethos-u55-64{clock}") for clock in ("", "@100MHz"))
+    assert slow.device.clock_hz == 1e8
+    assert slow.measurement("accelerator_cycles").value == usual.measurement("accelerator_cycles").value
+    assert slow.measurement("latency").value == pytest.approx(5 * usual.measurement("latency").value)
+
+
+def small(tmp_path, *, cumsum):
+    """A fully connected layer in int8, followed by CUMSUM, which Ethos-U does not execute."""
+    writer = Writer()
+    scale = {"scale": [0.1]}
+    tensors = [
+        writer.tensor("x", [1, 16], INT8, **scale),
+        writer.tensor("w", [8, 16], INT8, 1, **scale),
+        writer.tensor("h", [1, 8], INT8, **scale),
+        writer.tensor("axis", [], 2, 2),
+        writer.tensor("y", [1, 8], INT8, **scale),
+    ]
+    steps = [writer.operator(0, [0, 1], [2], FullyConnected={})]
+    if cumsum:
+        steps.append(writer.operator(1, [2, 3], [4], Cumsum={}))
+    graph = writer.graph(tensors, steps, [0], [4 if cumsum else 2])
+    weights = np.arange(128, dtype=np.int8).tobytes()
+    data = writer.finish([graph], ["FULLY_CONNECTED", "CUMSUM"], [weights, np.int32(1).tobytes()])
+    path = tmp_path / "small.tflite"
+    path.write_bytes(data)
+    return path
+
+
+def test_an_operator_that_stays_on_the_cpu_leaves_the_latency_unknown(tmp_path):
+    found = edgewise.estimate(small(tmp_path, cumsum=True), "ethos-u55-128")
+    latency = found.measurement("latency")
+    assert latency.value is None and "CUMSUM" in latency.absent_because
+    dense, total = found.layers
+    assert dense.unit == "NPU" and dense.cycles == found.measurement("accelerator_cycles").value > 0
+    assert total.unit == "CPU" and total.cycles is None and total.because
+    alone = edgewise.estimate(small(tmp_path, cumsum=False), "ethos-u55-128")
+    assert alone.measurement("latency").value == alone.measurement("accelerator_cycles").value / 500e6
+
+
+def test_a_float_model_is_refused(capsys):
+    path = edgewise.__path__[0] + "/data/digits_cnn.tflite"
+    assert edgewise_command(["estimate", path, "-d", "ethos-u55-128", "--json"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert "Float32" in document["refused"] and "optimize" in document["advice"] and document["estimates"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["-d", "ethos-u55-12"], "ethos-u55-128"),
+        (["-d", "ethos-u55-128@fast"], "'fast' is not a frequency"),
+        (["-d", "ethos-u55-128@1Hz"], "is no clock of an NPU"),
+        (["-d", "ethos-u55-128", "--set", "memory_mode=x"], "Shared_Sram"),
+        (["-d", "ethos-u55-128", "--set", "system_config=Ethos_U85_SYS_DRAM_Mid"], "Ethos_U55_High_End_Embedded"),
+        (["-d", "ethos-u55-128", "--set", "speed=x"], "system_config, memory_mode, optimise"),
+        (["-d", "ethos-u55-128", "--set", "optimise=x"], "Performance or Size"),
+        ([], "give a model and a device"),
+    ],
+)
+def test_what_can_not_be_used_is_said_with_what_can(tmp_path, capsys, words, problem):
+    assert edgewise_command(["estimate", str(small(tmp_path, cumsum=False)), *words]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_file_that_vela_can_not_read_is_bad_input(tmp_path, capsys):
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(small(tmp_path, cumsum=False).read_bytes()[:200])
+    assert edgewise_command(["estimate", str(path), "-d", "ethos-u55-128"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    onnx = edgewise.__path__[0] + "/data/digits_cnn.onnx"
+    assert edgewise_command(["estimate", onnx, "-d", "ethos-u55-128"]) == 2
+    assert ".tflite files only" in capsys.readouterr().err
+
+
+def test_the_terminal_the_files_and_the_list_of_devices(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    path = small(tmp_path, cumsum=True)
+    files = ["-o", str(tmp_path / "e.md"), "-o", str(tmp_path / "e.csv"), "-o", str(tmp_path / "e.json")]
+    assert edgewise_command(["estimate", str(path), "-d", "ethos-u55-128", *files]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80 and "Accelerator cycles" in shown and "Shared_Sram" in shown
+    assert "| 1 | y | CUMSUM | CPU" in (tmp_path / "e.md").read_text()
+    assert (tmp_path / "e.csv").read_text().count("\n") == 3
+    assert json.loads((tmp_path / "e.json").read_text())["layers"][1]["unit"] == "CPU"
+    assert edgewise_command(["estimate", "--devices", "--json"]) == 0
+    devices = json.loads(capsys.readouterr().out)["devices"]
+    assert {each["name"] for each in devices} >= {"ethos-u55-32", "ethos-u65-512", "ethos-u85-2048"}
+    assert all(each["available"] for each in devices)

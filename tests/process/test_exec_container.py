@@ -1,0 +1,156 @@
+"""Programs in real containers of Docker and Podman: limits, counters, how they end, and that nothing is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from container_images import IMAGE, prepare
+from edgewise.cli.main import run
+from edgewise.constraints.base import CONTAINER_NAMES
+from edgewise.errors import ExitCode
+
+pytestmark = pytest.mark.cold
+MIB = 2**20
+BURN = "i=0; while [ $i -lt {count} ]; do i=$((i+1)); done"
+
+
+@pytest.fixture(scope="module", params=[pytest.param(each, marks=pytest.mark.long) for each in CONTAINER_NAMES])
+def settings(request, tmp_path_factory):
+    """The runtime's name, and the variables that it needs; skipped where it runs no container."""
+    found = prepare(request.param, tmp_path_factory.mktemp(request.param))
+    if isinstance(found, str):
+        pytest.skip(found)
+    return request.param, found
+
+
+@pytest.fixture
+def runtime(settings, monkeypatch, tmp_path):
+    name, variables = settings
+    for each, value in variables.items():
+        monkeypatch.setenv(each, value)
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+def execute(capfd, runtime, *words, code=ExitCode.DONE):
+    line = ["exec", "--no-store", "--quiet", "--json", "--mechanism", runtime, "--image", IMAGE]
+    assert run([*line, *words]) == code
+    (record,) = json.loads(capfd.readouterr().out)["runs"]
+    return record
+
+
+def value(record, metric):
+    return next(row["value"] for row in record["measurements"] if row["metric"] == metric)
+
+
+def containers(runtime, mark):
+    """Names of containers that this test made, running or not."""
+    line = [runtime, "ps", "--all", "--no-trunc", "--format", "{{.Names}} {{.Command}}"]
+    told = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    return [each for each in told.splitlines() if mark in each]
+
+
+def eventually(condition):
+    """Whether `condition` comes true; containers take a moment to start and to end."""
+    for _ in range(600):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_limits_hold_and_the_kernel_counts(capfd, runtime):
+    record = execute(capfd, runtime, "--cpus", "0.1", "--memory", "64MiB", "--", "sh", "-c", BURN.format(count=150000))
+    facts = record["sessions"][0]["facts"]
+    assert record["effective"]["mechanism"] == facts["mechanism"] == runtime
+    assert facts["throttled_periods"] > 0
+    # The end may fall behind the quota's share of a period that has only begun.
+    assert value(record, "cpu_time") <= 1.05 * 0.1 * (value(record, "total_time") + 0.1)
+    assert 0 < value(record, "memory_group_peak") < 64 * MIB
+    assert value(record, "memory_limit") == 64 * MIB
+    assert value(record, "network_received") == 0
+    assert record["job"]["target"]["constraints"]["image"] == IMAGE
+    assert len(facts["image"].removeprefix("sha256:")) == 64
+    assert "limit-not-held" not in [one["code"] for one in record["cautions"]]
+
+
+def test_a_hungry_program_runs_out_of_memory(capfd, runtime):
+    line = ("--memory", "64MiB", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1")
+    record = execute(capfd, runtime, *line, code=ExitCode.RUN_FAILED)
+    assert (record["failure"]["cause"], record["failure"]["signal"]) == ("OutOfMemory", "SIGKILL")
+    assert record["sessions"][0]["facts"]["oom_kills"] == 1
+
+
+def test_the_working_folder_is_mounted_and_output_and_exit_code_come_back(capfd, runtime, tmp_path):
+    (tmp_path / "given.txt").write_text("text")
+    line = ("--", "sh", "-c", "cat given.txt; echo err >&2; touch made; sh -c 'kill -9 $$' || exit 3")
+    record = execute(capfd, runtime, *line, code=ExitCode.RUN_FAILED)
+    assert (record["failure"]["cause"], record["failure"]["exit_code"]) == ("CommandFailed", 3)
+    assert record["failure"]["stderr_tail"].startswith("texterr")
+    assert (tmp_path / "made").exists()
+    assert execute(capfd, runtime, "--", "no-such-program", code=ExitCode.RUN_FAILED)["failure"]["exit_code"] == 127
+    killed = execute(capfd, runtime, "--", "sh", "-c", "kill -9 $$", code=ExitCode.RUN_FAILED)["failure"]
+    assert (killed["cause"], killed["signal"]) == ("Killed", "SIGKILL")
+
+
+def test_much_output_at_the_end_is_read_to_its_end(capfd, runtime):
+    line = ("--", "sh", "-c", "dd if=/dev/zero bs=1M count=2 2>&1; echo the end; exit 1")
+    record = execute(capfd, runtime, *line, code=ExitCode.RUN_FAILED)
+    assert record["failure"]["stderr_tail"].endswith("the end")
+
+
+def test_a_program_that_never_ends_is_killed_and_daemons_are_reported(capfd, runtime):
+    mark = f"741.{os.getpid()}"
+    record = execute(capfd, runtime, "--timeout", "0.5s", "--", "sleep", mark, code=ExitCode.RUN_FAILED)
+    assert record["failure"]["cause"] == "Timeout"
+    record = execute(capfd, runtime, "--", "sh", "-c", f"sleep {mark} & sleep {mark} & exit 0")
+    assert record["sessions"][0]["facts"]["processes_left"] == 2
+    assert eventually(lambda: not containers(runtime, mark))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_left_when_edgewise_is_killed_or_interrupted(runtime, number):
+    mark = f"742.{os.getpid()}.{int(number)}"
+    command = [sys.executable, "-P", "-m", "edgewise", "exec", "--no-store", "--json", "--mechanism", runtime]
+    command += ["--image", IMAGE, "--", "sleep", mark]
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert eventually(lambda: containers(runtime, mark))
+    finally:
+        parent.send_signal(number)
+        parent.wait(60)
+    assert parent.returncode == (ExitCode.INTERRUPTED if number == signal.SIGINT else -number)
+    assert eventually(lambda: not containers(runtime, mark))
+
+
+def test_an_image_that_does_not_exist_is_unavailable(capfd, runtime):
+    line = ["exec", "--no-store", "--mechanism", runtime, "--image", "localhost:1/edgewise/none", "--", "true"]
+    assert run(line) == ExitCode.UNAVAILABLE
+    assert f"{runtime} started no container of localhost:1/edgewise/none: " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mechanism", "docker"], "--mechanism docker needs the name of an image"),
+        (["--mechanism", "cgroup-v1", "--image", "a"], "--mechanism cgroup-v1 does not run containers"),
+        (["--image", "--privileged"], "--image"),
+        (["--image", "a b"], "'a b' is not the name of an image"),
+    ],
+)
+def test_bad_input_has_exit_code_2_and_advice(capfd, words, message):
+    assert run(["exec", "--no-store", *words, "--", "true"]) == ExitCode.BAD_INPUT
+    assert message in capfd.readouterr().err
+
+
+def test_without_a_runtime_the_reason_is_told(capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["exec", "--no-store", "--image", "a", "--", "true"]) == ExitCode.UNAVAILABLE
+    assert "docker: no such command; podman: no such command" in capfd.readouterr().err
