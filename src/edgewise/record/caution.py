@@ -34,6 +34,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "busy-host": ("C", "other processes used the processor; stop them or measure again"),
     "steal": ("C", "the hypervisor gave processor time to other virtual machines; measure on dedicated hardware"),
+    "memory-pressure": ("C", "the machine is short of memory and reclaims or swaps; stop other programs"),
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
     "throttled": ("C", "a cgroup quota paused the worker; lift the quota or measure elsewhere"),
     "charging": (

@@ -32,6 +32,7 @@ DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
 OVERLOADED = 0.01
 BUSY, STEAL = 0.10, 0.01
+MEMORY_PRESSURE = 0.05
 SWITCHES_PER_S = 100.0
 
 
@@ -154,6 +155,10 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
         yield Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second")
+    waited = _worst(sessions, "memory_pressure_share")
+    if waited is not None and waited > MEMORY_PRESSURE:
+        message = f"programs waited for memory up to {waited:.0%} of the time (/proc/pressure/memory)"
+        yield Caution.of("memory-pressure", message)
     throttled = _worst(sessions, "throttled_s")
     limits = job.target.constraints
     if limits is not None:
