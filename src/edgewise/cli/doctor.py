@@ -191,7 +191,8 @@ def _describe_meters(registry: Registry[Any], found: DeviceCheck | None) -> Iter
 
     for name, meter, availability in _ask(registry, {} if found is None else found.sensors):
         title, metrics = (name, []) if meter is None else (meter.title, list(meter.metrics))
-        traits = asdict(Traits() if meter is None else traits_of(meter))
+        here = Traits() if meter is None else traits_of(meter)
+        traits = asdict(here if found is None else found.traits.get(name, here))
         yield {"name": name, "title": title, "metrics": metrics, **_availability(availability), **traits}
 
 

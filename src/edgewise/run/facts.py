@@ -23,7 +23,7 @@ from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts_worker import observe
-from edgewise.run.meters.base import meters
+from edgewise.run.meters.base import Traits, meters
 from edgewise.run.phone import describe_phone
 from edgewise.runtime.base import Runtime, runtimes
 
@@ -38,6 +38,7 @@ class Facts:
 
     Attributes:
         engines, sensors: name → whether it can be used there.
+        traits: name of a meter → its traits there.
         environment: `edgewise.run.environment.fingerprint` of the machine there.
         cores: the processors that may be used.
         programs: name of a benchmark tool that is there → its path, or a file on this machine that must be sent.
@@ -48,6 +49,7 @@ class Facts:
     environment: Mapping[str, Any]
     cores: tuple[int, ...]
     programs: Mapping[str, str] = field(default_factory=dict)
+    traits: Mapping[str, Traits] = field(default_factory=dict)
 
 
 _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
@@ -175,6 +177,7 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         return Facts(
             engines={name: Availability(**each) for name, each in told["runtimes"].items()},
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
+            traits={name: Traits(**each) for name, each in told["traits"].items()},
             environment=environment,
             cores=tuple(int(core) for core in told["cores"]),
         )
