@@ -10,8 +10,10 @@ import time
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.registry import Availability
 from edgewise.run.meters.base import NoReading, traits_of
 from edgewise.run.power_meter import PowerMeter, Source
+from edgewise.testing.meter import check_meter
 from power_meters import PowerShield, Streaming, Terminal
 
 pytest.importorskip("serial")
@@ -195,6 +197,27 @@ def test_listening_finds_rate_and_resolution(terminal):
         stream.stop()
     traits = traits_of(meter)
     assert traits.place == "host" and traits.rate_hz > 0 and traits.resolution == {"power": pytest.approx(1e-3)}
+
+
+def test_the_contract_of_meters(terminal):
+    class Fed(PowerMeter):
+        """Has a new line whenever it is sampled: 2 W, 10 ms apart."""
+
+        count = 0
+
+        def sample(self):
+            Fed.count += 10
+            terminal.write(f"{Fed.count},2000\n")
+            super().sample()
+
+        def availability(self):
+            self.begin()
+            self.sample()
+            self.sample()
+            return Availability(True)
+
+    (reading,) = check_meter(Fed(Source.parse(f"serial://{terminal.path}?format={TIMED}")))
+    assert reading.value == pytest.approx(2.0 * reading.seconds)
 
 
 def test_a_wrong_baud_or_format_is_found_by_listening(terminal, monkeypatch):

@@ -187,7 +187,6 @@ class PowerMeter:
 
     def _listen(self) -> list[float]:
         """The times of the first lines that fit. Raises `NoReading`."""
-        self._open()
         self.begin()
         times: list[float] = []
         end_by = self._clock() + LISTEN_S
