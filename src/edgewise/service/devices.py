@@ -11,6 +11,7 @@ from edgewise.device.bootstrap import bootstrap
 from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import RemoteTarget, find_target
+from edgewise.device.transport import RunsPrograms
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
@@ -19,6 +20,7 @@ from edgewise.run.facts import facts_of
 from edgewise.run.meters.base import meters, watches_from_host
 from edgewise.run.power_meter import Source, meter_of
 from edgewise.runtime.base import runtimes
+from edgewise.runtime.device_tools import DeviceTool
 from edgewise.text import one_line
 
 LEAST_FREE_BYTES = 2**30
@@ -122,6 +124,10 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
             missing=_missing_engines(engines, "pip install"),
         )
     try:
+        if isinstance(target.transport, RunsPrograms):
+            if install is not None:
+                raise BadInput("--bootstrap is for devices over ssh", advice="install packages in Termux: pkg, pip")
+            return _check_phone(device, target)
         if install is not None:
             bootstrap(target, [PACKAGES[name] for name in install])
             target.close()
@@ -131,6 +137,28 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
         if install is not None:
             raise Unavailable(f"{device.name}: {one_line(str(error))}", advice=advice) from error
         return DeviceCheck(device=device, missing=(Missing(what=one_line(str(error)), advice=advice),))
+
+
+def _check_phone(device: Device, target: RemoteTarget) -> DeviceCheck:
+    """A device that runs programs through its shell: its benchmark tools, and what its Python has if one is set."""
+    try:
+        facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
+    except Unavailable as error:
+        return DeviceCheck(device=device, missing=(Missing(what=error.message, advice=error.advice),))
+    assert facts is not None
+    tools = {name: facts.engines[name] for name, runtime in runtimes() if isinstance(runtime, DeviceTool)}
+    python = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
+    engines = {**tools, **(python if target.transport.python else {})}
+    return DeviceCheck(
+        device=device,
+        usable=any(engines.values()),
+        python=" ".join(target.transport.python),
+        version=str(facts.environment.get("python") or ""),
+        engines=engines,
+        sensors=dict(facts.sensors),
+        environment=dict(facts.environment),
+        missing=_missing_engines(engines, "there: pip install"),
+    )
 
 
 def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
