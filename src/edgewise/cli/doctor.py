@@ -135,7 +135,7 @@ def examine(
     return {
         "schema": 1,
         "runtimes": list(_describe_runtimes(runtimes(), found)),
-        "meters": list(_describe_meters(meters(), found)),
+        "meters": list(_describe_meters(meters(), found, device)),
         "limits": [
             {"name": name, "available": not reason, "reason": reason or None} for name, reason in mechanisms.items()
         ],
@@ -188,12 +188,19 @@ def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> It
             }
 
 
-def _describe_meters(registry: Registry[Any], found: DeviceCheck | None) -> Iterator[dict[str, Any]]:
+def _describe_meters(registry: Registry[Any], found: DeviceCheck | None, device: str) -> Iterator[dict[str, Any]]:
+    """One row per meter; the last one is the power meter in the supply of the device, if it has one."""
     from edgewise.run.meters.base import Traits, traits_of
+    from edgewise.run.power_meter import meter_of
 
-    for name, meter, availability in _ask(registry, {} if found is None else found.sensors):
+    there = {} if found is None else found.sensors
+    rows: list[tuple[str, Any, Availability]] = [*_ask(registry, there)]
+    if (own := meter_of(device)) is not None:
+        rows.append((own.name, own, there.get(own.name) or availability_of(own)))
+    for name, meter, availability in rows:
         title, metrics = (name, []) if meter is None else (meter.title, list(meter.metrics))
-        traits = asdict(Traits() if meter is None else traits_of(meter))
+        here = Traits() if meter is None else traits_of(meter)
+        traits = asdict(here if found is None else found.traits.get(name, here))
         yield {"name": name, "title": title, "metrics": metrics, **_availability(availability), **traits}
 
 
