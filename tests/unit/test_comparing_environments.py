@@ -73,6 +73,7 @@ def test_what_changes_from_moment_to_moment_is_no_difference():
         ({"clock__governor": "performance"}, ("clock governor", "ondemand", "performance")),
         ({"clock__governor": None}, ("clock governor", "ondemand", "not known")),
         ({"clock__max_hz": 1.8e9}, ("highest clock", "2.40 GHz", "1.80 GHz")),
+        ({"clock__limit_hz": 1.2e9}, ("clock limit", "no limit", "1.20 GHz")),
         ({"os__kernel": "6.12.1"}, ("kernel", "6.6.31", "6.12.1")),
         ({"python": "CPython 3.13.1"}, ("Python", "CPython 3.11.7", "CPython 3.13.1")),
         ({"cpu__model": "Cortex-A72"}, ("processor", "Cortex-A76", "Cortex-A72")),

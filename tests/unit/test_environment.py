@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from edgewise.record.reference import machine_key
 from edgewise.run.environment import emulator_of, fingerprint
 
 X86 = """processor\t: 0
@@ -119,6 +120,18 @@ def test_a_machine_exactly(laptop):
         "on_mains": False,
     }
     assert found["absent"] == {}
+
+
+def test_a_clock_limit_is_told_where_there_is_one(laptop):
+    free = fingerprint(root=laptop)
+    for core in range(4):
+        put(laptop, {f"{CPU}/cpu{core}/cpufreq/scaling_max_freq": "1200000\n"})
+    limited = fingerprint(root=laptop)
+    assert limited["clock"] == free["clock"] | {"limit_hz": 1_200_000_000}
+    assert machine_key(free) != machine_key(limited)
+    for core in range(4):
+        put(laptop, {f"{CPU}/cpu{core}/cpufreq/scaling_max_freq": f"{4_000_000 + core}\n"})
+    assert fingerprint(root=laptop)["clock"] == free["clock"]
 
 
 def test_nothing_private_is_in_it(laptop):

@@ -37,6 +37,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
     "throttled": ("C", "a cgroup quota paused the worker; lift the quota or measure elsewhere"),
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
+    "cache-not-dropped": (
+        "B",
+        "loading was faster than from a disk; put the model on a disk instead of a file system in memory",
+    ),
+    "load-not-held": ("C", "the conditions differ from the requested ones; see the method of each number"),
     "native-environment": (
         "B",
         "the program ran with what is installed on this machine; install the same packages before you compare",
