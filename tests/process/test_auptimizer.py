@@ -1,4 +1,4 @@
-"""Environment files of auptimizer's Profiler: read as they are, and run on this machine with the same summary."""
+"""Environment files of auptimizer's Profiler: read as they are, and run with the same summary, in a container or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from container_images import IMAGE, prepare
 from edgewise.cli.main import run
+from edgewise.constraints.base import CONTAINER_NAMES
 from edgewise.errors import BadInput, ExitCode
 from edgewise.service.env_file import read_env_file
 from edgewise.shims.auptimizer import main
@@ -32,6 +34,14 @@ DOCKCPUS="4.0"
 DOCKMEMORY="2.0g"
 DOCKER_ARGS=
 """
+DOCKERFILE = """FROM tensorflow/tensorflow:1.14.0-py3
+RUN apt-get update && apt-get install -y wget
+WORKDIR /app
+COPY . .
+RUN wget https://example.org/engine.whl; pip install engine.whl
+"""
+NO_IMAGE = BENCHMARK.replace("tensorflow/tensorflow:1.14.0-py3", "localhost:1/edgewise/none")
+"""The same on an image that exists nowhere: where a container runtime works, it downloads nothing."""
 SCRIPT = """
 import sys
 import numpy as np
@@ -56,13 +66,14 @@ def example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    (tmp_path / "env.template").write_text(BENCHMARK)
+    (tmp_path / "env.template").write_text(NO_IMAGE)
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench/test_perf.py").write_text("import sys; print('script', sys.argv[1:])")
     return tmp_path
 
 
 def test_an_environment_file_is_read_as_data(example):
+    Path("env.template").write_text(BENCHMARK)
     found = read_env_file(Path("env.template"))
     assert found.fields(has_models=True) == {
         "command": ("python", "test_perf.py", "{model}"),
@@ -75,9 +86,21 @@ def test_an_environment_file_is_read_as_data(example):
             "APTREQUIREMENTS=wget",
             "PRERUN=wget https://example.org/engine.whl; pip install engine.whl",
         ),
+        "dockerfile": DOCKERFILE,
+        "container_options": (),
     }
     assert found.fields(has_models=False)["command"] == ("python", "test_perf.py")
     assert found.output == Path("out.txt")
+    Path("env.template").write_bytes(b"\xef\xbb\xbf" + BENCHMARK.removeprefix("# a comment\n").encode())
+    assert read_env_file(Path("env.template")).variables == found.variables
+    own = 'PIPREQUIREMENTS="ipython numpy"\nDOCKER_ARGS="--privileged -v /data:/mnist data"\n'
+    Path("env.template").write_text(BENCHMARK.replace("DOCKER_ARGS=\n", own))
+    fields = read_env_file(Path("env.template")).fields(has_models=False)
+    assert fields["dockerfile"] == f"{DOCKERFILE}RUN pip install ipython numpy\n"
+    assert fields["container_options"] == ("--privileged", "-v", "/data:/mnist", "data")
+    Path("Dockerfile").write_text("FROM scratch\n")
+    fields = read_env_file(Path("env.template")).fields(has_models=False)
+    assert (fields["dockerfile"], fields["build_context"]) == ("FROM scratch\n", ".")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +111,7 @@ def test_an_environment_file_is_read_as_data(example):
         ("SCRIPT=test_perf.py", "SCRIPT=other.py", "there is no file other.py"),
         ('DOCKCPUS="4.0"', "DOCKCPUS=many", "DOCKCPUS in env.template: 'many' is not a number"),
         ('DOCKMEMORY="2.0g"', "DOCKMEMORY=big", "DOCKMEMORY in env.template: 'big' is not a size"),
+        ('DOCKMEMORY="2.0g"', f"DOCKMEMORY={'9' * 400}g", "is not a size"),
         ("COMMAND=python", 'COMMAND="python', "no closing quotation"),
         ("# a comment", "touch /tmp/x", "line 1 of env.template is not NAME=value"),
         ("# a comment", "PATH=/evil", "unknown variable PATH"),
@@ -120,7 +144,8 @@ def test_the_old_command_line_prints_and_appends_the_same_summary(example, capfd
     Path("models.txt").write_text("a.tflite\nb.tflite\n")
     assert main(["-e", "env.template", "-f", "models.txt"]) == ExitCode.DONE
     told = capfd.readouterr()
-    assert "caution: not applied: IMAGEREPO=tensorflow" in told.err
+    assert "caution: not applied: IMAGEREPO=localhost:1/edgewise/none" in told.err
+    assert "the program runs on this machine itself, not in a container: " in told.err
     title, headings, dashes, *rows = told.out.splitlines()
     assert title == "Final Usage Stats"
     assert [word.strip() for word in headings.split("  ") if word.strip()] == list(HEADINGS)
@@ -148,3 +173,36 @@ def test_the_benchmark_example_runs_with_its_own_environment_file(example, capfd
     told = capfd.readouterr()
     assert "done mobilenet_v1_1.0_224.tflite" in told.err
     assert [row.split()[0] for row in told.out.splitlines()[3:]] == ["mobilenet_v1_0.75_224", "mobilenet_v1_1.0_224"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runtime", CONTAINER_NAMES)
+def test_the_program_runs_in_the_image_that_the_file_describes(example, capfd, monkeypatch, tmp_path_factory, runtime):
+    settings = prepare(runtime, tmp_path_factory.mktemp(runtime))
+    if isinstance(settings, str):
+        pytest.skip(settings)
+    for name, given in settings.items():
+        monkeypatch.setenv(name, given)
+    text = NO_IMAGE
+    for old, new in (
+        ("localhost:1/edgewise/none", IMAGE),
+        ('APTREQUIREMENTS="wget"\n', ""),
+        ("wget https://example.org/engine.whl; pip install engine.whl", "echo of the image > built.txt"),
+        ("COMMAND=python", "COMMAND=sh"),
+        ("DOCKER_ARGS=", 'DOCKER_ARGS="--env GIVEN=variable"'),
+    ):
+        text = text.replace(old, new)
+    Path("env.template").write_text(text)
+    Path("bench/test_perf.py").write_text('cat built.txt; echo "$GIVEN" "$PWD" "$1"')
+    words = ["exec", "-e", "env.template", "--mechanism", runtime, "--sample", "0s", "--json", "-m", "a.tflite"]
+    assert run(words) == ExitCode.DONE
+    told = capfd.readouterr()
+    (record,) = json.loads(told.out)["runs"]
+    assert "of the image\nvariable /app a.tflite\n" in told.err
+    assert f"the program runs in a container of localhost/edgewise-bench ({runtime})" in told.err
+    assert record["effective"]["mechanism"] == runtime
+    assert "native-environment" not in [one["code"] for one in record["cautions"]]
+    assert record["job"]["target"]["constraints"]["memory_bytes"] == 2 * 2**30
+    Path("env.template").write_text(NO_IMAGE)
+    assert run(words) == ExitCode.UNAVAILABLE
+    assert "the image could not be built: " in capfd.readouterr().err

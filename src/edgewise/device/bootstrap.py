@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from edgewise.cancellation import wait_readable
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.target import RemoteTarget
+from edgewise.device.transport import Transport
 from edgewise.device.transports.ssh import BOOTSTRAPPED
 from edgewise.folders import job_folder
 from edgewise.progress import LogLine, emit
@@ -23,17 +25,30 @@ def bootstrap(target: RemoteTarget, packages: Sequence[str]) -> None:
     Raises OSError: `TargetError` with the last line that the failing command printed, `LinkLost`.
     """
     pip = (f"~/{BOOTSTRAPPED}/bin/python3", "-m", "pip", "install", "--disable-pip-version-check")
-    _run(target, (*target.transport.python, "-m", "venv", BOOTSTRAPPED))
-    _run(target, (*pip, "--", "numpy", *packages))
-
-
-def _run(target: RemoteTarget, command: Sequence[str]) -> None:
-    """Run a command in the home folder there; its lines are reported as progress."""
-    emit(LogLine(text=f"{target.name}: {' '.join(command)}"))
-    with job_folder() as folder:
-        process = target.transport.start(
-            command, folder=target.transport.home, environment={}, stderr=folder / "stderr"
+    for command in ((*target.transport.python, "-m", "venv", BOOTSTRAPPED), (*pip, "--", "numpy", *packages)):
+        run_reported(
+            target.transport,
+            command,
+            folder=target.transport.home,
+            environment={},
+            advice="the device needs Python's venv module (Debian: apt install python3-venv) and a package index",
         )
+
+
+def run_reported(
+    transport: Transport, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], advice: str
+) -> None:
+    """Run a command in a folder of a target; its lines are reported as progress.
+
+    Args:
+        environment: as `edgewise.device.transport.Transport.start` takes it.
+        advice: for the error.
+
+    Raises OSError: `TargetError` with the last line that a failing command printed, `LinkLost` after half an hour.
+    """
+    emit(LogLine(text=f"{transport.name}: {' '.join(command)}"))
+    with job_folder() as own:
+        process = transport.start(command, folder=folder, environment=environment, stderr=own / "stderr")
         try:
             process.stdin.close()
             last = _read_lines(process.stdout.fileno(), time.monotonic() + TIMEOUT_S)
@@ -44,10 +59,7 @@ def _run(target: RemoteTarget, command: Sequence[str]) -> None:
             process.kill()
         if code:
             told = process.stderr.read_text(errors="replace").strip().splitlines() or [last]
-            raise TargetError(
-                f"{' '.join(command)} ended with exit code {code}: {told[-1][-300:]}",
-                advice="the device needs Python's venv module (Debian: apt install python3-venv) and a package index",
-            )
+            raise TargetError(f"{' '.join(command)} ended with exit code {code}: {told[-1][-300:]}", advice=advice)
 
 
 def _read_lines(descriptor: int, end_by: float) -> str:

@@ -1,22 +1,24 @@
 """Describes a target: engines, sensors, the machine. Sent there with the worker; standard library only.
 
-The request on standard input is a JSON object with the locations of runtimes and meters; the answer on standard output
-is one too.
+The request on standard input is a JSON object with the locations of runtimes and meters, or with the time for which
+the machine is to be observed; the answer on standard output is one too.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
 from edgewise.child_process import serve
 from edgewise.registry import Availability, availability_of, load_class
-from edgewise.run.counters import usable_cores
+from edgewise.run.counters import read_counters, usable_cores
 from edgewise.run.environment import fingerprint
+from edgewise.run.meters.base import Traits, traits_of
 
 
 def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
@@ -24,10 +26,24 @@ def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     return {
         "runtimes": {name: asdict(_availability(location)) for name, location in question["runtimes"].items()},
         "meters": {name: asdict(_availability(location)) for name, location in question["meters"].items()},
+        "traits": {name: asdict(_traits(location)) for name, location in question["meters"].items()},
         "environment": fingerprint(),
         "cores": list(usable_cores()),
         "numpy": find_spec("numpy") is not None,
     }
+
+
+def observe(seconds: float, *, sleep: Callable[[float], object] = time.sleep) -> dict[str, float | None]:
+    """`edgewise.run.counters.Counters.delta` over `seconds` in which this process sleeps."""
+    before = read_counters()
+    sleep(seconds)
+    return read_counters().delta(before)
+
+
+def _answer(request: bytes) -> bytes:
+    question = json.loads(request)
+    answer = observe(question["observe_s"]) if "observe_s" in question else collect(question)
+    return json.dumps(answer).encode()
 
 
 def _availability(location: str) -> Availability:
@@ -38,9 +54,16 @@ def _availability(location: str) -> Availability:
     return availability_of(plugin)
 
 
+def _traits(location: str) -> Traits:
+    try:
+        return traits_of(load_class(location)())
+    except Exception:  # its availability has the reason
+        return Traits()
+
+
 def main() -> None:
     """Entry point of the process."""
-    os._exit(serve(lambda request: json.dumps(collect(json.loads(request))).encode()))
+    os._exit(serve(_answer))
 
 
 if __name__ == "__main__":

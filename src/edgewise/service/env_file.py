@@ -1,4 +1,4 @@
-"""Files ``env.template`` of auptimizer's Profiler, read as data: nothing in them is executed.
+"""Files ``env.template`` of auptimizer's Profiler, read as data: reading executes nothing of them.
 
 Variables: https://github.com/LGE-ARC-AdvancedAI/auptimizer, ``src/aup/profiler/README.md``.
 """
@@ -15,9 +15,12 @@ from edgewise.errors import BadInput
 from edgewise.service.requests import PLACEHOLDER
 
 MOST_BYTES = 2**20
+MOST_DIGITS = 30
 REQUIRED = ("DIR", "SCRIPT", "COMMAND")
 IMAGE_VARIABLES = ("IMAGEREPO", "APTREQUIREMENTS", "PIPREQUIREMENTS", "PRERUN", "DOCKER_ARGS", "DOCK_ARGS")
 """What makes and starts a container; it has no effect where the program runs on this machine itself."""
+APP = "/app"
+"""Folder in the image that has the files of DIR, as in Profiler."""
 _KNOWN = (*REQUIRED, *IMAGE_VARIABLES, "SAMPLETIME", "OUTPUTFILE", "DOCFILE", "DOCKCPUS", "DOCKMEMORY")
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([bkmg]?)b?", re.IGNORECASE)
@@ -62,18 +65,47 @@ class EnvFile:
             "run_in": str(folder),
             "not_applied": tuple(f"{name}={told[name]}" for name in IMAGE_VARIABLES if name in told),
         }
+        if (own := self._dockerfile()) is not None:
+            found["dockerfile"] = own
+            found["build_context"] = "."
+        elif "IMAGEREPO" in told:
+            found["dockerfile"] = self.instructions()
+        if "dockerfile" in found:
+            found["container_options"] = tuple(
+                word for name in ("DOCKER_ARGS", "DOCK_ARGS") for word in _split(told.get(name, ""), name, self.path)
+            )
         if "DOCKCPUS" in told:
             found["cpus"] = self._number("DOCKCPUS")
         if "SAMPLETIME" in told:
             found["sample"] = self._number("SAMPLETIME")
         if "DOCKMEMORY" in told:
             size = _MEMORY.fullmatch(told["DOCKMEMORY"].strip())
-            if size is None:
+            if size is None or len(size[1]) > MOST_DIGITS:
                 raise BadInput(
                     f"DOCKMEMORY in {self.path}: {told['DOCKMEMORY']!r} is not a size", advice="such as 512m"
                 )
             found["memory"] = int(float(size[1]) * _FACTORS[size[2].lower()])
         return found
+
+    def instructions(self) -> str:
+        """The Dockerfile that the variables describe, for the files of DIR."""
+        told = self.variables
+        lines = [f"FROM {told['IMAGEREPO']}"]
+        if "APTREQUIREMENTS" in told:
+            lines += [f"RUN apt-get update && apt-get install -y {told['APTREQUIREMENTS']}"]
+        lines += [f"WORKDIR {APP}", "COPY . ."]
+        lines += [f"RUN {told['PRERUN']}"] if "PRERUN" in told else []
+        lines += [f"RUN pip install {told['PIPREQUIREMENTS']}"] if "PIPREQUIREMENTS" in told else []
+        return "\n".join(lines) + "\n"
+
+    def _dockerfile(self) -> str | None:
+        """The text of the user's own Dockerfile; None without the file. Raises `BadInput`."""
+        if "DOCFILE" not in self.variables or not (file := Path(self.variables["DOCFILE"])).is_file():
+            return None
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"DOCFILE in {self.path}: {file} can't be read: {error}") from error
 
     def _number(self, name: str) -> float:
         try:
@@ -86,7 +118,7 @@ def read_env_file(path: Path) -> EnvFile:
     """The variables in a file of lines ``NAME=value``. Raises `BadInput`."""
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1).decode("utf-8")
+            text = file.read(MOST_BYTES + 1).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadInput(f"can't read the environment file {path}: {reason}") from error

@@ -576,6 +576,9 @@ class ExecRequest(_Limited):
         image: of a container in which the command runs; None runs it on the machine itself.
         mount: whether the container has `run_in` as its working folder; otherwise it is the image's own.
         container_options: further options for the start of the container.
+        dockerfile: text of a Dockerfile from which the image is built; where that fails, and `mechanism` names no
+            container runtime, the command runs on the machine itself.
+        build_context: folder with the files for `dockerfile`; None is `run_in`.
         not_applied: requirements of another tool's file that are not met here; each run says so.
         sample: s between samples of the counters; 0 takes none.
         timeout: s; a command that takes longer is killed. None waits for its end.
@@ -583,12 +586,14 @@ class ExecRequest(_Limited):
         seed: of the order of executions.
     """
 
-    PATHS = ("models_file", "run_in")
+    PATHS = ("models_file", "run_in", "build_context")
 
     verb: Literal["exec"] = "exec"
     image: str | None = None
     mount: bool = True
     container_options: Texts = ()
+    dockerfile: str | None = None
+    build_context: str | None = None
     command: Texts = Field(min_length=1)
     model_names: Texts = ()
     models_file: FilePath | None = None
@@ -611,7 +616,10 @@ class ExecRequest(_Limited):
 
     def check(self) -> None:
         """Reject limits that no program can run in, and models without a place in the command."""
-        check_constraints(self.constraints() or Constraints())
+        limits = self.constraints() or Constraints()
+        check_constraints(limits if self.dockerfile is None else replace(limits, mechanism=None))
+        if self.dockerfile is not None and self.image is not None:
+            raise BadField("give either {image} or {dockerfile}")
         if self.image is not None and not IMAGE_NAME.fullmatch(self.image):
             raise BadField(f"{{image}}: {self.image!r} is not the name of an image", advice="such as python:3.13-slim")
         require_time(timeout=self.timeout, sample=self.sample or None)
@@ -638,7 +646,8 @@ def check_constraints(limits: Constraints) -> None:
         raise BadField(f"{{cpus}} must be {LEAST_CPUS:g} to {MOST_CPUS}, not {limits.cpus:g}", advice="1 is one core")
     if limits.memory_bytes is not None and not LEAST_MEMORY <= limits.memory_bytes < 2**63:
         raise BadField(
-            f"{{memory}} must be at least 1 MiB, not {limits.memory_bytes} B", advice="for example {memory=512MiB}"
+            f"{{memory}} must be at least 1 MiB and less than 8 EiB, not {limits.memory_bytes} B",
+            advice="for example {memory=512MiB}",
         )
     known = (*MECHANISMS, *CONTAINER_NAMES)
     if limits.mechanism is not None and limits.mechanism not in known:

@@ -1,7 +1,8 @@
 """``python -m edgewise.shims.auptimizer``: the command line of auptimizer's Profiler (``python -m aup.profiler``).
 
 It accepts ``-e/--environment``, ``-m/--modellist`` and ``-f/--modelfile``, prints the same summary and appends it to
-``OUTPUTFILE``. The program runs on this machine within the limits, not in a container.
+``OUTPUTFILE``. The program runs in a container where Docker or Podman can build its image, otherwise on this machine
+itself, within the same limits.
 """
 
 from __future__ import annotations
