@@ -20,6 +20,7 @@ from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import RemoteTarget, find_target
+from edgewise.device.transport import SharesMachine, Transport
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
 
@@ -45,16 +46,21 @@ def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
         Cancelled: the wait was stopped.
     """
     target = find_target(device)
-    key = LOCAL if target.is_here else device
-    if not needed or key in _held.get() or (target.is_here and _inherited):
+    elsewhere = target if isinstance(target, RemoteTarget) and not _shares_machine(target.transport) else None
+    key = LOCAL if elsewhere is None else device
+    if not needed or key in _held.get() or (elsewhere is None and _inherited):
         yield
         return
     before = _held.set(_held.get() | {key})
     try:
-        with _held_there(target) if isinstance(target, RemoteTarget) else _held_here():
+        with _held_here() if elsewhere is None else _held_there(elsewhere):
             yield
     finally:
         _held.reset(before)
+
+
+def _shares_machine(transport: Transport) -> bool:
+    return isinstance(transport, SharesMachine) and transport.shares_this_machine
 
 
 @contextlib.contextmanager

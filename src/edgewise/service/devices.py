@@ -10,6 +10,7 @@ from edgewise.device.bootstrap import bootstrap
 from edgewise.device.devices import Device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import RemoteTarget, find_target
+from edgewise.device.transports.container import ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
@@ -23,6 +24,8 @@ LEAST_FREE_BYTES = 2**30
 """Less free space on a device is reported: a model, an engine's temporary files and its cache may not fit."""
 PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
 """Engine → the package that contains it."""
+
+IN_IMAGE = "install what is missing in the image: FROM IMAGE, then RUN pip install numpy and the engines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,8 @@ def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceChec
             environment=here,
             missing=_missing_engines(engines, "pip install"),
         )
+    if install is not None and isinstance(target.transport, ContainerTransport):
+        raise BadInput("--bootstrap does not work for a container", advice=IN_IMAGE)
     try:
         if install is not None:
             bootstrap(target, [PACKAGES[name] for name in install])
@@ -125,11 +130,14 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
     try:
         facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
     except EdgewiseError as error:
-        missing.append(Missing(what=error.message, advice=f"edgewise devices check {device.name} --bootstrap"))
+        in_image = isinstance(target.transport, ContainerTransport)
+        advice = IN_IMAGE if in_image else f"edgewise devices check {device.name} --bootstrap"
+        missing.append(Missing(what=error.message, advice=advice))
         return DeviceCheck(**known, missing=tuple(missing))
     assert facts is not None
     engines = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
-    missing += _missing_engines(engines, f"there: {known['python']} -m pip install")
+    where = "in the image" if isinstance(target.transport, ContainerTransport) else "there"
+    missing += _missing_engines(engines, f"{where}: {known['python']} -m pip install")
     return DeviceCheck(
         **known,
         usable=any(engines.values()),
