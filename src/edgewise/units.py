@@ -28,15 +28,17 @@ ENERGIES = {
 VOLTAGES = {"mV": 1e-3, "V": 1.0}
 CURRENTS = {"uA": 1e-6, "µA": 1e-6, "mA": 1e-3, "A": 1.0}
 CHARGES = {"mAh": 3.6, "Ah": 3600.0}
+JOULES_PER_MWH = ENERGIES["mWh"]
+
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]*)\s*")
 
 
 def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) -> float:
     match = _QUANTITY.fullmatch(text)
     unit = (match[2] or default) if match else ""
-    if match is None or unit not in table:
+    if match is None or unit not in table or math.isinf(value := float(match[1]) * table[unit]):
         raise BadInput(f"{text!r} is not a {what}", advice=f"give a number and one of the units {', '.join(table)}")
-    return float(match[1]) * table[unit]
+    return value
 
 
 def parse_frequency(text: str) -> float:
@@ -54,12 +56,17 @@ def parse_size(text: str) -> int:
     return round(_parse(text, _SIZE, default="B", what="size"))
 
 
+def parse_voltage(text: str) -> float:
+    """Volts from ``"3.3V"`` or ``"3300 mV"``. Raises `BadInput`."""
+    return _parse(text, VOLTAGES, default="", what="voltage")
+
+
 def parse_capacity(text: str) -> float:
     """Joules from ``"10Wh"``, ``"36kJ"``, or a charge and a voltage: ``"2000mAh@3.7V"``. Raises `BadInput`."""
     charge, at, voltage = text.partition("@")
     if at:
         coulombs = _parse(charge, CHARGES, default="", what="charge")
-        return coulombs * _parse(voltage, VOLTAGES, default="", what="voltage")
+        return coulombs * parse_voltage(voltage)
     if (match := _QUANTITY.fullmatch(text)) and match[2] in CHARGES:
         raise BadInput(f"{text!r} is a charge without a voltage", advice=f"write {text}@3.7V")
     return _parse(text, ENERGIES, default="", what="capacity")

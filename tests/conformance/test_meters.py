@@ -9,7 +9,7 @@ from edgewise.run.meters.rapl import RaplMeter
 from edgewise.run.meters.thermal import ThermalMeter
 from edgewise.testing.meter import check_meter
 
-BUILT_IN = ("cpufreq", "rapl", "thermal")
+BUILT_IN = ("battery", "cpufreq", "gpu", "hwmon", "jetson", "nvml", "rapl", "thermal")
 
 
 def test_the_built_in_meters_are_registered():
@@ -91,6 +91,12 @@ def test_a_right_plugin_passes():
         ({"reading": Reading(metric="temperature", value=float("nan"), method="x")}, "is nan"),
         ({"reading": Reading(metric="temperature", value=300.0, low=301.0, method="x")}, "outside"),
         ({"reading": Reading(metric="temperature", value=-3.0, method="x")}, "can't be"),
+        ({"place": "cloud"}, "neither target nor host"),
+        ({"rate_hz": 0.0}, "rate_hz 0.0 is not above 0"),
+        ({"resolution": {"heat": 1.0}}, "resolution of 'heat'"),
+        ({"resolution": {"power": 0.0}}, "a resolution of 0.0"),
+        ({"reading": Reading(metric="temperature", value=300.0, method="x", covers="all")}, "covers 'all' is none of"),
+        ({"reading": Reading(metric="temperature", value=300.0, method="x", seconds=0.0)}, "temperature of 0.0 s"),
         (
             {"metrics": ("energy",), "reading": Reading(metric="energy", value=0.0, method="x")},
             "should be left out",

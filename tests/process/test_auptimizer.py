@@ -91,6 +91,8 @@ def test_an_environment_file_is_read_as_data(example):
     }
     assert found.fields(has_models=False)["command"] == ("python", "test_perf.py")
     assert found.output == Path("out.txt")
+    Path("env.template").write_bytes(b"\xef\xbb\xbf" + BENCHMARK.removeprefix("# a comment\n").encode())
+    assert read_env_file(Path("env.template")).variables == found.variables
     own = 'PIPREQUIREMENTS="ipython numpy"\nDOCKER_ARGS="--privileged -v /data:/mnist data"\n'
     Path("env.template").write_text(BENCHMARK.replace("DOCKER_ARGS=\n", own))
     fields = read_env_file(Path("env.template")).fields(has_models=False)
@@ -109,6 +111,7 @@ def test_an_environment_file_is_read_as_data(example):
         ("SCRIPT=test_perf.py", "SCRIPT=other.py", "there is no file other.py"),
         ('DOCKCPUS="4.0"', "DOCKCPUS=many", "DOCKCPUS in env.template: 'many' is not a number"),
         ('DOCKMEMORY="2.0g"', "DOCKMEMORY=big", "DOCKMEMORY in env.template: 'big' is not a size"),
+        ('DOCKMEMORY="2.0g"', f"DOCKMEMORY={'9' * 400}g", "is not a size"),
         ("COMMAND=python", 'COMMAND="python', "no closing quotation"),
         ("# a comment", "touch /tmp/x", "line 1 of env.template is not NAME=value"),
         ("# a comment", "PATH=/evil", "unknown variable PATH"),

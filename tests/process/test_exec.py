@@ -49,6 +49,12 @@ def value(record, metric):
     return next(row["value"] for row in record["measurements"] if row["metric"] == metric)
 
 
+def find_cgroup_here():
+    found = best()
+    assert isinstance(found, Cgroup)
+    return found
+
+
 def groups(parents, pid=None):
     """Groups that this process, or process `pid`, made; other tests on this machine have theirs."""
     return [each for parent in parents for each in parent.glob(f"edgewise-{pid or os.getpid()}-*")]
@@ -167,10 +173,44 @@ def test_ctrl_c_ends_the_program():
     assert gone(lambda: is_running(mark))
 
 
+def test_a_null_byte_in_a_list_of_models_is_bad_input(capfd, tmp_path):
+    (tmp_path / "list.txt").write_bytes(b"a\0b\n")
+    assert run(["exec", "--no-store", "-f", str(tmp_path / "list.txt"), "--", "echo", "{model}"]) == ExitCode.BAD_INPUT
+    assert "null byte" in capfd.readouterr().err
+
+
+def test_a_daemon_that_forks_all_the_time_is_killed(capfd):
+    mark = f"walker.{os.getpid()}"
+    code = "import os\nfor _ in range(50_000):\n    if os.fork(): os._exit(0)"
+    record = execute(capfd, "--mechanism", "affinity-rlimit", "--", sys.executable, "-I", "-S", "-c", code, mark)
+    assert "processes-left" in [one["code"] for one in record["cautions"]]
+    assert gone(lambda: is_running(mark))
+
+
+def test_groups_in_a_group_are_killed_and_removed_with_it(parents):
+    with find_cgroup_here() as outer, Cgroup(version=outer.version, parents=outer.folders) as inner:
+        child = subprocess.Popen(["sleep", "600"])
+        inner.admit(child.pid)
+        assert outer.kill() == 1
+        assert child.wait() == -signal.SIGKILL
+    assert not groups(parents)
+
+
+def test_blocks_are_counted(capfd, tmp_path):
+    code = (
+        "import os, resource, sys\nfile = open(sys.argv[1], 'wb')\nfile.write(bytes(8 << 20))\nos.fsync(file.fileno())"
+    )
+    code += "\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_oublock * 512)"
+    assert run(["exec", "--no-store", "-q", "--json", "--", sys.executable, "-I", "-c", code, str(tmp_path / "f")]) == 0
+    told = capfd.readouterr()
+    (record,) = json.loads(told.out)["runs"]
+    assert value(record, "block_written") == pytest.approx(int(told.err.split()[-1]), rel=0.05)
+
+
 def test_models_are_put_in_the_command_and_ranked(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.bin").write_bytes(b"12345")
-    Path("list.txt").write_text("a.bin\n\nb.bin\n")
+    Path("list.txt").write_bytes(b"\xef\xbb\xbf# the models\r\na.bin\r\n\r\nb.bin\n")
     words = ["exec", "--no-store", "--repeat", "2", "-f", "list.txt", "--sample", "0s"]
     assert run([*words, "--json", "--", "test", "{model}", "!=", "c.bin"]) == ExitCode.DONE
     told = json.loads(capfd.readouterr().out)
@@ -216,7 +256,10 @@ def test_a_request_says_the_same_as_the_command_line(capfd, tmp_path):
     [
         (["--", "no-such-program"], "does not exist or is not executable"),
         (["--cpus", "0", "--", "true"], "--cpus must be 0.01 to 1024, not 0"),
-        (["--memory", "1KiB", "--", "true"], "--memory must be at least 1 MiB, not 1024 B"),
+        (["--memory", "1KiB", "--", "true"], "--memory must be at least 1 MiB and less than 8 EiB, not 1024 B"),
+        (["--memory", "1e400", "--", "true"], "'1e400' is not a size"),
+        (["-m", 20 * "x" * 10_000, "--", "true", "{model}"], "the command line is too long"),
+        (["-f", "/dev/zero", "--", "echo", "{model}"], "--models-file /dev/zero is larger than 1.05 MB"),
         (["--sample", "1ms", "--", "true"], "--sample must be 0 or at least 0.01 s"),
         (["--repeat", "0", "--", "true"], "--repeat must be at least 1"),
         (["--mechanism", "magic", "--", "true"], "--mechanism must be one of"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -176,6 +178,52 @@ def test_gate_finds_a_regression_there(far, capsys, tmp_path):
     assert row["ratio"] == pytest.approx(1.1, abs=0.002) and row["verdict"] == "slower"
     assert found["passed"] is False
     assert sum(started[-1] == "edgewise.run.worker" for started in there.transport.started) >= 2
+
+
+def test_doctor_examines_the_device(far, capsys, monkeypatch):
+    there = far()
+    monkeypatch.setenv("COLUMNS", "80")
+    assert edgewise_command(["doctor", "-d", "far", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert edgewise_command(["doctor", "--json"]) == 0
+    here = json.loads(capsys.readouterr().out)
+    assert list(found) == list(here)
+    assert [list(row) for row in found["runtimes"]] == [list(row) for row in here["runtimes"]]
+    assert [list(row) for row in found["meters"]] == [list(row) for row in here["meters"]]
+    engines = {row["name"]: row for row in found["runtimes"]}
+    assert engines["onnxruntime"]["available"] and engines["onnxruntime"]["version"] == version("onnxruntime")
+    (device,) = found["devices"]
+    assert (device["name"], device["transport"], found["limits"]) == ("far", "far", [])
+    assert device["python"] == str(there.transport.python[0]) and device["free_bytes"] > 0
+    assert device["clock"]["offset_s"] == pytest.approx(HOUR_S, abs=1.0)
+    assert device["environment"]["cpu"]["usable_cores"] == here["devices"][0]["environment"]["cpu"]["usable_cores"]
+    # The second in which the device is observed passes there.
+    assert 1.0 <= found["fitness"]["watched"]["wall_s"] < 10.0 and found["fitness"]["grade"] in "ABCD"
+    assert edgewise_command(["doctor", "-d", "far"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "3600" in out and "--calibrate 10min -d far" in " ".join(out.split()) and "Limits of exec" not in out
+
+
+def test_doctor_names_what_an_unusable_device_lacks(far, capsys):
+    there = far()
+    there.transport.python = ("/bin/false",)
+    assert edgewise_command(["doctor", "-d", "far", "--json"]) == 3
+    assert "far can't be examined" in capsys.readouterr().err
+
+
+def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(far, capsys, tmp_path, monkeypatch):
+    from edgewise.run import facts
+
+    far()
+    told = facts_of(TargetSpec(device="far", transport="far"))
+    without = {**told.engines, "onnxruntime": Availability(False, "the package is not installed")}
+    monkeypatch.setitem(facts._KNOWN, target.find_target("far"), replace(told, engines=without))
+    assert edgewise_command(["doctor", "-d", "far", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["runtimes"]}
+    assert not rows["onnxruntime"]["available"]
+    assert rows["onnxruntime"]["install_hint"].startswith("there: ")
+    assert rows["onnxruntime"]["install_hint"].endswith("-m pip install onnxruntime")
 
 
 # --- a link that drops, a disk that fills ---

@@ -1,6 +1,7 @@
 """Control groups on a fake tree: which folder is chosen, what is written, and what the counters say."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -57,12 +58,13 @@ def test_version_2_is_found_where_the_children_have_the_controllers(tmp_path):
             base / folder, {"cgroup.procs": "", "cgroup.controllers": "cpu memory", "cgroup.subtree_control": children}
         )
     found = find_cgroup(V2, cpus=1.0, memory_bytes=MIB, root=root)
-    # io is delegated further up, where a group for cpu and memory would not be the same group
-    assert found == "cgroup-v2: its controllers are delegated at different levels"
-    (base / "cgroup.subtree_control").write_text("cpu memory")
+    assert isinstance(found, Cgroup)
+    # io is delegated further up only, and no limit needs it
+    assert dict(found.parents) == {"cpu": base / "user", "memory": base / "user"}
+    (base / "user" / "cgroup.subtree_control").write_text("cpu")
     found = find_cgroup(V2, cpus=1.0, memory_bytes=MIB, root=root)
     assert isinstance(found, Cgroup)
-    assert set(found.parents.values()) == {base / "user"}
+    assert set(found.parents.values()) == {base}
     assert find_cgroup(V1, cpus=1.0, root=root) == "cgroup-v1: no writable hierarchy for cpu, cpuacct"
 
 
@@ -84,12 +86,11 @@ def test_counters_of_version_1_are_read_in_si_units(tmp_path):
         "cpuacct.usage": "2500000000\n", "cpu.stat": "nr_periods 20\nnr_throttled 7\nthrottled_time 1250000000\n",
         "memory.usage_in_bytes": "5000\n", "memory.stat": "cache 9\ninactive_file 1\ntotal_inactive_file 1000\n",
         "memory.max_usage_in_bytes": "9000\n", "memory.failcnt": "3\n", "memory.oom_control": "under_oom 0\noom_kill 2\n",
-        "blkio.throttle.io_service_bytes_recursive": "8:0 Read 4096\n8:0 Write 512\n8:16 Read 4\nTotal 4612\n",
     })  # fmt: skip
     group = Cgroup(version=V1, parents={}, folders=dict.fromkeys(V1.controllers, tmp_path))
     assert group.usage() == Usage(
         cpu_s=2.5, periods=20, throttled_periods=7, throttled_s=1.25, memory_bytes=4000, memory_peak_bytes=9000,
-        limit_hits=3, oom_kills=2, read_bytes=4100, written_bytes=512,
+        limit_hits=3, oom_kills=2,
     )  # fmt: skip
 
 
@@ -172,6 +173,9 @@ def test_cautions_tell_whether_limits_held_and_processors_were_used():
     assert codes(limits, execution(), idle) == ["cpu-not-used"]
     assert codes(limits, execution(left=2), execution()) == ["processes-left"]
     assert codes(Constraints(cpus=1000), execution(), execution()) == ["limit-not-held", "cpu-not-used"]
+    assert codes(Constraints(memory_bytes=2**50), execution(), execution()) == ["limit-not-held"]
+    (alone,) = cautions_of([execution()], Constraints(), failed=False)
+    assert "--repeat" in alone.advice and "--sessions" not in alone.advice
 
 
 @pytest.mark.parametrize(
@@ -205,6 +209,17 @@ def test_measurements_are_counters_and_totals():
     assert (values["network_received"], values["network_sent"]) == (5, 6)
     assert rows["block_read"].absent_because == "the mechanism cgroup-v1 does not count it"
     assert rows["memory_limit"].absent_because == "no memory limit was set"
+
+
+def test_the_peak_of_edgewise_itself_is_not_the_programs():
+    def peak(rss, **changes):
+        usage = resource.struct_rusage((0.0, 0.0, rss // 1024, *[0] * 13))
+        one = execution(usage=Usage(), rusage=usage, own_rss_bytes=70 * MIB, **changes)
+        return next(row for row in measurements_of([one], Constraints()) if row.metric == "memory_group_peak")
+
+    assert peak(70 * MIB).value is None and "no sample was taken" in peak(70 * MIB).absent_because
+    assert peak(70 * MIB, samples=[(0.5, Usage(memory_bytes=2 * MIB))]).value == 2 * MIB
+    assert peak(90 * MIB, samples=[(0.5, Usage(memory_bytes=2 * MIB))]).value == 90 * MIB
 
 
 def test_a_run_of_failures_has_no_total_time():

@@ -28,7 +28,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name for -d.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT or adb://SERIAL.")],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting, such as python=~/venv/bin/python; repeatable"),
@@ -36,13 +36,14 @@ def add(
     file: FileOption = None,
 ) -> None:
     """Register a device. No connection is made: see 'edgewise devices check'."""
-    from edgewise.device.devices import Device, add_device
+    from edgewise.device.devices import Device
+    from edgewise.service.devices import register
 
     pairs = [word.partition("=") for word in settings or []]
     if any(not key or not value for key, _, value in pairs):
         raise BadInput("--set needs KEY=VALUE", advice="for example --set python=~/venv/bin/python")
     device = Device(name=name, url=url, settings={key: value for key, _, value in pairs})
-    err().print(f"{name} added to {add_device(device, file)}", markup=False, highlight=False)
+    err().print(f"{name} added to {register(device, file)}", markup=False, highlight=False)
 
 
 @app.command("list")
@@ -51,7 +52,7 @@ def list_devices(file: FileOption = None, as_json: JsonOption = False) -> None:
     from edgewise.device.devices import LOCAL, Device, read_devices
     from edgewise.service.devices import device_document
 
-    devices = [Device(name=LOCAL, url=LOCAL), *read_devices(file).values()]
+    devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(file)}.values())
     if as_json:
         print_json({"schema": SCHEMA, "devices": [device_document(device) for device in devices]})
         return
@@ -120,8 +121,10 @@ def _print(found: DeviceCheck) -> None:
     rows = [
         ("device", f"{found.device.name}  {found.device.url}"),
         ("Python", " ".join((found.version, found.python)).strip()),
+        ("product", " ".join(filter(None, machine.get("device", {}).values()))),
         ("processor", str(machine.get("cpu", {}).get("model") or "")),
-        ("system", str(machine.get("os", {}).get("name") or "")),
+        ("emulator", str(machine.get("virtualisation", {}).get("emulator") or "")),
+        ("system", " ".join(filter(None, (machine.get("os", {}).get("name"), machine.get("android", {}).get("abi"))))),
         ("free space", "" if found.free_bytes is None else format_bytes(found.free_bytes)),
     ]
     if found.clock is not None:

@@ -1,24 +1,31 @@
-"""``edgewise doctor``: runtimes, meters and devices that can be used, and how fit this machine is for measuring."""
+"""``edgewise doctor``: runtimes, meters and devices that can be used, and how fit a machine is for measuring."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypeVar
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.constraints.base import PROCESS_NAME
+from edgewise.device.devices import LOCAL
 from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, parse_duration
+
+if TYPE_CHECKING:
+    from edgewise.service.devices import DeviceCheck
 
 T = TypeVar("T")
 TONES: dict[str, Tone] = {"A": "good", "B": "good", "C": "poor", "D": "bad"}
 QUIET_S = 1.0
+OF_CHECK = ("python", "version", "free_bytes", "clock", "missing")
+"""Keys of `edgewise.service.devices.DeviceCheck` that the row of a remote device has too."""
 CALIBRATION_STEP_S = 4.0
 """Time between the starts of two sessions while calibrating."""
 
@@ -26,9 +33,15 @@ CALIBRATION_STEP_S = 4.0
 OPTIONS = (
     options.AS_JSON,
     option(
+        "-d --device NAME",
+        options.OUTPUT,
+        "Device to examine: its name, or a URL such as ssh://USER@HOST",
+        default=LOCAL,
+    ),
+    option(
         "--calibrate 10min",
         options.OUTPUT,
-        "Learn how this machine's speed varies between runs: measure the bundled network for this long",
+        "Learn how the machine's speed varies between runs: measure the bundled network for this long",
     ),
     options.STORE,
 )
@@ -38,17 +51,18 @@ OPTIONS = (
 def command(values: Values) -> int:
     """List runtimes, meters and devices, and grade how suitable this machine is for measuring.
 
-    Without --calibrate, no process is started and no engine is imported; the machine is observed for one second.
+    With --device, all of this is about that device. Without either option, no process is started and no engine is
+    imported. The machine is observed for one second.
     """
     from edgewise.cli.console import err, out, print_json
     from edgewise.report.text import print_document
 
-    store, calibrate = values["store"], values["calibrate"]
-    code = 0 if calibrate is None else _calibrate(parse_duration(calibrate), store)
+    store, calibrate, device = values["store"], values["calibrate"], values["device"]
+    code = 0 if calibrate is None else _calibrate(parse_duration(calibrate), store, device)
     if code:
         return code
     err().print(f"[dim]observing the machine for {QUIET_S:g} s: start nothing else meanwhile[/]")
-    document = examine(store=store)
+    document = examine(device=device, store=store)
     if values["json"]:
         print_json(document)
     else:
@@ -56,7 +70,7 @@ def command(values: Values) -> int:
     return 0
 
 
-def _calibrate(duration_s: float, store: str | None) -> int:
+def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     """Measure the bundled network over `duration_s` and save the run; later runs use its reference times.
 
     Returns:
@@ -65,6 +79,7 @@ def _calibrate(duration_s: float, store: str | None) -> int:
     from edgewise.cli.bench import PRESENTATION
     from edgewise.cli.verb import Output, with_context
     from edgewise.data import path as bundled
+    from edgewise.device.devices import transport_of
     from edgewise.errors import BadInput
     from edgewise.record import Scenario, Stopping, TargetSpec
     from edgewise.run.plan import Axes, Plan, make_plan
@@ -82,43 +97,55 @@ def _calibrate(duration_s: float, store: str | None) -> int:
         axes=Axes(),
         scenario=Scenario(),
         stopping=Stopping(sessions=count, spread_s=duration_s, min_s=0.05, max_s=0.1),
-        target=TargetSpec(),
+        target=TargetSpec(device=device, transport=transport_of(device)),
     )
     output = Output(store=store)
     measured = with_context(output, lambda context: execute(Plan(jobs=plan.jobs[:1]), context, meters=False))
     return PRESENTATION.finish(measured, output=output)
 
 
-def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = None) -> dict[str, Any]:
+def examine(
+    device: str = LOCAL, *, sleep: Callable[[float], None] = time.sleep, store: str | None = None
+) -> dict[str, Any]:
     """Everything `command` shows, JSON-shaped.
 
     Args:
-        sleep: waits while the machine is observed.
-        store: of the earlier runs that tell how this machine's speed varies.
+        sleep: waits while this machine is observed.
+        store: of the earlier runs that tell how the machine's speed varies.
+
+    Raises `Unavailable` where the device can't be reached or its Python can't be used.
     """
     from edgewise.constraints.choice import examine_mechanisms
-    from edgewise.run.counters import read_counters
+    from edgewise.device.devices import find_device
+    from edgewise.record import TargetSpec
     from edgewise.run.environment import fingerprint
+    from edgewise.run.facts import activity_at
     from edgewise.run.fitness import assess_fitness
     from edgewise.run.meters.base import meters
     from edgewise.run.variation import SpeedHistory, reach_of, stored_history
     from edgewise.runtime.base import runtimes
+    from edgewise.service.devices import check
 
-    environment = fingerprint()
+    found = None if device == LOCAL else check(find_device(device))
+    if found is not None and not found.environment:
+        raise Unavailable(f"{device} can't be examined: {found.missing[0].what}", advice=found.missing[0].advice)
+    spec = TargetSpec() if found is None else TargetSpec(device=device, transport=found.device.transport)
+    environment = fingerprint() if found is None else found.environment
     variation = SpeedHistory(environment, stored_history(store)).usual()
-    before = read_counters()
-    sleep(QUIET_S)
-    quiet = read_counters().delta(before)
+    quiet = activity_at(spec, QUIET_S, sleep=sleep)
     fitness = assess_fitness(environment, quiet)
+    mechanisms = examine_mechanisms() if found is None else {}
+    there = {} if found is None else {key: found.to_document()[key] for key in OF_CHECK}
     return {
         "schema": 1,
-        "runtimes": list(_describe_runtimes(runtimes())),
-        "meters": list(_describe_meters(meters())),
+        "runtimes": list(_describe_runtimes(runtimes(), found)),
+        "meters": list(_describe_meters(meters(), found, device)),
         "limits": [
-            {"name": name, "available": not reason, "reason": reason or None}
-            for name, reason in examine_mechanisms().items()
+            {"name": name, "available": not reason, "reason": reason or None} for name, reason in mechanisms.items()
         ],
-        "devices": [{"name": "local", "transport": "local", "available": True, "environment": environment}],
+        "devices": [
+            {"name": device, "transport": spec.transport, "available": True, "environment": environment, **there}
+        ],
         "fitness": {
             "grade": fitness.grade,
             "reasons": list(fitness.reasons),
@@ -134,9 +161,16 @@ def examine(*, sleep: Callable[[float], None] = time.sleep, store: str | None = 
     }
 
 
-def _describe_runtimes(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
+def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> Iterator[dict[str, Any]]:
     """One row per runtime; those that are only used by name, such as the fake one, are left out."""
-    for name, runtime, availability in _ask(registry):
+    from edgewise.service.devices import install_advice
+
+    there = {} if found is None else found.engines
+    there = {
+        name: replace(one, install_hint=install_advice(name, one, found.pip if found else ""))
+        for name, one in there.items()
+    }
+    for name, runtime, availability in _ask(registry, there):
         if runtime is None:
             yield {"name": name, "title": name, **_availability(availability), "formats": [], "providers": []}
         elif runtime.in_default:
@@ -152,22 +186,28 @@ def _describe_runtimes(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _describe_meters(registry: Registry[Any]) -> Iterator[dict[str, Any]]:
+def _describe_meters(registry: Registry[Any], found: DeviceCheck | None, device: str) -> Iterator[dict[str, Any]]:
+    """One row per meter; the last one is the power meter in the supply of the device, if it has one."""
     from edgewise.run.meters.base import Traits, traits_of
+    from edgewise.run.power_meter import meter_of
 
-    for name, meter, availability in _ask(registry):
+    there = {} if found is None else found.sensors
+    rows: list[tuple[str, Any, Availability]] = [*_ask(registry, there)]
+    if (own := meter_of(device)) is not None:
+        rows.append((own.name, own, there.get(own.name) or availability_of(own)))
+    for name, meter, availability in rows:
         title, metrics = (name, []) if meter is None else (meter.title, list(meter.metrics))
         traits = asdict(Traits() if meter is None else traits_of(meter))
         yield {"name": name, "title": title, "metrics": metrics, **_availability(availability), **traits}
 
 
-def _ask(registry: Registry[T]) -> Iterator[tuple[str, T | None, Availability]]:
-    """Every plug-in and whether it can be used; a broken one is listed with the reason."""
+def _ask(registry: Registry[T], there: Mapping[str, Availability]) -> Iterator[tuple[str, T | None, Availability]]:
+    """Every plug-in and whether it can be used: as `there` has it, otherwise here; a broken one has the reason."""
     for name in registry.names():
         plugin: Any = None
         try:
             plugin = registry.get(name)
-            availability = availability_of(plugin)
+            availability = there[name] if name in there else availability_of(plugin)
         except Unavailable as error:
             availability = Availability(False, error.message, error.advice)
         yield name, plugin, availability
@@ -186,16 +226,18 @@ def _document(found: Mapping[str, Any]) -> Document:
     """What `examine` found, for a person."""
     fitness, variation = found["fitness"], found["variation"]
     findings = zip(fitness["reasons"], fitness["advice"], strict=True)
-    assumed = "every interval of a time includes this variation → measure it with: edgewise doctor --calibrate 10min"
+    (device,) = found["devices"]
+    where = "" if device["name"] == LOCAL else f" -d {device['name']}"
+    assumed = "every interval of a time includes this variation → measure it with: "
+    assumed += f"edgewise doctor --calibrate 10min{where}"
+    limits = _table("Limits of exec and --cpus, --memory", [(row["name"], _mechanism(row)) for row in found["limits"]])
     return Document(
         title="",
         tables=(
             _plugin_table("Runtimes", found["runtimes"], lambda row: f"reads {', '.join(row['formats'])}"),
             _plugin_table("Meters", found["meters"], _meter_in_words),
-            _table("Limits of exec and --cpus, --memory", [(row["name"], _mechanism(row)) for row in found["limits"]]),
-            _table(
-                "Devices", [(row["name"], Cell(text=_device_in_words(row["environment"]))) for row in found["devices"]]
-            ),
+            *((limits,) if found["limits"] else ()),
+            _table("Devices", [(one_line(device["name"]), Cell(text=_device_in_words(device)))]),
         ),
         sections=(
             Section(
@@ -252,7 +294,8 @@ def _table(title: str, rows: Sequence[tuple[str, Cell]]) -> Table:
     return Table(title=title, columns=columns, rows=tuple((Cell(text=name), cell) for name, cell in rows))
 
 
-def _device_in_words(environment: Mapping[str, Any]) -> str:
+def _device_in_words(device: Mapping[str, Any]) -> str:
+    environment = device["environment"]
     cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]
     words = [
         cpu["model"] or "processor not known",
@@ -261,4 +304,8 @@ def _device_in_words(environment: Mapping[str, Any]) -> str:
         environment["os"]["name"] or "system not known",
         environment["architecture"],
     ]
-    return ", ".join(words)
+    if "python" in device:
+        words.append(f"Python {device['version']} ({device['python']})")
+        words.append(f"{format_bytes(device['free_bytes'])} free")
+        words.append("clock {offset_s:+.3f} s from this machine's, ± {error_s:.3f} s".format(**device["clock"]))
+    return one_line(", ".join(words))

@@ -99,10 +99,10 @@ V2 = Version(
         "written_bytes": _Counter(controller="io", file="io.stat", pattern=r"\bwbytes=(\d+)", empty=True),
     },
 )
-_IO = "blkio.throttle.io_service_bytes_recursive"
 V1 = Version(
     name=V1_NAME,
-    controllers=("cpu", "cpuacct", "memory", "blkio"),
+    # Not blkio: newer kernels count nothing there without a limit on I/O, and never what is written through the cache.
+    controllers=("cpu", "cpuacct", "memory", "freezer"),
     required={"cpus": ("cpu", "cpuacct"), "memory": ("memory",)},
     counters={
         "cpu_s": _Counter(controller="cpuacct", file="cpuacct.usage", factor=1e-9),
@@ -114,11 +114,11 @@ V1 = Version(
         "memory_peak_bytes": _Counter(controller="memory", file="memory.max_usage_in_bytes"),
         "limit_hits": _Counter(controller="memory", file="memory.failcnt"),
         "oom_kills": _Counter(controller="memory", file="memory.oom_control", pattern=r"^oom_kill (\d+)$"),
-        "read_bytes": _Counter(controller="blkio", file=_IO, pattern=r" Read (\d+)$", empty=True),
-        "written_bytes": _Counter(controller="blkio", file=_IO, pattern=r" Write (\d+)$", empty=True),
     },
 )
 _SECONDS = ("cpu_s", "throttled_s")
+_FREEZERS = {"cgroup.freeze": ("0", "1"), "freezer.state": ("THAWED", "FROZEN")}
+"""File that stops all processes of a group, of version 2 and 1 → what lets them run and what stops them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -206,17 +206,16 @@ def find_cgroup(
     version: Version, *, cpus: float | None = None, memory_bytes: int | None = None, root: Path = ROOT
 ) -> Cgroup | str:
     """A group of `version` that can be made here, or the reason why there is none."""
-    parents: dict[str, Path] = {}
-    for controller in version.controllers:
-        folder = _parent_v1(controller, root) if version is V1 else _parent_v2(controller, root)
-        if folder is not None:
-            parents[controller] = folder
     asked = [name for name, value in (("cpus", cpus), ("memory", memory_bytes)) if value]
-    lacking = [one for name in asked or ("cpus",) for one in version.required[name] if one not in parents]
+    required = [one for name in asked or ("cpus",) for one in version.required[name]]
+    parents = (
+        {one: folder for one in version.controllers if (folder := _parent_v1(one, root)) is not None}
+        if version is V1
+        else _parents_v2(version.controllers, required, root)
+    )
+    lacking = [one for one in required if one not in parents]
     if lacking:
         return f"{version.name}: no writable hierarchy for {', '.join(lacking)}"
-    if version is V2 and len(set(parents.values())) > 1:
-        return f"{version.name}: its controllers are delegated at different levels"
     group = Cgroup(version=version, parents=parents, cpus=cpus, memory_bytes=memory_bytes)
     if root == ROOT:
         try:
@@ -235,15 +234,13 @@ def _parent_v1(controller: str, root: Path) -> Path | None:
     return folders[0] if _is_writable(folders[0]) else None
 
 
-def _parent_v2(controller: str, root: Path) -> Path | None:
-    """The nearest folder upwards whose children have the controller and in which groups can be made."""
-    for folder in cgroup_folders(controller, root):
-        if (read_text(folder / "cgroup.controllers")) is None:
-            return None
+def _parents_v2(controllers: Sequence[str], required: Sequence[str], root: Path) -> dict[str, Path]:
+    """The nearest folder upwards in which groups with all `required` controllers can be made, for each that it has."""
+    for folder in cgroup_folders(required[0], root):
         children_have = (read_text(folder / "cgroup.subtree_control") or "").split()
-        if controller in children_have and _is_writable(folder):
-            return folder
-    return None
+        if set(required) <= set(children_have) and _is_writable(folder):
+            return {one: folder for one in controllers if one in children_have}
+    return {}
 
 
 def _is_writable(folder: Path) -> bool:
@@ -266,24 +263,40 @@ def remove_stale(parent: Path) -> int:
 
 
 def kill_all(folders: Sequence[Path]) -> int:
-    """Kill the processes in `folders` until there are none. Return how many different ones there were."""
+    """Kill the processes in `folders` and in groups below until there are none. Return how many different ones."""
     seen: set[int] = set()
     for _ in range(KILL_TRIES):
-        left = {int(pid) for folder in folders for pid in (read_text(folder / "cgroup.procs") or "").split()}
-        if not left:
-            break
-        seen |= left
+        _freeze(folders, frozen=True)  # otherwise a fork bomb makes processes faster than they are killed
+        every = [inner for folder in folders for inner in _with_inner(folder)]
+        left = {int(pid) for folder in every for pid in (read_text(folder / "cgroup.procs") or "").split()}
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        _freeze(folders, frozen=False)
+        if not left:
+            break
+        seen |= left
         time.sleep(KILL_PAUSE_S)
     return len(seen)
+
+
+def _freeze(folders: Sequence[Path], *, frozen: bool) -> None:
+    """Stop the processes of these groups and of those below them, or let them run; nothing without a freezer."""
+    for folder in folders:
+        for name, words in _FREEZERS.items():
+            with contextlib.suppress(OSError):
+                _write(folder / name, words[frozen])
+
+
+def _with_inner(folder: Path) -> list[Path]:
+    """A group's folder and those of the groups in it, the innermost first."""
+    return [Path(top) for top, _, _ in os.walk(folder, topdown=False)]
 
 
 def remove(folder: Path) -> bool:
     """Remove an empty group and the groups in it; killed processes may take a moment to leave. Return success."""
     for _ in range(KILL_TRIES):
-        for inner in (*(each for each in folder.glob("*") if each.is_dir()), folder):
+        for inner in _with_inner(folder):
             with contextlib.suppress(OSError):
                 inner.rmdir()
         if not folder.exists():

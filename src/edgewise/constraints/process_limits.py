@@ -19,6 +19,8 @@ from edgewise.constraints.base import PROCESS_NAME, Usage
 MARK = "EDGEWISE_GROUP"
 """Environment variable by which the descendants of a process are found, whatever session or parent they have."""
 KILL_ROUNDS = 50
+COUNT_S = 1.0
+"""How long a look at all processes may take; a process that forks all the time is slow to answer."""
 
 
 class ProcessLimits:
@@ -59,9 +61,15 @@ class ProcessLimits:
             resource.prlimit(pid, resource.RLIMIT_DATA, (self._memory, self._memory))
 
     def usage(self) -> Usage:
-        """Sums over the living processes: processor time with that of reaped children, and resident memory."""
+        """Sums over the living processes: processor time with that of reaped children, and resident memory.
+
+        None of them where there are too many to count in time.
+        """
         ticks, pages, found = 0, 0, False
+        give_up = time.monotonic() + COUNT_S
         for folder in self._processes():
+            if time.monotonic() > give_up:
+                return Usage()
             with contextlib.suppress(OSError, ValueError, IndexError):
                 # Fields 14 to 17 of proc_pid_stat(5), and field 24; the name in parentheses may contain blanks.
                 fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -76,16 +84,19 @@ class ProcessLimits:
         )
 
     def kill(self) -> int:
-        """Kill every process with the mark, until there is none."""
+        """Kill every process with the mark, until there is none. Return how many different ones there were."""
         seen: set[str] = set()
         for _ in range(KILL_ROUNDS):
-            found = list(self._processes())
+            found = set()
+            for folder in self._processes():
+                found.add(folder.name)
+                _signal(folder.name, signal.SIGSTOP)  # at once, so that it does not fork while others are found
             if not found:
                 break
-            for folder in found:
-                seen.add(folder.name)
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(int(folder.name), signal.SIGKILL)
+            if found <= seen:
+                for name in found:
+                    _signal(name, signal.SIGKILL)
+            seen |= found
             time.sleep(0.01)
         return len(seen)
 
@@ -96,3 +107,8 @@ class ProcessLimits:
             with contextlib.suppress(OSError):
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
                     yield folder
+
+
+def _signal(pid: str, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(int(pid), number)

@@ -4,7 +4,8 @@
     url = "ssh://pi@192.168.1.7:2222"
     python = "~/venv/bin/python"
 
-The scheme of a URL is the name of the transport that opens it. Every other key is a setting of this transport.
+The scheme of a URL is the name of the transport that opens it. ``power_meter`` is a power meter in the device's supply
+that is read here; every other key is a setting of the transport. ``[local]`` with ``url = "local"`` is this machine.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 
 ENVIRONMENT_VARIABLE = "EDGEWISE_DEVICES"
 LOCAL = "local"
+POWER_METER = "power_meter"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SCHEME = re.compile(r"([a-z][a-z0-9+-]*)://(.*)", re.DOTALL)
@@ -91,7 +93,8 @@ def _device(name: str, table: object, file: Path) -> Device:
 def add_device(device: Device, path: Path | None = None) -> Path:
     """Append `device` to the file and return the file. Raises `BadInput` for a name or a value that can't be used."""
     file = devices_file(path)
-    if not _NAME.fullmatch(device.name) or device.name in transports().names():
+    is_here = (device.name, device.url) == (LOCAL, LOCAL)
+    if not _NAME.fullmatch(device.name) or (device.name in transports().names() and not is_here):
         raise BadInput(
             f"{device.name!r} can't be the name of a device",
             advice="use 1 to 64 letters, digits, _ and -, and not the name of a transport",
@@ -171,14 +174,15 @@ def open_transport(device: Device) -> Transport:
         Unavailable: the transport, or a package that it needs, is missing.
     """
     plugin = transports().get(device.transport)
+    settings = {name: value for name, value in device.settings.items() if name != POWER_METER}
     if not isinstance(plugin, OpensDevices):
-        if device.address or device.settings:
+        if device.address or settings:
             raise BadInput(f"{device.name}: the transport {device.transport} has no address and no settings")
         return plugin
-    unknown = sorted(set(device.settings) - set(plugin.settings))
+    unknown = sorted(set(settings) - set(plugin.settings))
     if unknown:
         raise BadInput(
             f"{device.name}: unknown setting {unknown[0]!r}",
-            advice=f"settings of {device.transport}: {', '.join(plugin.settings)}",
+            advice=f"settings of {device.transport}: {', '.join([*plugin.settings, POWER_METER])}",
         )
-    return plugin.open(device.name, device.address, device.settings)
+    return plugin.open(device.name, device.address, settings)

@@ -27,6 +27,7 @@ _STYLES = {
 }
 LEAST_NAME, SHORTEST_NAME = 16, 8
 """Cells to which a name is shortened before a column is left out, and where none can be."""
+_CONTINUED = " (continued)"
 _PADDING = 2
 _GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
@@ -108,7 +109,10 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
         rows = tuple(tuple(row[index] for index in rest) for row in whole.rows)
         console.print()
         _print_table(
-            Table(title=f"{whole.title} (continued)", columns=columns, rows=rows), console, numbers, details=True
+            Table(title=f"{whole.title.removesuffix(_CONTINUED)}{_CONTINUED}", columns=columns, rows=rows),
+            console,
+            numbers,
+            details=True,
         )
     # Where all rows are of one model, the title names it; a table without a title is a bare listing.
     elif table.title and (

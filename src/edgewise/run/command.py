@@ -45,6 +45,7 @@ class Execution:
         usage: counters at the end.
         rusage: of the process and the descendants that it waited for.
         network: bytes received and sent on the machine's interfaces; None where the system does not tell.
+        own_rss_bytes: peak of edgewise's own resident memory before the start, which `rusage` includes.
         returncode: exit code, −N after signal N.
         late: whether it was killed at its deadline.
         left: number of processes that it left running.
@@ -62,6 +63,7 @@ class Execution:
     usage: Usage = field(default_factory=Usage)
     rusage: resource.struct_rusage | None = None
     network: tuple[int, int] | None = None
+    own_rss_bytes: int = 0
     returncode: int = 0
     late: bool = False
     left: int = 0
@@ -134,7 +136,13 @@ def execute(
             folder=(folder or Path()) if mount else None,
             options=container_options,
         )
-    execution = Execution(started_at=started_at, mechanism=group.mechanism, cannot_hold="", passed_over=passed_over)
+    execution = Execution(
+        started_at=started_at,
+        mechanism=group.mechanism,
+        cannot_hold="",
+        passed_over=passed_over,
+        own_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
     with group, guarded(group):
         if isinstance(group, Container):
             program: Program = ContainerProgram(group, command, show=show)
@@ -213,11 +221,13 @@ class NativeProgram:
 
     def kill(self) -> None:
         """As `Program.kill`."""
+        # At once for the whole session, so that nothing there forks while the group is killed process by process.
+        _signal_session(self.child.pid, signal.SIGKILL)
         self._group.kill()
-        _kill_session(self.child.pid)
 
     def conclude(self, execution: Execution, output: _Output) -> None:
         """As `Program.conclude`."""
+        _signal_session(self.child.pid, signal.SIGSTOP)  # otherwise a daemon forks faster than it is found
         _, status, execution.rusage = os.wait4(self.child.pid, 0)
         self.child.returncode = execution.returncode = os.waitstatus_to_exitcode(status)
         execution.left = 0 if execution.late else self._group.kill()
@@ -283,7 +293,7 @@ class ContainerProgram:
             self.child.stdin.close()
         while output.is_open and wait_readable([output.descriptor], ASK_S):
             output.copy()
-        _kill_session(self.child.pid)
+        _signal_session(self.child.pid, signal.SIGKILL)
         code = self.child.wait() if self._start.exit_code is None else self._start.exit_code
         execution.returncode = signal_or_code(code)
 
@@ -312,7 +322,7 @@ def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_
             execution.late = True
             break
         if now >= next_sample:
-            execution.samples.append((now - start, program.usage()))
+            execution.samples.append((time.monotonic() - start, program.usage()))
             next_sample = max(next_sample, now) + sample_s
     execution.seconds = time.monotonic() - start
     execution.usage = program.usage()
@@ -352,7 +362,7 @@ class _Output:
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Kill the process and its session, and reap it where that was not done."""
     if child.returncode is None:
-        _kill_session(child.pid)
+        _signal_session(child.pid, signal.SIGKILL)
         child.wait()
     for stream in (child.stdin, child.stdout, child.stderr):
         with contextlib.suppress(OSError):
@@ -360,9 +370,9 @@ def _end(child: subprocess.Popen[bytes]) -> None:
                 stream.close()
 
 
-def _kill_session(pid: int) -> None:
+def _signal_session(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)
 
 
 def network_bytes(process: Path = ROOT / "proc/self") -> tuple[int, int] | None:

@@ -135,7 +135,8 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
             _peak_memory,
             f"{counted}, page cache included"
             if executions[0].usage.memory_peak_bytes is not None
-            else "highest resident memory of one of the processes (ru_maxrss)",
+            else "resident memory: the highest sample (all processes), or more for one of them (ru_maxrss)",
+            "no sample was taken, and ru_maxrss is that of edgewise itself; use a shorter --sample",
         ),
         row("memory_limit_hits", lambda one: one.usage.limit_hits, counted),
         row("network_received", lambda one: one.network and one.network[0], "/proc/net/dev without lo", interfaces),
@@ -178,9 +179,16 @@ def _average_memory(one: Execution) -> float | None:
 
 
 def _peak_memory(one: Execution) -> float | None:
+    """The kernel's peak; without it, the highest that is known.
+
+    A process keeps in ``ru_maxrss`` what its parent had before the program started: no more than that tells nothing.
+    """
     if one.usage.memory_peak_bytes is not None:
         return one.usage.memory_peak_bytes
-    return None if one.rusage is None else one.rusage.ru_maxrss * 1024
+    known = [usage.memory_bytes for _, usage in one.samples if usage.memory_bytes is not None]
+    if one.rusage is not None and one.rusage.ru_maxrss * 1024 > one.own_rss_bytes:
+        known.append(one.rusage.ru_maxrss * 1024)
+    return max(known, default=None)
 
 
 def _counter(name: str) -> Callable[[Execution], float | None]:
@@ -206,5 +214,6 @@ def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed:
     if left := max(one.left for one in executions):
         found.append(Caution.of("processes-left", f"up to {left} processes were still running when the command ended"))
     if len(executions) == 1:
-        found.append(Caution.of("single-session", "one execution: there is no interval; use --repeat"))
+        advice = "use --repeat 3 or more, so that there is an interval over executions"
+        found.append(Caution(code="single-session", message="one execution: there is no interval", advice=advice))
     return found

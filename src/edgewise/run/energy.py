@@ -17,11 +17,11 @@ from edgewise.units import format_si
 OF_ENERGY = ("energy", "power")
 """Metrics of readings that give an energy: the energy of a window, or its mean power."""
 _SEES = {
-    "device": "everything that the supply feeds",
-    "processor": "the processor",
-    "accelerator": "the accelerator",
-    "part": "one part of the device",
-    "": "not stated by the meter",
+    "device": "sees everything that the supply feeds",
+    "processor": "sees the processor",
+    "accelerator": "sees the accelerator",
+    "part": "sees one part of the device",
+    "": "the meter does not state what it sees",
 }
 
 
@@ -105,7 +105,7 @@ def _row(
         return Measurement.absent(metric, f"{source.name}: {reason}")
     blind = f", not {source.traits['cannot_see']}" if source.traits.get("cannot_see") else ""
     method = (
-        f"{source.method}; {why}sees {_SEES[source.covers]}{blind}; mean of {pairs}, loaded minus idle; "
+        f"{source.method}; {why}{_SEES[source.covers]}{blind}; mean of {pairs}, loaded minus idle; "
         f"95 % interval: {interval.method}"
     )
     known = bool(source.traits.get("resolution"))

@@ -6,15 +6,15 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from edgewise.cancellation import wait_readable
 from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
-from edgewise.device.transport import Process, TellsEmulator
+from edgewise.device.transport import Process, RunsPrograms, TellsEmulator
 from edgewise.errors import Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import TargetSpec
@@ -22,11 +22,14 @@ from edgewise.record.facts import emulation_of
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
+from edgewise.run.facts_worker import observe
 from edgewise.run.meters.base import meters
+from edgewise.run.phone import describe_phone
 from edgewise.runtime.base import Runtime, runtimes
 
 MOST_ANSWER = 64 * 2**20
 _PATIENCE_S = 120.0
+_WORKER = "edgewise.run.facts_worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +40,14 @@ class Facts:
         engines, sensors: name → whether it can be used there.
         environment: `edgewise.run.environment.fingerprint` of the machine there.
         cores: the processors that may be used.
+        programs: name of a benchmark tool that is there → its path, or a file on this machine that must be sent.
     """
 
     engines: Mapping[str, Availability]
     sensors: Mapping[str, Availability]
     environment: Mapping[str, Any]
     cores: tuple[int, ...]
+    programs: Mapping[str, str] = field(default_factory=dict)
 
 
 _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
@@ -51,6 +56,14 @@ _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
 def target_of(spec: TargetSpec) -> LocalTarget | RemoteTarget:
     """Where jobs with this target run. Raises `Unavailable`."""
     return find_target(spec.device)
+
+
+def default_kinds(spec: TargetSpec) -> tuple[bool, bool]:
+    """Whether engines in Python, and whether benchmark tools, can be measured on a target. Raises `Unavailable`."""
+    target = target_of(spec)
+    if not isinstance(target, RemoteTarget) or not isinstance(target.transport, RunsPrograms):
+        return True, False
+    return bool(target.transport.python), True
 
 
 def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availability:
@@ -71,6 +84,26 @@ def environment_at(spec: TargetSpec) -> dict[str, Any]:
     return fingerprint() if facts is None else dict(facts.environment)
 
 
+def activity_at(
+    spec: TargetSpec, seconds: float, *, sleep: Callable[[float], object] = time.sleep
+) -> Mapping[str, float | None]:
+    """What the machine of a target did in `seconds` in which edgewise was idle: `Counters.delta`.
+
+    Args:
+        sleep: waits on this machine.
+
+    Raises `Unavailable`.
+    """
+    target = target_of(spec)
+    if not isinstance(target, RemoteTarget):
+        return observe(seconds, sleep=sleep)
+    try:
+        with job_folder() as folder:
+            return ask(target, _WORKER, {"observe_s": seconds}, folder=folder, timeout_s=_PATIENCE_S)
+    except (OSError, ValueError, TypeError) as error:
+        raise target.unavailable(error) from error
+
+
 def require_real_processor(spec: TargetSpec) -> None:
     """Raise `Unavailable` where the target's processor is emulated: its times can't be compared."""
     if emulated := emulation_of(environment_at(spec)):
@@ -86,8 +119,43 @@ def facts_of(spec: TargetSpec) -> Facts | None:
     if not isinstance(target, RemoteTarget):
         return None
     if target not in _KNOWN:
-        _KNOWN[target] = _ask_facts(target)
+        transport = target.transport
+        if isinstance(transport, RunsPrograms):
+            _KNOWN[target] = _phone_facts(target, transport)
+        else:
+            _KNOWN[target] = _ask_facts(target)
     return _KNOWN[target]
+
+
+def program_at(spec: TargetSpec, name: str) -> str:
+    """The path of a benchmark tool on a target, or of a file on this machine to send there. Raises `Unavailable`."""
+    facts = facts_of(spec)
+    if facts is None or name not in facts.programs:
+        raise Unavailable(f"{spec.device} has no {name}", advice=f"edgewise devices check {spec.device}")
+    return facts.programs[name]
+
+
+def _phone_facts(target: RemoteTarget, transport: RunsPrograms) -> Facts:
+    """Facts about a device that runs programs through its shell; those of its Python too where it has one."""
+    try:
+        phone = describe_phone(transport)
+    except OSError as error:
+        raise target.unavailable(error) from error
+    if transport.python:
+        facts = _ask_facts(target)
+        environment = {**phone.environment, "python": facts.environment["python"]}
+    else:
+        advice = "set python = PATH for the device (Termux), or use -r benchmark_model"
+        absent = Availability(False, "the device has no Python set", advice)
+        facts = Facts(
+            engines=dict.fromkeys(runtimes().names(), absent),
+            sensors=dict.fromkeys(meters().names(), absent),
+            environment={},
+            cores=phone.cores,
+        )
+        environment = dict(phone.environment)
+    engines = {**facts.engines, **phone.tools}
+    return replace(facts, engines=engines, environment=environment, programs=phone.programs)
 
 
 def _ask_facts(target: RemoteTarget) -> Facts:
@@ -97,7 +165,7 @@ def _ask_facts(target: RemoteTarget) -> Facts:
     }
     try:
         with job_folder() as folder:
-            told = ask(target, "edgewise.run.facts_worker", question, folder=folder, timeout_s=_PATIENCE_S)
+            told = ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
         if not told["numpy"]:
             python = " ".join(target.transport.python)
             raise Unavailable(f"{target.name} has no numpy", advice=f"pip install numpy, for its Python, {python}")

@@ -1,21 +1,22 @@
 """Describes a target: engines, sensors, the machine. Sent there with the worker; standard library only.
 
-The request on standard input is a JSON object with the locations of runtimes and meters; the answer on standard output
-is one too.
+The request on standard input is a JSON object with the locations of runtimes and meters, or with the time for which
+the machine is to be observed; the answer on standard output is one too.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
 from edgewise.child_process import serve
 from edgewise.registry import Availability, availability_of, load_class
-from edgewise.run.counters import usable_cores
+from edgewise.run.counters import read_counters, usable_cores
 from edgewise.run.environment import fingerprint
 
 
@@ -30,6 +31,19 @@ def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     }
 
 
+def observe(seconds: float, *, sleep: Callable[[float], object] = time.sleep) -> dict[str, float | None]:
+    """`edgewise.run.counters.Counters.delta` over `seconds` in which this process sleeps."""
+    before = read_counters()
+    sleep(seconds)
+    return read_counters().delta(before)
+
+
+def _answer(request: bytes) -> bytes:
+    question = json.loads(request)
+    answer = observe(question["observe_s"]) if "observe_s" in question else collect(question)
+    return json.dumps(answer).encode()
+
+
 def _availability(location: str) -> Availability:
     try:
         plugin = load_class(location)()
@@ -40,7 +54,7 @@ def _availability(location: str) -> Availability:
 
 def main() -> None:
     """Entry point of the process."""
-    os._exit(serve(lambda request: json.dumps(collect(json.loads(request))).encode()))
+    os._exit(serve(_answer))
 
 
 if __name__ == "__main__":

@@ -354,9 +354,10 @@ class HostProtocol:
             for meter in self._meters:
                 meter.begin()
             return
-        late = "" if self.result.link is None else f" by up to {self.result.link.clock_error_s:.2g} s"
+        link = self.result.link
+        late = "" if link is None else f": late by up to {link.clock_error_s:.2g} s over the link"
         found = self._metered[name]
-        collect(found, self._meters, index=found["windows"], note=f", read by the host: late{late} over the link")
+        collect(found, self._meters, index=found["windows"], note=f", read by the host{late}")
         found["windows"] += 1
 
     def _add_readings(self, metered: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +73,10 @@ def cautions_about_limits(limits: Constraints, uses: Sequence[Use], *, complete:
         found.append(
             Caution.of("limit-not-held", f"the job used up to {max(shares):.3g} CPUs; the limit is {limits.cpus:g}")
         )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if limits.memory_bytes and limits.memory_bytes > memory:
+        message = f"the limit of {format_bytes(limits.memory_bytes)} has no effect: this machine has "
+        found.append(Caution.of("limit-not-held", message + f"{format_bytes(memory)} of memory"))
     peak = max((one.memory_bytes or 0 for one in uses), default=0)
     if limits.memory_bytes and peak > limits.memory_bytes:
         message = f"the job used {format_bytes(peak)}; the limit is {format_bytes(limits.memory_bytes)}"

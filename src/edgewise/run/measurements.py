@@ -54,7 +54,7 @@ def measurements_of(
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
     rows += _metered(sessions, meter_absences)
-    rows += _deployment(sessions)
+    rows += deployment(sessions)
     return tuple(rows)
 
 
@@ -67,7 +67,7 @@ def without_processor(rows: Sequence[Measurement], why: str) -> tuple[Measuremen
     return tuple(Measurement.absent(row.metric, why) if why and row.metric not in INDEPENDENT else row for row in rows)
 
 
-def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
+def deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
     """Time to bring the job to its target, and bytes that crossed the link."""
     links = [session.link for session in sessions if session.link is not None]
     if not links:
@@ -75,7 +75,7 @@ def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
             Measurement.absent("deployment_time", "the job ran on this machine, so nothing was deployed"),
             Measurement.absent("network_bytes", "the job ran on this machine, so nothing was sent over a network"),
         ]
-    first, load = links[0], sessions[0].phases["load"]
+    first, load = links[0], sessions[0].phases.get("load", 0.0)
     method = (
         f"first session: {first.push_s:.3g} s to bring worker, model and inputs to the target ({first.pushed_bytes} B "
         f"sent, {first.kept_bytes} B were in its cache) + {load:.3g} s to load the model there"
@@ -347,7 +347,7 @@ def session_record(session: SessionResult, *, timed: bool = True) -> SessionReco
     """What is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
     steady = session.facts.get("steady", {})
     warmup = session.samples.get("warmup", ()) if timed else ()
-    kept: tuple[str, ...] = ("constraints",)
+    kept: tuple[str, ...] = ("constraints", "tool", "conditions")
     if timed:
         kept += ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
     return SessionRecord(

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
+from edgewise.progress import LogLine, emit
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
@@ -25,12 +27,15 @@ from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.measurements import measurements_of, session_record, without_processor
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
+from edgewise.run.power_meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.sustained_result import completed, sustained_of, without_interval
+from edgewise.run.tool_measurements import tool_measurements_of
 from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
+from edgewise.runtime.device_tools import DeviceTool
 from edgewise.units import format_bytes
 
 
@@ -68,7 +73,10 @@ class _Place:
 
 
 def find_sensors(registry: Registry[Meter] | None = None, *, target: TargetSpec | None = None) -> Sensors:
-    """Ask every meter whether it can be used on `target`, which is this machine by default."""
+    """Ask every meter whether it can be used on `target`, which is this machine by default.
+
+    The power meter of a device is always read: if it can't be, the run says why. Raises `BadInput` for a wrong setting.
+    """
     registry = registry or meters()
     facts = None if target is None else facts_of(target)
     usable: list[str] = []
@@ -87,6 +95,12 @@ def find_sensors(registry: Registry[Meter] | None = None, *, target: TargetSpec 
         else:
             for metric in meter.metrics:
                 reasons[metric].append(f"{name}: {availability.reason}")
+    own = meter_of(LOCAL if target is None else target.device)
+    if own is not None:
+        if not (state := own.availability()):
+            emit(LogLine(text=f"no energy from the power meter: {state.reason}"))
+        beside.append(own)
+        told.update(own.metrics)
     absences = {metric: "; ".join(texts) for metric, texts in reasons.items() if metric not in told}
     return Sensors(locations=tuple(usable), beside=tuple(beside), absences=absences)
 
@@ -170,13 +184,19 @@ class RunBuilder:
         emulated = emulation_of(place.environment)
         records = tuple(session_record(session, timed=not emulated) for session in complete)
         variation = place.speed.variation(job, records)
+        tool = self._runtimes.get(job.runtime.name)
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
         sustained = None
         if complete:
-            measured = measurements_of(job, complete, meter_absences=place.sensors.absences, variation=variation)
+            absences = place.sensors.absences
+            if isinstance(tool, DeviceTool):
+                variation = variation or place.speed.usual()
+                measured = tool_measurements_of(job, tool, complete, meter_absences=absences, variation=variation)
+            else:
+                measured = measurements_of(job, complete, meter_absences=absences, variation=variation)
             if complete[0].bins and not emulated:
-                sustained = sustained_of(job, complete[0], absences=place.sensors.absences)
+                sustained = sustained_of(job, complete[0], absences=absences)
                 measured = without_interval(measured, sustained)
             measurements = without_processor(measured, emulated)
             cautions = cautions_of(

@@ -32,6 +32,7 @@ DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
 OVERLOADED = 0.01
 BUSY, STEAL = 0.10, 0.01
+MEMORY_PRESSURE = 0.05
 SWITCHES_PER_S = 100.0
 
 
@@ -51,7 +52,8 @@ def cautions_of(
     if misses is not None and (misses.low or 0.0) > OVERLOADED:
         message = f"{misses.value:.0%} of the inputs were unfinished when the next one was due"
         found.append(Caution.of("overloaded", message))
-    return (*found, *_about_machine(job, sessions, usable_cores), *_about_settings(job, sessions))
+    found += _about_machine(job, sessions, usable_cores)
+    return (*found, *_about_conditions(sessions), *_about_settings(job, sessions))
 
 
 def about_emulation(environment: Mapping[str, Any]) -> tuple[Caution, ...]:
@@ -153,6 +155,10 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
         yield Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second")
+    waited = _worst(sessions, "memory_pressure_share")
+    if waited is not None and waited > MEMORY_PRESSURE:
+        message = f"programs waited for memory up to {waited:.0%} of the time (/proc/pressure/memory)"
+        yield Caution.of("memory-pressure", message)
     throttled = _worst(sessions, "throttled_s")
     limits = job.target.constraints
     if limits is not None:
@@ -163,6 +169,16 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
         yield Caution.of(code, f"{cause} paused the worker for {throttled:.2f} s")
     if job.runtime.threads is not None and job.runtime.threads > usable_cores:
         yield Caution.of("oversubscribed", f"{job.runtime.threads} threads on {usable_cores} usable cores")
+
+
+def _about_conditions(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
+    """Return cautions about the battery and the heat of a phone, read before and after each session."""
+    readings = [each for session in sessions for each in session.facts.get("conditions", {}).values()]
+    if any(each["charging"] for each in readings):
+        yield Caution.of("charging", "the battery was charging while the device was measured")
+    statuses = [each["thermal_status"] for each in readings if each["thermal_status"]]
+    if statuses:
+        yield Caution.of("thermal-status", f"Android's thermal status reached {max(statuses)} (0 is none, 6 shutdown)")
 
 
 def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Caution]:

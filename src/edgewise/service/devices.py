@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from edgewise.device.bootstrap import bootstrap
-from edgewise.device.devices import Device
+from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import RemoteTarget, find_target
-from edgewise.device.transports.container import ContainerTransport
+from edgewise.device.transport import RunsPrograms
+from edgewise.device.transports.container import Containers, ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts import facts_of
-from edgewise.run.meters.base import meters
+from edgewise.run.meters.base import meters, watches_from_host
+from edgewise.run.power_meter import Source, meter_of
 from edgewise.runtime.base import runtimes
+from edgewise.runtime.device_tools import DeviceTool
 from edgewise.text import one_line
 
 LEAST_FREE_BYTES = 2**30
@@ -60,6 +64,12 @@ class DeviceCheck:
     environment: dict[str, Any] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
 
+    @property
+    def pip(self) -> str:
+        """The command that installs packages there."""
+        where = "in the image" if self.device.transport == Containers.name else "there"
+        return f"{where}: {self.python} -m pip install"
+
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
         found = asdict(self)
@@ -73,8 +83,15 @@ def device_document(device: Device) -> dict[str, Any]:
     return {"name": device.name, "url": device.url, "transport": device.transport, "settings": dict(device.settings)}
 
 
+def register(device: Device, path: Path | None = None) -> Path:
+    """Check the settings of `device`, append it to the file of devices, and return the file. Raises `BadInput`."""
+    if (url := device.settings.get(POWER_METER)) is not None:
+        Source.parse(url)
+    return add_device(device, path)
+
+
 def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceCheck:
-    """What is there and what is missing.
+    """What is there and what is missing, the power meter in its supply included.
 
     Args:
         install: engines to install there before, with numpy, in a virtual environment; None installs nothing.
@@ -83,6 +100,15 @@ def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceChec
         BadInput: an engine without a package, or a device on which nothing can be installed.
         Unavailable: the device's transport is missing, or the installation failed.
     """
+    found = _check(device, install=install)
+    if (meter := meter_of(device.name)) is None:
+        return found
+    state = meter.availability()
+    reason = () if state else (Missing(what=one_line(state.reason), advice="check cable, permissions and power_meter"),)
+    return replace(found, sensors={**found.sensors, meter.name: state}, missing=found.missing + reason)
+
+
+def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
     target = find_target(device.name)
     unknown = [name for name in install or () if name not in PACKAGES]
     if unknown:
@@ -104,6 +130,10 @@ def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceChec
     if install is not None and isinstance(target.transport, ContainerTransport):
         raise BadInput("--bootstrap does not work for a container", advice=IN_IMAGE)
     try:
+        if isinstance(target.transport, RunsPrograms):
+            if install is not None:
+                raise BadInput("--bootstrap is for devices over ssh", advice="install packages in Termux: pkg, pip")
+            return _check_phone(device, target)
         if install is not None:
             bootstrap(target, [PACKAGES[name] for name in install])
             target.close()
@@ -113,6 +143,28 @@ def check(device: Device, *, install: Sequence[str] | None = None) -> DeviceChec
         if install is not None:
             raise Unavailable(f"{device.name}: {one_line(str(error))}", advice=advice) from error
         return DeviceCheck(device=device, missing=(Missing(what=one_line(str(error)), advice=advice),))
+
+
+def _check_phone(device: Device, target: RemoteTarget) -> DeviceCheck:
+    """A device that runs programs through its shell: its benchmark tools, and what its Python has if one is set."""
+    try:
+        facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
+    except Unavailable as error:
+        return DeviceCheck(device=device, missing=(Missing(what=error.message, advice=error.advice),))
+    assert facts is not None
+    tools = {name: facts.engines[name] for name, runtime in runtimes() if isinstance(runtime, DeviceTool)}
+    python = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
+    engines = {**tools, **(python if target.transport.python else {})}
+    return DeviceCheck(
+        device=device,
+        usable=any(engines.values()),
+        python=" ".join(target.transport.python),
+        version=str(facts.environment.get("python") or ""),
+        engines=engines,
+        sensors=dict(facts.sensors),
+        environment=dict(facts.environment),
+        missing=_missing_engines(engines, "there: pip install"),
+    )
 
 
 def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
@@ -136,24 +188,29 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
         return DeviceCheck(**known, missing=tuple(missing))
     assert facts is not None
     engines = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
-    where = "in the image" if isinstance(target.transport, ContainerTransport) else "there"
-    missing += _missing_engines(engines, f"{where}: {known['python']} -m pip install")
-    return DeviceCheck(
-        **known,
+    found = DeviceCheck(**known)
+    missing += _missing_engines(engines, found.pip)
+    return replace(
+        found,
         usable=any(engines.values()),
         engines=engines,
-        sensors=dict(facts.sensors),
+        sensors={
+            name: availability_of(meter) if watches_from_host(meter) else facts.sensors[name]
+            for name, meter in meters()
+        },
         environment=dict(facts.environment),
         missing=tuple(missing),
     )
 
 
+def install_advice(name: str, found: Availability, install: str) -> str:
+    """The command that installs an engine with `install`, a command of pip; otherwise the engine's own advice."""
+    return f"{install} {PACKAGES[name]}" if name in PACKAGES else found.install_hint
+
+
 def _missing_engines(engines: dict[str, Availability], install: str) -> tuple[Missing, ...]:
     return tuple(
-        Missing(
-            what=f"{name}: {one_line(found.reason)}",
-            advice=f"{install} {PACKAGES[name]}" if name in PACKAGES else found.install_hint,
-        )
+        Missing(what=f"{name}: {one_line(found.reason)}", advice=install_advice(name, found, install))
         for name, found in engines.items()
         if not found
     )

@@ -15,6 +15,7 @@ from edgewise.errors import BadInput
 from edgewise.service.requests import PLACEHOLDER
 
 MOST_BYTES = 2**20
+MOST_DIGITS = 30
 REQUIRED = ("DIR", "SCRIPT", "COMMAND")
 IMAGE_VARIABLES = ("IMAGEREPO", "APTREQUIREMENTS", "PIPREQUIREMENTS", "PRERUN", "DOCKER_ARGS", "DOCK_ARGS")
 """What makes and starts a container; it has no effect where the program runs on this machine itself."""
@@ -79,7 +80,7 @@ class EnvFile:
             found["sample"] = self._number("SAMPLETIME")
         if "DOCKMEMORY" in told:
             size = _MEMORY.fullmatch(told["DOCKMEMORY"].strip())
-            if size is None:
+            if size is None or len(size[1]) > MOST_DIGITS:
                 raise BadInput(
                     f"DOCKMEMORY in {self.path}: {told['DOCKMEMORY']!r} is not a size", advice="such as 512m"
                 )
@@ -117,7 +118,7 @@ def read_env_file(path: Path) -> EnvFile:
     """The variables in a file of lines ``NAME=value``. Raises `BadInput`."""
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1).decode("utf-8")
+            text = file.read(MOST_BYTES + 1).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadInput(f"can't read the environment file {path}: {reason}") from error

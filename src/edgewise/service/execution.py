@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import random
@@ -33,8 +34,10 @@ from edgewise.service.container_image import with_image
 from edgewise.service.context import Context
 from edgewise.service.measuring import Measured
 from edgewise.service.requests import PLACEHOLDER, ExecRequest
+from edgewise.units import format_bytes
 
 MOST_MODELS = 1000
+MOST_LIST_BYTES = 2**20
 
 
 def plan_commands(request: ExecRequest) -> list[Job]:
@@ -43,7 +46,9 @@ def plan_commands(request: ExecRequest) -> list[Job]:
     if request.models_file is not None:
         models += _read_lines(Path(request.models_file))
     if len(models) > MOST_MODELS:
-        raise BadField(f"{{model_names}} must be at most {MOST_MODELS}, not {len(models)}")
+        raise BadField(f"at most {MOST_MODELS} models can be given, not {len(models)}")
+    if any("\0" in word for word in (*models, *request.command)):
+        raise BadInput("a word of the command contains a null byte", advice="models and arguments are text")
     folder = Path(request.run_in) if request.run_in is not None else Path()
     if not folder.is_dir():
         raise BadField(f"{{run_in={folder}}} is not a folder")
@@ -120,6 +125,8 @@ def _execute(job: Job, request: ExecRequest) -> Execution:
             container_options=request.container_options,
         )
     except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise BadInput("the command line is too long for the system", advice="pass long lists in a file") from error
         raise Unavailable(
             f"the limits can't be set: {error.strerror or error}", advice="name another {mechanism} or raise the limits"
         ) from error
@@ -143,7 +150,11 @@ def _program(name: str, folder: Path) -> Path:
 
 def _reference(path: Path, *, is_program: bool) -> ModelRef:
     """The identity of a model's or a program's file; a name that is no file is identified by its text."""
-    if not path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError:  # too long for a path
+        is_file = False
+    if not is_file:
         digest = hashlib.sha256(str(path).encode()).hexdigest()
         return ModelRef(name=path.name, path=str(path), format="name", sha256=digest, size_bytes=0)
     try:
@@ -157,13 +168,17 @@ def _reference(path: Path, *, is_program: bool) -> ModelRef:
 
 
 def _read_lines(path: Path) -> Sequence[str]:
-    """The models in a file, one per line. Raises `BadInput`."""
+    """The models in a file, one per line; lines that begin with # are comments. Raises `BadInput`."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with path.open("rb") as file:
+            content = file.read(MOST_LIST_BYTES + 1)
+        if len(content) > MOST_LIST_BYTES:
+            raise BadField(f"{{models_file={path}}} is larger than {format_bytes(MOST_LIST_BYTES)}")
+        lines = content.decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadField(f"can't read {{models_file={path}}}: {reason}") from error
-    models = [line.strip() for line in lines if line.strip()]
+    models = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not models:
         raise BadField(f"{{models_file={path}}} names no model", advice="write one model per line")
     return models

@@ -630,7 +630,8 @@ def check_constraints(limits: Constraints) -> None:
         raise BadField(f"{{cpus}} must be {LEAST_CPUS:g} to {MOST_CPUS}, not {limits.cpus:g}", advice="1 is one core")
     if limits.memory_bytes is not None and not LEAST_MEMORY <= limits.memory_bytes < 2**63:
         raise BadField(
-            f"{{memory}} must be at least 1 MiB, not {limits.memory_bytes} B", advice="for example {memory=512MiB}"
+            f"{{memory}} must be at least 1 MiB and less than 8 EiB, not {limits.memory_bytes} B",
+            advice="for example {memory=512MiB}",
         )
     known = (*MECHANISMS, *CONTAINER_NAMES)
     if limits.mechanism is not None and limits.mechanism not in known:
