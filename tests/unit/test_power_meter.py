@@ -13,6 +13,7 @@ from edgewise.errors import BadInput
 from edgewise.registry import Availability
 from edgewise.run.meters.base import NoReading, traits_of
 from edgewise.run.power_meter import PowerMeter, Source
+from edgewise.run.power_port import Port
 from edgewise.testing.meter import check_meter
 from power_meters import PowerShield, Streaming, Terminal
 
@@ -181,7 +182,7 @@ def test_a_port_has_one_reader(terminal):
     source = Source.parse(f"serial://{terminal.path}?format={TIMED}")
     first, second = PowerMeter(source), PowerMeter(source)
     first.begin()
-    with pytest.raises(NoReading, match="another process reads it"):
+    with pytest.raises(NoReading, match="another reader uses it"):
         second.begin()
     del first
     second.begin()
@@ -270,7 +271,7 @@ def test_a_file_that_another_program_writes(tmp_path, clock):
     clock.now += 1.0
     (reading,) = meter.end()
     assert reading.value == pytest.approx(2.0)  # the first line may have begun before
-    with pytest.raises(NoReading, match="another process reads it"):
+    with pytest.raises(NoReading, match="another reader uses it"):
         PowerMeter(Source.parse(f"file://{file}?format={TIMED}")).begin()
 
 
@@ -328,6 +329,19 @@ def test_the_energy_monitor_of_mlperf_tiny(terminal):
     assert shield.commands[:2] == ["stop", "htc"] and shield.commands[-2:] == ["stop", "hrc"]
     assert [word for word in shield.commands if word.startswith("volt")] == ["volt 3300m"]
     assert {"format ascii_dec", "output current", "freq 1k", "acqtime inf", "start"} <= set(shield.commands)
+
+
+def test_a_closed_port_writes_to_no_other_file(terminal, tmp_path):
+    port = Port("serial", terminal.path, baud=9600)
+    port.close()
+    # The lowest free numbers are given to these files, that of the port among them.
+    others = [(tmp_path / name).open("w+b", buffering=0) for name in ("a", "b", "c", "d", "e", "f")]
+    for call in (lambda: port.send("stop"), port.lines, port.flush):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            call()
+    for other in others:
+        assert other.tell() == 0
+        other.close()
 
 
 @pytest.mark.parametrize(

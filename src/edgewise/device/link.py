@@ -16,12 +16,16 @@ from typing import Any, BinaryIO
 from edgewise.cancellation import wait_readable, wait_writable
 from edgewise.device.supervisor import GRACE
 from edgewise.device.transport import Remote
+from edgewise.text import means_disk_full
 
 BLOCK = 2**16
 SILENCE_S = 30.0
 """A link over which nothing moves for this long is lost."""
 MOST_ANSWER = 2**20
 OLDEST_PYTHON = (3, 11)
+FREE_SPACE = (
+    "free space on the device: ~/edgewise/cache there can be deleted; 'edgewise devices check' tells what is free"
+)
 PINGS = 5
 
 
@@ -218,7 +222,7 @@ class Link:
         except (ValueError, AttributeError, RecursionError) as problem:
             raise TargetError("the target broke the protocol") from problem
         if error is not None:
-            raise TargetError(str(error)[:500])
+            raise TargetError(str(error)[:500], advice=FREE_SPACE if means_disk_full(str(error)) else "")
         return Answer(answer)
 
 

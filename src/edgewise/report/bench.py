@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from edgewise.formatting import quantity
+from edgewise.formatting import quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import CAUTIONS, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -241,6 +241,8 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     judged = dict.fromkeys(metric for run in runs if (metric := chief_metric(run)) is not None)
     columns += [(metric, 1, True) for metric in judged]
     columns += [("latency_first", 5, False), ("load_time", 6, False), ("memory_peak", 4, False)]
+    if any(run.value("energy") is not None for run in runs):
+        columns.append(("energy", 2, False))
     parts = [metric for metric in MEMORY_PARTS if any(run.value(metric) is not None for run in runs)]
     return columns + [(metric, 7, False) for metric in parts]
 
@@ -261,7 +263,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
             continue
         cell = cell_of(run, metric, scale=scale, interval=interval)
         if not (word or plain) and cell.value is not None:
-            cell = replace(cell, text=quantity(cell.value, unit))
+            cell = replace(cell, text=value_text(metric, unit, cell.value))
         cells.append(cell)
     return Column(title=shown, numeric=True, rank=rank, unit="" if word else unit), cells
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgewise.cancellation import wait_readable
+from edgewise.device.link import FREE_SPACE
 from edgewise.device.target import LinkUse
 from edgewise.device.transport import Process, TellsEnd
 from edgewise.profiling.message import read_profile
@@ -29,6 +30,7 @@ from edgewise.run.sustained import MOST_BINS, end_windows, values_of
 from edgewise.run.timing import OFFLINE_S
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
+from edgewise.text import means_disk_full
 from edgewise.workload.input_shapes import ASSUMED
 
 SLACK = 10
@@ -429,6 +431,9 @@ class HostProtocol:
         cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
         advice = ADVICE.get(cause, "")
         words = str(message["message"])[:MAX_WORDS]
+        if cause == "EngineError" and means_disk_full(words):
+            here = self.result.link is None
+            cause, advice = "Unavailable", "free space in the temporary folder" if here else FREE_SPACE
         failure = Failure(cause=cause, message=words, phase=self.phase, advice=advice)
         if refuses_sizes(failure, self.request.job):
             failure = replace(failure, advice=_size_advice(self.request.job))

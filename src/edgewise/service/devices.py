@@ -18,7 +18,7 @@ from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts import facts_of
-from edgewise.run.meters.base import meters, watches_from_host
+from edgewise.run.meters.base import Traits, meters, watches_from_host
 from edgewise.run.power_meter import Source, meter_of
 from edgewise.runtime.base import runtimes
 from edgewise.runtime.device_tools import DeviceTool
@@ -50,6 +50,7 @@ class DeviceCheck:
         free_bytes: free space in its home folder; None where it was not determined.
         clock: offset of its clocks from this machine's; None on this machine.
         engines, sensors: name → whether it can be used there.
+        traits: name of a meter → its rate, resolution and more, as there.
         environment: `edgewise.run.environment.fingerprint` of its machine.
     """
 
@@ -61,6 +62,7 @@ class DeviceCheck:
     clock: ClockOffset | None = None
     engines: dict[str, Availability] = field(default_factory=dict)
     sensors: dict[str, Availability] = field(default_factory=dict)
+    traits: dict[str, Traits] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
 
@@ -162,6 +164,7 @@ def _check_phone(device: Device, target: RemoteTarget) -> DeviceCheck:
         version=str(facts.environment.get("python") or ""),
         engines=engines,
         sensors=dict(facts.sensors),
+        traits=dict(facts.traits),
         environment=dict(facts.environment),
         missing=_missing_engines(engines, "there: pip install"),
     )
@@ -194,6 +197,7 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
         found,
         usable=any(engines.values()),
         engines=engines,
+        traits=dict(facts.traits),
         sensors={
             name: availability_of(meter) if watches_from_host(meter) else facts.sensors[name]
             for name, meter in meters()
