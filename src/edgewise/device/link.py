@@ -22,6 +22,7 @@ BLOCK = 2**16
 SILENCE_S = 30.0
 """A link over which nothing moves for this long is lost."""
 MOST_ANSWER = 2**20
+OLDEST_PYTHON = (3, 11)
 FREE_SPACE = (
     "free space on the device: ~/edgewise/cache there can be deleted; 'edgewise devices check' tells what is free"
 )
@@ -50,6 +51,23 @@ class TargetError(OSError):
 
 class Unreachable(TargetError):
     """No connection to the target can be made now: it is switched off, restarts, or the network is down."""
+
+
+def process_number(header: Mapping[str, Any], python: str, *, advice: str) -> int:
+    """The number of the process in the supervisor's first line.
+
+    Args:
+        python: the command of the interpreter that the supervisor runs in.
+        advice: for the error.
+
+    Raises TargetError: the interpreter is too old, or nothing was started.
+    """
+    told = str(header.get("version", "0"))[:20]
+    if tuple(int(part) for part in told.split(".")[:2] if part.isdigit()) < OLDEST_PYTHON:
+        raise TargetError(f"{python} is Python {told}; 3.11 or newer is needed", advice=advice)
+    if not isinstance(number := header.get("pid"), int):
+        raise TargetError(str(header.get("error"))[:500])
+    return number
 
 
 @dataclass(frozen=True, slots=True)
