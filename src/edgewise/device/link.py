@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -15,13 +16,14 @@ from typing import Any, BinaryIO
 
 from edgewise.cancellation import wait_readable, wait_writable
 from edgewise.device.supervisor import GRACE
-from edgewise.device.transport import Remote
+from edgewise.device.transport import Process, Remote
 
 BLOCK = 2**16
 SILENCE_S = 30.0
 """A link over which nothing moves for this long is lost."""
 MOST_ANSWER = 2**20
 PINGS = 5
+OLDEST_PYTHON = (3, 11)
 
 
 class LinkLost(OSError):
@@ -216,6 +218,41 @@ class Answer(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise TargetError(f"the target broke the protocol: an answer without {key}")
+
+
+def pid_of(header: Mapping[str, Any], *, python: str, advice: str) -> int:
+    """The number of the process that a supervisor's first line reports. Raises `TargetError` where there is none.
+
+    Args:
+        python: command of the interpreter that runs the supervisor.
+        advice: what to do about an interpreter that can't be used.
+    """
+    version = tuple(int(part) for part in str(header.get("version", "0")).split(".")[:2] if part.isdigit())
+    if version < OLDEST_PYTHON:
+        message = f"{python} is Python {str(header.get('version'))[:20]}; 3.11 or newer is needed"
+        raise TargetError(message, advice=advice)
+    pid = header.get("pid")
+    if not isinstance(pid, int):
+        raise TargetError(str(header.get("error"))[:500])
+    return pid
+
+
+def read_all(process: Process, *, timeout_s: float, most: int) -> bytes:
+    """A process's standard output to its end.
+
+    Raises TimeoutError after `timeout_s`, ValueError for more than `most` bytes, `Cancelled`.
+    """
+    end_by, data = time.monotonic() + timeout_s, bytearray()
+    while True:
+        descriptor = process.stdout.fileno()
+        if not wait_readable([descriptor], end_by - time.monotonic() if math.isfinite(end_by) else math.inf):
+            raise TimeoutError(f"no answer within {timeout_s:g} s")
+        piece = os.read(descriptor, 2**16)
+        if not piece:
+            return bytes(data)
+        data += piece
+        if len(data) > most:
+            raise ValueError(f"the answer has more than {most} B")
 
 
 def _line(do: str, fields: Mapping[str, Any]) -> bytes:
