@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from edgewise.registry import Availability
-from edgewise.run.meters.base import Reading, meters
+from edgewise.run.meters.base import Reading, Traits, meters, traits_of
 from edgewise.run.meters.cpufreq import CpuFrequencyMeter
 from edgewise.run.meters.rapl import RaplMeter
 from edgewise.run.meters.thermal import ThermalMeter
@@ -109,3 +109,20 @@ def test_every_breach_is_named(broken, message):
         setattr(meter, name, value)
     with pytest.raises(AssertionError, match=message):
         check_meter(meter)
+
+
+class Odd(Plugin):
+    """A plug-in whose optional attributes are nonsense."""
+
+    rate_hz = "fast"
+    resolution = {"temperature": "fine", "power": 0.5}
+    cannot_see = None
+
+    @property
+    def place(self):
+        raise OSError("no such file")
+
+
+def test_attributes_that_are_nonsense_are_not_known():
+    assert traits_of(Odd()) == Traits(resolution={"power": 0.5})
+    assert traits_of(Plugin()) == Traits() == Traits(place="target", rate_hz=None, resolution={}, cannot_see="")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import compileall
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 BLOCK = 2**16
+LEAST_FREE = 2**16
+"""With less free space after unpacking, compiled files may be cut short: Python 3.11 reports no error then."""
 MOST_HOLDER = 500
 PATIENCE_S = 5.0
 """How long a killed agent may take to end."""
@@ -163,7 +166,13 @@ class Agent:
             fcntl.flock(target, fcntl.LOCK_EX)
             target.truncate(offset)
             target.seek(offset)
-            self._receive(target, size)
+            try:
+                self._receive(target, size)
+            except ConnectionError:
+                raise
+            except OSError:
+                target.truncate(0)  # a disk that is full stays so otherwise
+                raise
         with partial.open("rb") as content:
             whole = hashlib.file_digest(content, "sha256").hexdigest() == sha256
         if whole:
@@ -179,13 +188,17 @@ class Agent:
         folder = self._cache / f"{_checked(sha256)}.d"
         if not folder.exists():
             fresh = Path(tempfile.mkdtemp(dir=self._cache))
-            with zipfile.ZipFile(self._cache / sha256) as archive:
-                archive.extractall(fresh)
-            compileall.compile_dir(fresh, quiet=2)
             try:
+                with zipfile.ZipFile(self._cache / sha256) as archive:
+                    archive.extractall(fresh)
+                compileall.compile_dir(fresh, quiet=2)
+                if shutil.disk_usage(fresh).free < LEAST_FREE:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 fresh.rename(folder)
-            except OSError:  # another agent was faster
+            except OSError:
                 shutil.rmtree(fresh, ignore_errors=True)
+                if not folder.exists():  # no other agent was faster
+                    raise
         self._answer(path=str(folder))
 
     def do_folder(self) -> None:
@@ -283,5 +296,10 @@ def _checked(sha256: str) -> str:
 
 
 if __name__ == "__main__":
-    # Unbuffered: the bytes behind a line must not be read with it.
-    Agent(Path(sys.argv[1]).expanduser(), os.fdopen(0, "rb", 0), os.fdopen(os.dup(1), "wb")).serve()
+    try:
+        # Unbuffered: the bytes behind a line must not be read with it.
+        agent = Agent(Path(sys.argv[1]).expanduser(), os.fdopen(0, "rb", 0), os.fdopen(os.dup(1), "wb"))
+    except OSError as error:
+        print(json.dumps({"error": f"{error.filename}: {error.strerror}"}))
+    else:
+        agent.serve()

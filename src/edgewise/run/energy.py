@@ -25,6 +25,11 @@ _SEES = {
 }
 
 
+def words_of_view(row: Measurement) -> str:
+    """What the meter of an energy or power sees, from the words of the method; empty in records without them."""
+    return next((words for words in _SEES.values() if words in row.method), "")
+
+
 @dataclass(slots=True)
 class _Source:
     """One meter, or one part of it, in all processes.

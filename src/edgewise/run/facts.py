@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from edgewise.device.link import read_all
+from edgewise.device.link import FREE_SPACE, TargetError, read_all
 from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
 from edgewise.device.transport import RunsPrograms, TellsEmulator
 from edgewise.errors import Unavailable
@@ -21,9 +21,10 @@ from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts_worker import observe
-from edgewise.run.meters.base import meters
+from edgewise.run.meters.base import Traits, meters
 from edgewise.run.phone import describe_phone
 from edgewise.runtime.base import Runtime, runtimes
+from edgewise.text import means_disk_full, one_line
 
 MOST_ANSWER = 64 * 2**20
 _PATIENCE_S = 120.0
@@ -36,6 +37,7 @@ class Facts:
 
     Attributes:
         engines, sensors: name → whether it can be used there.
+        traits: name of a meter → its traits there.
         environment: `edgewise.run.environment.fingerprint` of the machine there.
         cores: the processors that may be used.
         programs: name of a benchmark tool that is there → its path, or a file on this machine that must be sent.
@@ -46,6 +48,7 @@ class Facts:
     environment: Mapping[str, Any]
     cores: tuple[int, ...]
     programs: Mapping[str, str] = field(default_factory=dict)
+    traits: Mapping[str, Traits] = field(default_factory=dict)
 
 
 _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
@@ -173,6 +176,7 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         return Facts(
             engines={name: Availability(**each) for name, each in told["runtimes"].items()},
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
+            traits={name: Traits(**each) for name, each in told["traits"].items()},
             environment=environment,
             cores=tuple(int(core) for core in told["cores"]),
         )
@@ -208,7 +212,11 @@ def ask(
         try:
             process.stdin.write(json.dumps(fitted).encode())
             process.stdin.close()
-            answer = json.loads(read_all(process, timeout_s=timeout_s, most=MOST_ANSWER))
+            answer = read_all(process, timeout_s=timeout_s, most=MOST_ANSWER)
         finally:
             process.kill()
-    return dict(answer)
+    if not answer:
+        told = process.stderr.read_text(errors="replace").strip().splitlines() if process.stderr.exists() else []
+        why = one_line(told[-1])[:300] if told else "it ended without an answer"
+        raise TargetError(why, advice=FREE_SPACE if means_disk_full(why) else "")
+    return dict(json.loads(answer))

@@ -13,20 +13,17 @@ import re
 import shlex
 import shutil
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO
 
-from edgewise.cancellation import wait_readable
-from edgewise.device.link import LinkLost, TargetError, Unreachable, pid_of, read_all
-from edgewise.device.supervisor import MARK
+from edgewise.device.link import LinkLost, TargetError, Unreachable, process_number, read_all, read_header
 from edgewise.device.transport import ShellResult
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
-from edgewise.text import one_line
+from edgewise.text import means_disk_full, one_line
 
 FOLDER = "/data/local/tmp"
 """The only folder of a device in which its shell user may write and execute files."""
@@ -34,7 +31,6 @@ START_S = 30.0
 END_S = 5.0
 LEAST_RATE = 2**20
 """A push that is slower, in B/s, counts as a lost link."""
-MOST_HEADER = 2**16
 MOST_TOLD = 2**16
 _EXIT = "edgewise-exit"
 _SCRIPT = f"""exec 3<&0
@@ -115,7 +111,7 @@ class AdbTransport:
             raise LinkLost(f"{file.name} was not sent within {patience:.0f} s") from error
         words = output + told
         if "error:" in words:
-            if "No space left" in words:
+            if means_disk_full(words):
                 message = f"{file.name} can't be sent: no space left on the device"
                 raise TargetError(message, advice=f"remove files below {FOLDER} there, such as {FOLDER}/edgewise")
             raise _explained(words)
@@ -138,10 +134,10 @@ class AdbTransport:
         line = f"{shlex.join(words)}\necho {_EXIT} $? >&2"
         process = _start([*self._adb, "shell", "-T", line], stderr)
         try:
-            header = _read_header(process)
+            header = read_header(process, timeout_s=START_S)
             if header is None:
                 raise self._python_error(process)
-            pid = pid_of(header, python=self.python[0], advice=self._python_advice())
+            pid = process_number(header, self.python[0], advice=self._python_advice())
         except BaseException:
             process.kill()
             raise
@@ -254,25 +250,3 @@ def _text_of(file: Path) -> str:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _read_header(process: LocalProcess) -> Mapping[str, object] | None:
-    """The supervisor's first line; None where there is none. Nothing behind it is read."""
-    descriptor, end_by, line = process.stdout.fileno(), time.monotonic() + START_S, bytearray()
-    for _ in range(MOST_HEADER):
-        if not wait_readable([descriptor], end_by - time.monotonic()):
-            raise LinkLost(f"no process was started within {START_S:g} s")
-        piece = os.read(descriptor, 1)
-        if not piece:
-            return None
-        line += piece
-        if piece != b"\n":
-            continue
-        _, mark, told = line.decode(errors="replace").partition(MARK)
-        if mark:
-            try:
-                return dict(json.loads(told))
-            except ValueError as error:
-                raise TargetError("its answer is garbage") from error
-        line.clear()
-    raise TargetError(f"its shell prints more than {MOST_HEADER} B")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from edgewise.cancellation import wait_readable
-from edgewise.device.link import LinkLost, TargetError, Unreachable, pid_of
+from edgewise.device.link import LinkLost, TargetError, Unreachable, process_number
 from edgewise.device.supervisor import MARK
 from edgewise.device.transports.local import KEPT_BYTES
 from edgewise.errors import BadInput, Unavailable
@@ -129,7 +129,7 @@ class SshTransport:
             raise TargetError(f"no process can be started: {begin}", advice=self._python_advice())
         header, rest = begin
         try:
-            pid = pid_of(header, python=self.python[0], advice=self._python_advice())
+            pid = process_number(header, self.python[0], advice=self._python_advice())
         except TargetError:
             channel.close()
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
 from edgewise.registry import Availability, Registry
@@ -90,11 +90,23 @@ class Traits:
     cannot_see: str = ""
 
 
-def traits_of(meter: Meter) -> Traits:
-    """The optional attributes that a meter has, and defaults for the others."""
-    names = [each.name for each in fields(Traits)]
-    known: dict[str, Any] = {name: getattr(meter, name) for name in names if hasattr(meter, name)}
-    return Traits(**known)
+def traits_of(meter: object) -> Traits:
+    """The optional attributes that a meter has; what is absent, of another type or raises is not known."""
+    resolution = _attribute(meter, "resolution", Mapping, {})
+    return Traits(
+        place=_attribute(meter, "place", str, "target"),
+        rate_hz=_attribute(meter, "rate_hz", int | float, None),
+        resolution={str(key): step for key, step in resolution.items() if isinstance(step, int | float)},
+        cannot_see=_attribute(meter, "cannot_see", str, ""),
+    )
+
+
+def _attribute(meter: object, name: str, kind: Any, default: Any) -> Any:
+    try:
+        value = getattr(meter, name, default)
+    except Exception:  # a property of a plug-in may raise anything
+        return default
+    return value if isinstance(value, kind) else default
 
 
 def watches_from_host(meter: Meter) -> bool:
