@@ -323,12 +323,21 @@ def test_evaluate_optimize_and_compare_need_python_there(phone, capsys):  # noqa
     record(phone, benchmark_model())
     words = ("--data", data.path("digits_test.npz"), "--task", "classification", "-d", "phone")
     told = refused(capsys, "evaluate", MODEL, *words, "-r", "benchmark_model")
-    assert "works with bench and profile only" in told and "python = PATH" in told
-    assert "python = PATH" in refused(capsys, "evaluate", MODEL, *words)
-    assert "no" in refused(capsys, "optimize", MODEL, *words, "-r", "benchmark_model")
-    told = refused(capsys, "compare", MODEL, f"b={MODEL}", "-d", "phone", "-r", "benchmark_model")
-    assert "works with bench and profile only" in told
+    assert "phone has no Python set" in told and "python = PATH" in told
+    for line in (
+        ("evaluate", MODEL, *words), ("optimize", MODEL, *words),
+        ("compare", MODEL, f"b={MODEL}", "-d", "phone", "-r", "benchmark_model"),
+        ("gate", MODEL, "--baseline", MODEL, "-d", "phone", "--max-regression", "3%"),
+    ):  # fmt: skip
+        assert "bench and profile only" in refused(capsys, *line)
     assert "single-stream" in refused(capsys, "bench", MODEL, "-d", "phone", "--scenario", "offline", code=2)
+
+
+def test_a_tool_gives_no_outputs_where_there_is_a_python_too(phone, capsys, tmp_path, monkeypatch, far_python):  # noqa: F811
+    record(phone, benchmark_model())
+    register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+    words = ("--data", data.path("digits_test.npz"), "--task", "classification", "-d", "phone", "-r", "benchmark_model")
+    assert "gives no outputs" in refused(capsys, "evaluate", MODEL, *words)
 
 
 def test_on_this_machine_the_tools_name_a_device(capsys):
