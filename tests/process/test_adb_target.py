@@ -270,6 +270,9 @@ def test_onnxruntime_perf_test_gives_every_time(phone, capsys):  # noqa: F811
     (line, *_) = phone.commands("onnxruntime_perf_test -I")
     assert "-I -e cpu -m times -r 16 -x 1" in line
     assert not list(phone.tmp.glob("edgewise/results*"))
+    words = ("profile", ONNX, "-d", "phone", "-r", "onnxruntime_perf_test", "--sessions", "1", "--no-store")
+    (run,) = command(capsys, *words, code=3)["runs"]
+    assert run["status"] == "done" and "does not time layers" in run["profile_absent_because"]
 
 
 # --- devices check and list ---
@@ -394,6 +397,7 @@ def test_a_full_disk_leaves_no_part_behind(phone, capsys):  # noqa: F811
         ("echo \"/system/bin/sh: $0: not executable: 64-bit ELF file\" >&2; exit 126", "Unavailable", "64-bit ELF file"),
         ("echo 'CANNOT LINK EXECUTABLE \"x\": library \"libc++_shared.so\" not found' >&2; exit 1", "Unavailable", "libc++"),
         ("echo 'ERROR: Failed to load model x'; echo 'ERROR: Benchmarking failed.'; exit 1", "BadModel", "Failed to load"),
+        ("echo 'ERROR: TfLiteGpuDelegate Init: x'; echo 'ERROR: Failed to apply GPU delegate.'; exit 1", "Unsupported", "Init: x"),
         ("echo 'terminate called: std::bad_alloc' >&2; exit 1", "OutOfMemory", "ran out of memory"),
         ("echo 'ERROR: something'; exit 3", "EngineError", "exit code 3: ERROR: something"),
         ("echo hello", "Garbage", "no 'Inference timings'"),
