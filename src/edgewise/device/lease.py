@@ -21,7 +21,7 @@ from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import LocalTarget, RemoteTarget, find_target
-from edgewise.device.transport import RunsPrograms
+from edgewise.device.transport import RunsPrograms, SharesMachine
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
 
@@ -47,8 +47,9 @@ def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
         Cancelled: the wait was stopped.
     """
     target = find_target(device)
-    key = LOCAL if target.is_here else device
-    if not needed or key in _held.get() or (target.is_here and _inherited):
+    is_here = _is_this_machine(target)
+    key = LOCAL if is_here else device
+    if not needed or key in _held.get() or (is_here and _inherited):
         yield
         return
     before = _held.set(_held.get() | {key})
@@ -59,9 +60,17 @@ def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
         _held.reset(before)
 
 
-def _lock_of(target: LocalTarget | RemoteTarget) -> contextlib.AbstractContextManager[None]:
+def _is_this_machine(target: LocalTarget | RemoteTarget) -> bool:
+    """Whether processes of the target run on this machine, in containers or not."""
     if not isinstance(target, RemoteTarget):
+        return True
+    return isinstance(target.transport, SharesMachine) and target.transport.shares_this_machine
+
+
+def _lock_of(target: LocalTarget | RemoteTarget) -> contextlib.AbstractContextManager[None]:
+    if _is_this_machine(target):
         return _held_here(LOCAL, lock_file())
+    assert isinstance(target, RemoteTarget)
     if isinstance(target.transport, RunsPrograms):
         # A device at this machine, and it may have no agent: whoever measures it does so from here.
         serial = re.sub(r"\W", "_", target.transport.serial)

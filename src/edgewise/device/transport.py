@@ -162,6 +162,17 @@ class TellsEmulator(Protocol):
 
 
 @runtime_checkable
+class SharesMachine(Protocol):
+    """A transport to processes of this machine that see other files, such as those in containers.
+
+    Attributes:
+        shares_this_machine: whether they share this machine's lock.
+    """
+
+    shares_this_machine: bool
+
+
+@runtime_checkable
 class OpensDevices(Protocol):
     """A plug-in that reaches many devices; its name is the scheme of their URLs.
 

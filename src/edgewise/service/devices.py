@@ -12,6 +12,7 @@ from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import RemoteTarget, find_target
 from edgewise.device.transport import RunsPrograms
+from edgewise.device.transports.container import Containers, ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
@@ -27,6 +28,8 @@ LEAST_FREE_BYTES = 2**30
 """Less free space on a device is reported: a model, an engine's temporary files and its cache may not fit."""
 PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
 """Engine → the package that contains it."""
+
+IN_IMAGE = "install what is missing in the image: FROM IMAGE, then RUN pip install numpy and the engines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,8 @@ class DeviceCheck:
     @property
     def pip(self) -> str:
         """The command that installs packages there."""
-        return f"there: {self.python} -m pip install"
+        where = "in the image" if self.device.transport == Containers.name else "there"
+        return f"{where}: {self.python} -m pip install"
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
@@ -125,6 +129,8 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
             environment=here,
             missing=_missing_engines(engines, "pip install"),
         )
+    if install is not None and isinstance(target.transport, ContainerTransport):
+        raise BadInput("--bootstrap does not work for a container", advice=IN_IMAGE)
     try:
         if isinstance(target.transport, RunsPrograms):
             if install is not None:
@@ -179,7 +185,9 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
     try:
         facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
     except EdgewiseError as error:
-        missing.append(Missing(what=error.message, advice=f"edgewise devices check {device.name} --bootstrap"))
+        in_image = isinstance(target.transport, ContainerTransport)
+        advice = IN_IMAGE if in_image else f"edgewise devices check {device.name} --bootstrap"
+        missing.append(Missing(what=error.message, advice=advice))
         return DeviceCheck(**known, missing=tuple(missing))
     assert facts is not None
     engines = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
