@@ -47,7 +47,7 @@ def measurements_of(
     """
     rows: list[Measurement] = []
     rows += _latencies(job, sessions, variation)
-    rows += _throughput(job, sessions, variation)
+    rows += throughput(job, sessions, variation)
     rows += _phases(sessions, variation)
     rows += _memory(sessions)
     rows.append(_cpu_utilization(sessions))
@@ -194,7 +194,7 @@ WINDOWS = 10
 COLD = "in the scenario cold-start, each process runs one inference"
 
 
-def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+def throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
     """Samples per second of the scenario, from the data of that scenario."""
     batch, kind = job.workload.batch, job.workload.scenario.kind
     if kind == "offline":
