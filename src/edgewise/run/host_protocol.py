@@ -23,7 +23,7 @@ from edgewise.profiling.message import read_profile
 from edgewise.progress import BinDone, InferencesDone, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.metering import MeterThread, collect, slowest_rate
+from edgewise.run.metering import MeterThread, check_metered, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
 from edgewise.run.sustained import MOST_BINS, end_windows, values_of
@@ -331,8 +331,9 @@ class HostProtocol:
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
                 result.facts |= message["values"]
-                if self._meters and "meters" in message["values"]:
+                if "meters" in message["values"]:
                     self._add_readings(result.facts["meters"])
+                    check_metered(result.facts["meters"])
             case "outputs":
                 file = self.folder / Path(str(message["file"])).name
                 result.outputs = (file, [str(name) for name in message["names"]])
