@@ -193,6 +193,7 @@ def test_doctor_examines_the_device(far, capsys, monkeypatch):
     assert [list(row) for row in found["meters"]] == [list(row) for row in here["meters"]]
     engines = {row["name"]: row for row in found["runtimes"]}
     assert engines["onnxruntime"]["available"] and engines["onnxruntime"]["version"] == version("onnxruntime")
+    assert engines["onnxruntime"]["install_hint"] is None
     (device,) = found["devices"]
     assert (device["name"], device["transport"], found["limits"]) == ("far", "far", [])
     assert device["python"] == str(there.transport.python[0]) and device["free_bytes"] > 0
@@ -289,6 +290,8 @@ def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys):
     assert told["model_size"] == SIZE and told["network_bytes"] > SIZE and told["macs"] > 0
     assert told["latency"] is None and told["memory_peak"] is None and told["deployment_time"] is None
     assert edgewise_command(["compare", str(MODEL), f"b={MODEL},threads=1", "-d", "far", "--no-store"]) == 3
+    assert "times there can't be compared" in capsys.readouterr().err
+    assert edgewise_command(["doctor", "-d", "far", "--calibrate", "6min"]) == 3
     assert "times there can't be compared" in capsys.readouterr().err
 
 
