@@ -92,6 +92,8 @@ _ROWS = (
            "Time from the start of a command to the end of its process."),
     Metric("cpu_time", "s", "CPU time", "lower", "median",
            "Processor time, user and system, of all processes of a command."),
+    Metric("background_cpu", "1", "Background CPU", "none", "mean",
+           "Processor time of the background load divided by wall time; 1 is one core."),
     Metric("cpu_utilization_peak", "1", "Peak CPU", "none", "max",
            "Highest CPU utilisation of a command between two samples."),
     Metric("throttled_time", "s", "Throttled", "none", "median",

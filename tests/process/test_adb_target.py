@@ -7,18 +7,23 @@ import json
 import shutil
 import statistics
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from adb_devices import SERIAL, TMP, phone, register  # noqa: F401
+from adb_devices import GETPROP, SERIAL, TMP, phone, register  # noqa: F401
 from device_tool_outputs import ONNXRUNTIME, benchmark_model, onnxruntime_results, profile_table
 from edgewise import data
+from edgewise.cancellation import CancelToken, cancellable
 from edgewise.cli.main import run as edgewise_command
 from edgewise.device import target
 from edgewise.device.devices import find_device, open_transport
 from edgewise.model.identity import read_graph
+from edgewise.service.context import Context
+from edgewise.service.measuring import measure
+from edgewise.service.requests import BenchRequest
 from edgewise.testing import check_target
 from far_targets import far_python  # noqa: F401
 
@@ -125,6 +130,14 @@ def test_the_machine_is_in_the_fingerprint_and_conditions_are_in_the_sessions(ph
         "powered_by": ["USB"], "thermal_status": 0, "temperatures": {"VIRTUAL-SKIN": 309.55, "BIG": 314.4},
     }  # fmt: skip
     assert not {"charging", "thermal-status"} & {each["code"] for each in run["cautions"]}
+
+
+def test_an_emulator_is_a_virtual_machine(phone, capsys):  # noqa: F811
+    record(phone, benchmark_model())
+    phone.script(phone.root / "bin" / "getprop", f"echo '{GETPROP}[ro.boot.qemu]: [1]'")
+    run, _ = bench(capsys, "--sessions", "1")
+    assert run["environment"]["virtualisation"]["vendor"] == "Android Emulator"
+    assert run["variation"]["sigma"] == 0.02
 
 
 def test_a_charging_and_a_hot_phone_are_cautions(phone, capsys):  # noqa: F811
@@ -375,7 +388,7 @@ def test_a_full_disk_leaves_no_part_behind(phone, capsys):  # noqa: F811
         ("echo 'terminate called: std::bad_alloc' >&2; exit 1", "OutOfMemory", "ran out of memory"),
         ("echo 'ERROR: something'; exit 3", "EngineError", "exit code 3: ERROR: something"),
         ("echo hello", "Garbage", "no 'Inference timings'"),
-        ("head -c 20000000 /dev/zero", "Garbage", "printed more than"),
+        ("head -c 20000000 /dev/zero", "Garbage", "the answer has more than"),
         ("echo 'count=x'; echo 'Inference timings in us: Init: 1, First inference: 1, Warmup (avg): nan, Inference (avg): nan'",
          "Garbage", "can't be read"),
     ],
@@ -399,8 +412,30 @@ def test_a_tool_that_hangs_is_killed(phone, capsys):  # noqa: F811
     words = ("--sessions", "1", "--iterations", "1", "--timeout", "1s")
     run, _ = bench(capsys, *words, code=4)
     assert run["failure"]["cause"] == "Timeout" and "was killed" in run["failure"]["message"]
-    process = Path(f"/proc/{(phone.root / 'pid').read_text().strip()}/cmdline")
-    deadline = time.monotonic() + 10.0  # the kernel ends it soon after SIGKILL was sent
+    assert_ended(phone.root / "pid")
+
+
+def test_a_cancelled_command_ends_the_tool_there(phone):  # noqa: F811
+    phone.script(phone.tmp / "benchmark_model", f"echo $$ > {phone.root}/pid\nexec sleep 1000")
+    token, pid = CancelToken(), phone.root / "pid"
+
+    def cancel():
+        while not (pid.exists() and pid.read_text().strip()):
+            time.sleep(0.05)
+        token.cancel()
+
+    threading.Thread(target=cancel, daemon=True).start()
+    request = BenchRequest(models=(str(MODEL),), device="phone", sessions=1)
+    with cancellable(token):
+        found = measure(request, Context(keep=False))
+    assert found.interrupted and [run.status for run in found.runs] == ["cancelled"]
+    assert_ended(pid)
+
+
+def assert_ended(pid):
+    """The process whose number is in a file has ended, or does so soon: the kernel may take a moment."""
+    process = Path(f"/proc/{pid.read_text().strip()}/cmdline")
+    deadline = time.monotonic() + 10.0
     while process.exists() and process.read_bytes() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not (process.exists() and process.read_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -14,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from edgewise.cancellation import wait_readable, wait_writable
-from edgewise.device.supervisor import GRACE
-from edgewise.device.transport import Remote
+from edgewise.device.supervisor import GRACE, MARK
+from edgewise.device.transport import Process, Remote
 from edgewise.text import means_disk_full
 
 BLOCK = 2**16
@@ -27,6 +28,8 @@ FREE_SPACE = (
     "free space on the device: ~/edgewise/cache there can be deleted; 'edgewise devices check' tells what is free"
 )
 PINGS = 5
+MOST_HEADER = 2**16
+"""Bytes that a shell may print before the supervisor starts."""
 
 
 class LinkLost(OSError):
@@ -238,6 +241,48 @@ class Answer(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise TargetError(f"the target broke the protocol: an answer without {key}")
+
+
+def read_header(process: Process, *, timeout_s: float) -> Mapping[str, Any] | None:
+    """The supervisor's first line; None where the output ends before. Nothing behind it is read.
+
+    Raises `LinkLost` after `timeout_s`, `TargetError` for garbage.
+    """
+    descriptor, end_by, line = process.stdout.fileno(), time.monotonic() + timeout_s, bytearray()
+    for _ in range(MOST_HEADER):
+        if not wait_readable([descriptor], max(0.0, end_by - time.monotonic())):
+            raise LinkLost(f"no process was started within {timeout_s:g} s")
+        if not (piece := os.read(descriptor, 1)):
+            return None
+        line += piece
+        if piece != b"\n":
+            continue
+        _, mark, told = line.decode(errors="replace").partition(MARK)
+        if mark:
+            try:
+                return dict(json.loads(told))
+            except ValueError as error:
+                raise TargetError("the supervisor's answer is garbage") from error
+        line.clear()
+    raise TargetError(f"its shell prints more than {MOST_HEADER} B")
+
+
+def read_all(process: Process, *, timeout_s: float, most: int) -> bytes:
+    """A process's standard output to its end.
+
+    Raises TimeoutError after `timeout_s`, ValueError for more than `most` bytes, `Cancelled`.
+    """
+    end_by, data = time.monotonic() + timeout_s, bytearray()
+    while True:
+        descriptor = process.stdout.fileno()
+        if not wait_readable([descriptor], end_by - time.monotonic() if math.isfinite(end_by) else math.inf):
+            raise TimeoutError(f"no answer within {timeout_s:g} s")
+        piece = os.read(descriptor, 2**16)
+        if not piece:
+            return bytes(data)
+        data += piece
+        if len(data) > most:
+            raise ValueError(f"the answer has more than {most} B")
 
 
 def _line(do: str, fields: Mapping[str, Any]) -> bytes:

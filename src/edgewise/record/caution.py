@@ -43,6 +43,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "thermal-status": ("C", "the device limits its clocks because it is hot; let it cool down and measure again"),
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
+    "cache-not-dropped": (
+        "B",
+        "loading was faster than from a disk; put the model on a disk instead of a file system in memory",
+    ),
+    "load-not-held": ("C", "the conditions differ from the requested ones; see the method of each number"),
     "native-environment": (
         "B",
         "the program ran with what is installed on this machine; install the same packages before you compare",

@@ -72,6 +72,16 @@ COMMAND_COLUMNS = (
 )
 """(metric, rank, interval in the text) of runs of commands."""
 
+COLD_START_COLUMNS = (
+    ("startup_time", 0, True),
+    ("load_time", 0, False),
+    ("latency_first", 0, False),
+    ("import_time", 1, False),
+    ("memory_delta", 2, False),
+    ("memory_peak", 4, False),
+)
+"""(metric, rank, interval in the text) of cold starts."""
+
 PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 """Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
 
@@ -230,6 +240,8 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     headlines = {run.headline for run in runs}
     if headlines == {"total_time"}:
         return list(COMMAND_COLUMNS)
+    if headlines == {"startup_time"}:
+        return list(COLD_START_COLUMNS)
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
@@ -355,6 +367,8 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
         words.append(precision_of(run) or "precision not reported")
         if (engine := run.value("latency_engine")) is not None:
             words.append(f"{quantity(engine, 's')} by the engine's own clock")
+        if (used := run.value("background_cpu")) is not None:
+            words.append(f"{significant(used)} cores used by the background load")
         return ", ".join(words) if run.status != "failed" else ""
 
     lines = _grouped(runs, settings)

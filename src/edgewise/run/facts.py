@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,10 +10,9 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from edgewise.cancellation import wait_readable
-from edgewise.device.link import FREE_SPACE, TargetError
+from edgewise.device.link import FREE_SPACE, TargetError, read_all
 from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
-from edgewise.device.transport import Process, RunsPrograms, TellsEmulator
+from edgewise.device.transport import RunsPrograms, TellsEmulator
 from edgewise.errors import Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import TargetSpec
@@ -215,7 +212,7 @@ def ask(
         try:
             process.stdin.write(json.dumps(fitted).encode())
             process.stdin.close()
-            answer = _read_all(process, timeout_s)
+            answer = read_all(process, timeout_s=timeout_s, most=MOST_ANSWER)
         finally:
             process.kill()
     if not answer:
@@ -223,17 +220,3 @@ def ask(
         why = one_line(told[-1])[:300] if told else "it ended without an answer"
         raise TargetError(why, advice=FREE_SPACE if means_disk_full(why) else "")
     return dict(json.loads(answer))
-
-
-def _read_all(process: Process, timeout_s: float) -> bytes:
-    end_by, data = time.monotonic() + timeout_s, bytearray()
-    while True:
-        descriptor = process.stdout.fileno()
-        if not wait_readable([descriptor], end_by - time.monotonic() if math.isfinite(end_by) else math.inf):
-            raise TimeoutError(f"no answer within {timeout_s:g} s")
-        piece = os.read(descriptor, 2**16)
-        if not piece:
-            return bytes(data)
-        data += piece
-        if len(data) > MOST_ANSWER:
-            raise ValueError("the answer has no end")

@@ -229,6 +229,7 @@ class HostProtocol:
             protocol=PROTOCOL,
             runtime=request.runtime,
             model=paths[f"model/{Path(job.model.path).name}"],
+            model_files=[path for name, path in paths.items() if name.startswith("model/")],
             options=dict(request.options),
             workload=workload,
             stopping=asdict(job.workload.stopping),
@@ -404,16 +405,16 @@ class HostProtocol:
         """Whether everything that a run is made of was told. Raises `ProtocolError`."""
         result = self.result
         scenario = self.request.job.workload.scenario
-        samples = "completions" if scenario.kind == "offline" else scenario.headline
+        is_cold = scenario.kind == "cold-start"
+        samples = "completions" if scenario.kind == "offline" else "latency_first" if is_cold else scenario.headline
         if not self.may_end:
             raise ProtocolError("done before the host ended the session")
         if self.request.mode == "layers" and result.profile is None:
             raise ProtocolError("done without layers")
         if self.request.mode in ("layers", "samples"):
             return
-        lacking = [
-            name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
-        ]
+        phases = ("python", "prepare", "import", "load", "first", *(() if is_cold else ("steady",)))
+        lacking = [name for name in phases if name not in result.phases]
         lacking += [name for name in (samples, "latency_first") if name not in result.samples]
         lacking += [name for name in ("steady", "effective") if not isinstance(result.facts.get(name), dict)]
         if lacking:

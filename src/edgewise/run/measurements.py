@@ -47,10 +47,11 @@ def measurements_of(
     """
     rows: list[Measurement] = []
     rows += _latencies(job, sessions, variation)
-    rows += _throughput(job, sessions, variation)
+    rows += throughput(job, sessions, variation)
     rows += _phases(sessions, variation)
     rows += _memory(sessions)
     rows.append(_cpu_utilization(sessions))
+    rows += _background_cpu(job, sessions)
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
     rows += _metered(sessions, meter_absences)
@@ -161,6 +162,8 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
         for metric, method in methods.items()
         if (per_session := _seconds(sessions, metric))
     ]
+    if scenario.kind == "cold-start":
+        rows.append(Measurement.absent("latency", COLD))
     if scenario.kind == "offline":
         rows.append(
             Measurement.absent(
@@ -188,14 +191,18 @@ def _paced(sessions: Sequence[SessionResult], rows: Sequence[Measurement]) -> li
 
 WINDOWS = 10
 
+COLD = "in the scenario cold-start, each process runs one inference"
 
-def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+
+def throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
     """Samples per second of the scenario, from the data of that scenario."""
     batch, kind = job.workload.batch, job.workload.scenario.kind
     if kind == "offline":
         return [_offline_throughput(job, sessions, variation)]
     if kind == "paced":
         return [Measurement.absent("throughput", "the paced scenario sets the rate of arrivals")]
+    if kind == "cold-start":
+        return [Measurement.absent("throughput", COLD)]
     per_session = _seconds(sessions, "latency")
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
@@ -204,6 +211,13 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, {job.workload.scenario.words}"
+    duty = [session.facts["steady"].get("duty_cycle") for session in sessions]
+    if duty[0] is not None:  # rests are part of the time
+        share = sum(each or 0.0 for each in duty) / len(duty)
+        total /= share
+        method += f", of which inferences took {share:.1%}"
+        samples = samples / share
+        interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
     rates = _rates(widened, value, batch, within=interval)
@@ -275,7 +289,7 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> l
         )
         for metric, phase, what in (
             ("import_time", "import", "import of the engine in a fresh process"),
-            ("load_time", "load", "from the model file to a session ready for inference; file cache warm"),
+            ("load_time", "load", f"from the model file to a session ready for inference; {_file_cache(sessions)}"),
         )
     ]
     # Making the inputs is ours and not part of starting up.
@@ -284,6 +298,16 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> l
     method = "Python start + engine import + load + first inference"
     rows.append(distribution("startup_time", startup, method, variation=variation))
     return rows
+
+
+def _file_cache(sessions: Sequence[SessionResult]) -> str:
+    """What was in the kernel's file cache as loading began."""
+    found = [session.facts["file_cache"]["cached_after"] for session in sessions if "file_cache" in session.facts]
+    if not found:
+        return "file cache warm"
+    if None in found:
+        return "model files dropped from the file cache, as far as the kernel complied"
+    return f"model files dropped from the file cache, {max(found):.0%} of them still there"
 
 
 def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
@@ -323,7 +347,21 @@ def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
             values.append([cpu / wall])
     if not values:
         return Measurement.absent("cpu_utilization", "the system does not report the processor time of the process")
-    return distribution("cpu_utilization", values, "processor time / wall time of the steady phase; 1 = one core")
+    phase = "loading and the first inference" if "steady" not in sessions[0].phases else "the steady phase"
+    return distribution("cpu_utilization", values, f"processor time / wall time of {phase}; 1 = one core")
+
+
+def _background_cpu(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]:
+    """What the background load used, for runs with one."""
+    scenario = job.workload.scenario
+    if not scenario.background_load:
+        return []
+    values = [[used] for session in sessions if (used := session.facts.get("background_cpu")) is not None]
+    if not values:
+        reason = "a process of the background load had ended, or the system does not report its processor time"
+        return [Measurement.absent("background_cpu", reason)]
+    method = f"processor time of {scenario.background_load} processes ({scenario.background_kind}) / wall time"
+    return [distribution("background_cpu", values, f"{method} of the steady phase; 1 = one core")]
 
 
 def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
@@ -347,7 +385,7 @@ def session_record(session: SessionResult, *, timed: bool = True) -> SessionReco
     """What is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
     steady = session.facts.get("steady", {})
     warmup = session.samples.get("warmup", ()) if timed else ()
-    kept: tuple[str, ...] = ("constraints", "tool", "conditions")
+    kept: tuple[str, ...] = ("constraints", "tool", "conditions", "file_cache")
     if timed:
         kept += ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
     return SessionRecord(

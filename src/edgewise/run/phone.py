@@ -160,6 +160,9 @@ def _android(environment: dict[str, Any], told: Mapping[str, str]) -> dict[str, 
         "abi": first("ro.product.cpu.abi"),
         "build": first("ro.build.id"),
     }
+    environment["state"]["battery"] = True
+    if "1" in (properties.get("ro.boot.qemu"), properties.get("ro.kernel.qemu")):
+        environment["virtualisation"] |= {"hypervisor": True, "vendor": "Android Emulator"}
     known = {"device.vendor", "device.model", "os.name"}
     environment["absent"] = {name: why for name, why in environment["absent"].items() if name not in known}
     if environment["cpu"]["model"] is None and chip:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from edgewise.record import Job, Measurement, Variation
 from edgewise.record.run import Summary
 from edgewise.run.host_protocol import SessionResult
-from edgewise.run.measurements import deployment, distribution
+from edgewise.run.measurements import deployment, distribution, throughput
 from edgewise.runtime.device_tools import DeviceTool
 
 
@@ -32,39 +32,41 @@ def tool_measurements_of(
         variation: what runs on this device differ by; it is in every interval of a time or a rate.
     """
     count = f"{len(sessions)} session{'s' if len(sessions) > 1 else ''}"
-    latency = _latency(tool, sessions, count, variation)
-    rows = [latency, _throughput(job, sessions, latency)]
-    for metric, values, method in (
-        (
-            "latency_first",
-            [[value * 1e-9 for value in session.samples.get("latency_first", ())] for session in sessions],
-            f"{tool.name}'s own timer, first inference after loading, {count}",
-        ),
-        (
-            "load_time",
-            [[session.phases[name] for name in ("load",) if name in session.phases] for session in sessions],
-            f"{tool.name}'s own timer, from the model file to a session ready for inference, {count}",
-        ),
-    ):
-        known = [each for each in values if each]
-        rows.append(
-            distribution(metric, known, method, variation=variation)
-            if known
-            else Measurement.absent(metric, f"{tool.name} does not tell it")
-        )
-    rows += _memory(tool, sessions)
-    unknown = f"{tool.name} does not tell it"
+    untold = f"{tool.name} does not tell it"
+    first = [value * 1e-9 for session in sessions for value in session.samples.get("latency_first", ())]
+    load = [session.phases["load"] for session in sessions if "load" in session.phases]
+    memory = [session.facts["tool"]["memory"] for session in sessions]
+    heat = [session.facts["conditions"]["after"]["battery_temperature"] for session in sessions]
+    rows = [_latency(tool, sessions, count, variation)]
     rows += [
-        Measurement.absent(name, unknown)
-        for name in ("import_time", "startup_time", "cpu_utilization", "memory_baseline", "memory_load")
+        replace(row, method="batch / mean latency of all sessions") for row in throughput(job, sessions, variation)
+    ]
+    for metric, values, method, because in (
+        ("latency_first", first, f"{tool.name}'s own timer, first inference after loading", untold),
+        ("load_time", load, f"{tool.name}'s own timer, from the model file to a session ready for inference", untold),
+        ("memory_peak", [float(each["peak"]) for each in memory if "peak" in each],
+         f"highest resident memory of the process, loading included, by {tool.name}", untold),
+        ("memory_delta", [float(each["delta"]) for each in memory if "delta" in each],
+         f"growth of the process's resident memory from its start to its end, by {tool.name}", untold),
+        ("temperature", [each for each in heat if each is not None],
+         "battery, by dumpsys battery after each session, in steps of 0.1 K", "the device does not tell it"),
+    ):  # fmt: skip
+        found = [[value] for value in values]
+        rows.append(
+            distribution(metric, found, f"{method}, {len(found)} session(s)", variation=variation)
+            if found
+            else Measurement.absent(metric, because)
+        )
+    rows += [
+        Measurement.absent(metric, untold)
+        for metric in ("import_time", "startup_time", "cpu_utilization", "memory_baseline", "memory_load")
     ]
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
     rows += [
-        Measurement.absent(name, meter_absences.get(name, f"no meter for {name} works through adb"))
-        for name in ("energy", "power", "clock_rate")
+        Measurement.absent(metric, meter_absences.get(metric, "no meter works through adb"))
+        for metric in ("energy", "power", "clock_rate")
     ]
-    rows.append(_temperature(sessions))
     return (*rows, *deployment(sessions))
 
 
@@ -105,43 +107,3 @@ def _pooled(row: Measurement, statistics: Sequence[Mapping[str, float]]) -> Summ
         outliers=0,
         autocorrelation=None,
     )
-
-
-def _throughput(job: Job, sessions: Sequence[SessionResult], latency: Measurement) -> Measurement:
-    """Samples per second, from the mean time of an inference; the interval is that of the latency."""
-    batch, summary = job.workload.batch, latency.summary
-    if summary is None or not summary.mean:
-        return Measurement.absent("throughput", "the latency is unknown")
-    value = batch / summary.mean
-    ends = {
-        new: None if not (end := getattr(latency, old)) else extreme(value, batch / end)
-        for new, old, extreme in (
-            ("low", "high", min), ("high", "low", max), ("within_low", "within_high", min),
-            ("within_high", "within_low", max),
-        )
-    }  # fmt: skip
-    method = f"batch / mean latency: {batch} / {summary.mean:.6g} s, {len(sessions)} session(s)"
-    return Measurement.of("throughput", value, method, basis="derived", **ends)
-
-
-def _memory(tool: DeviceTool, sessions: Sequence[SessionResult]) -> list[Measurement]:
-    rows = []
-    for metric, name, method in (
-        ("memory_peak", "peak", "highest resident memory of the tool's process, loading included"),
-        ("memory_delta", "delta", "growth of the tool's resident memory from its start to its end"),
-    ):
-        values = [[float(told[name])] for each in sessions if name in (told := each.facts["tool"]["memory"])]
-        rows.append(
-            distribution(metric, values, f"{method}, by {tool.name}")
-            if values
-            else Measurement.absent(metric, f"{tool.name} does not tell it")
-        )
-    return rows
-
-
-def _temperature(sessions: Sequence[SessionResult]) -> Measurement:
-    found = [each.facts["conditions"]["after"]["battery_temperature"] for each in sessions]
-    known = [[value] for value in found if value is not None]
-    if not known:
-        return Measurement.absent("temperature", "the device does not tell the temperature of its battery")
-    return distribution("temperature", known, "battery, by dumpsys battery after each session, in steps of 0.1 K")

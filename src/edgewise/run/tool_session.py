@@ -10,7 +10,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any
 
 from edgewise.child_process import signal_name
 from edgewise.device.link import LinkLost, TargetError
@@ -20,6 +19,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.model.identity import open_model
 from edgewise.profiling.message import read_profile
 from edgewise.record import Failure, Job
+from edgewise.record.run import Cause
 from edgewise.run.host import files_of
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
 from edgewise.run.phone import PATIENCE_S, read_conditions
@@ -235,7 +235,7 @@ def _execute(
         message = f"{tool.name} had not ended after {patience:.3g} s and was killed"
         raise ToolFailed(Failure(cause="Timeout", message=message, phase="steady", advice=ADVICE["Timeout"])) from error
     except TargetError as error:
-        if "printed more than" not in str(error):
+        if "the answer has more" not in str(error):
             raise
         raise ToolFailed(Failure(cause="Garbage", message=f"{tool.name}: {error}", phase="steady")) from error
     if done.code:
@@ -256,27 +256,31 @@ def _failure(tool: DeviceTool, done: ShellResult) -> Failure:
     lines = told.splitlines() or [""]
     # The first error is the cause; the last line often says only that the benchmark failed.
     last = one_line(next((line for line in lines if "error" in line.lower()), lines[-1]))[:300]
-    common: dict[str, Any] = {"phase": "steady", "stderr_tail": told}
+    name = signal_name(done.code - 128) if done.code > 128 else None
+    cause: Cause = "EngineError"
+    advice = "try another provider with --provider, or report the model to the engine's authors"
     if done.code in (126, 127) or "CANNOT LINK EXECUTABLE" in told:
-        message = f"{tool.name} can't be executed there: {last or f'exit code {done.code}'}"
+        cause, what = "Unavailable", "can't be executed there"
         advice = (
             "use a build for the device's ABI ('edgewise devices check' tells it), executable, below /data/local/tmp"
         )
-        return Failure(cause="Unavailable", message=message, advice=advice, exit_code=done.code, **common)
-    if means_out_of_memory(told):
-        message = f"{tool.name} ran out of memory: {last}"
-        return Failure(cause="OutOfMemory", message=message, advice="use a smaller model or --batch 1", **common)
-    if done.code > 128:
-        name = signal_name(done.code - 128)
-        if name == "SIGKILL":
-            advice = "Android kills processes when memory runs out: close apps, or use a smaller model"
-            return Failure(cause="Killed", message=f"{tool.name} was killed", signal=name, advice=advice, **common)
-        advice = "try another provider with --provider, or report the model to the engine's authors"
-        return Failure(
-            cause="EngineError", message=f"{tool.name} crashed ({name})", signal=name, advice=advice, **common
-        )
-    if _BAD_MODEL.search(told):
-        message = f"{tool.name} can't read the model: {last}"
-        return Failure(cause="BadModel", message=message, advice=ADVICE["BadModel"], exit_code=done.code, **common)
-    message = f"{tool.name} ended with exit code {done.code}: {last}"
-    return Failure(cause="EngineError", message=message, exit_code=done.code, **common)
+    elif means_out_of_memory(told):
+        cause, what, advice = "OutOfMemory", "ran out of memory", "use a smaller model or --batch 1"
+    elif name == "SIGKILL":
+        cause, what = "Killed", "was killed"
+        advice = "Android kills processes when memory runs out: close apps, or use a smaller model"
+    elif name is not None:
+        what = f"crashed ({name})"
+    elif _BAD_MODEL.search(told):
+        cause, what, advice = "BadModel", "can't read the model", ADVICE["BadModel"]
+    else:
+        what = f"ended with exit code {done.code}"
+    return Failure(
+        cause=cause,
+        message=f"{tool.name} {what}" + (f": {last}" if last and name is None else ""),
+        phase="steady",
+        advice=advice,
+        exit_code=done.code if name is None else None,
+        signal=name,
+        stderr_tail=told,
+    )

@@ -34,6 +34,10 @@ OVERLOADED = 0.01
 BUSY, STEAL = 0.10, 0.01
 MEMORY_PRESSURE = 0.05
 SWITCHES_PER_S = 100.0
+DUTY_OFF = 0.1
+STILL_CACHED = 0.05
+LOAD_SHARE = 0.5
+"""A background load that used less than this share of the cores that it could have was not a load."""
 
 
 def cautions_of(
@@ -52,6 +56,7 @@ def cautions_of(
     if misses is not None and (misses.low or 0.0) > OVERLOADED:
         message = f"{misses.value:.0%} of the inputs were unfinished when the next one was due"
         found.append(Caution.of("overloaded", message))
+    found += _about_scenario(job, sessions, usable_cores)
     found += _about_machine(job, sessions, usable_cores)
     return (*found, *_about_conditions(sessions), *_about_settings(job, sessions))
 
@@ -138,6 +143,28 @@ def _about_shape(headline: Measurement) -> Iterator[Caution]:
     if len(modes) > 1:
         clusters = ", ".join(f"{format_quantity(mode.value, headline.unit)} ({mode.share:.0%})" for mode in modes)
         yield Caution.of("multimodal", f"samples form {len(modes)} clusters: {clusters}")
+
+
+def _about_scenario(job: Job, sessions: Sequence[SessionResult], usable_cores: int) -> Iterator[Caution]:
+    """Return cautions about conditions of the scenario that did not hold."""
+    scenario = job.workload.scenario
+    if scenario.duty_cycle is not None:
+        found = [session.facts.get("steady", {}).get("duty_cycle") for session in sessions]
+        off = [share for share in found if share is not None and abs(share / scenario.duty_cycle - 1) > DUTY_OFF]
+        if off:
+            message = f"inferences took {off[0]:.1%} of the time, not {scenario.duty_cycle:.1%}"
+            yield Caution.of("load-not-held", message)
+    cached = [session.facts.get("file_cache", {}).get("cached_after") for session in sessions]
+    if (left := max((share for share in cached if share is not None), default=0.0)) > STILL_CACHED:
+        yield Caution.of("cache-not-dropped", f"{left:.0%} of the model's files stayed in the file cache")
+    if scenario.background_load:
+        used = [session.facts.get("background_cpu") for session in sessions if "background_cpu" in session.facts]
+        if None in used:
+            yield Caution.of("load-not-held", "a process of the background load ended before the measurement")
+        expected = min(scenario.background_load, max(1, usable_cores - 1))
+        if (least := min((share for share in used if share is not None), default=expected)) < LOAD_SHARE * expected:
+            message = f"background load of {scenario.background_load}: it used {least:.2f} of {usable_cores} cores"
+            yield Caution.of("load-not-held", message)
 
 
 def _worst(sessions: Sequence[SessionResult], key: str) -> float | None:

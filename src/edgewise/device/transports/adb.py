@@ -1,6 +1,6 @@
 """Android devices through the ``adb`` executable: programs in the device's shell, and processes of a Python there.
 
-The shell protocol (version 2, Android 7 and newer) keeps standard output, standard error and the exit code apart. A
+The shell protocol (version 2) keeps standard output, standard error and the exit code apart. A
 client whose link drops exits with 0 all the same, so the device's shell prints the exit code behind a mark.
 """
 
@@ -13,35 +13,32 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO
 
-from edgewise.cancellation import wait_readable
-from edgewise.device.link import LinkLost, TargetError, Unreachable
-from edgewise.device.supervisor import MARK
+from edgewise.device.link import LinkLost, TargetError, Unreachable, process_number, read_all, read_header
 from edgewise.device.transport import ShellResult
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
-from edgewise.text import one_line
+from edgewise.text import means_disk_full, one_line
 
 FOLDER = "/data/local/tmp"
 """The only folder of a device in which its shell user may write and execute files."""
-SERVER_S = 15.0
 START_S = 30.0
 END_S = 5.0
 LEAST_RATE = 2**20
 """A push that is slower, in B/s, counts as a lost link."""
-MOST_HEADER = 2**16
 MOST_TOLD = 2**16
-OLDEST_PYTHON = (3, 11)
 _EXIT = "edgewise-exit"
-_PID = "edgewise-pid"
+_SCRIPT = f"""exec 3<&0
+{{{{ cat <&3; kill -9 -$$; }}}} >/dev/null 2>&1 &
+{{line}}
+echo {_EXIT} $? >&2
+kill $! 2>/dev/null"""
+"""A command line whose processes are killed when its input ends: its client was killed, or the link dropped."""
 _SERIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%\[\]()-]{0,127}")
 
 _ADVICE: Sequence[tuple[str, type[TargetError], str]] = (
@@ -53,7 +50,7 @@ _ADVICE: Sequence[tuple[str, type[TargetError], str]] = (
     ("no devices", Unreachable, "connect the device and switch on USB debugging in its developer options"),
     ("not found", Unreachable, "check the cable and the serial; 'adb devices' lists what is connected"),
     ("daemon", TargetError, "check that 'adb devices' works, and ADB_SERVER_SOCKET if it is set"),
-    ("doesn't support", TargetError, "Android 7 or newer is needed"),
+    ("doesn't support", TargetError, "Android 8 or newer is needed"),
 )
 """Part of adb's error message → the kind of error, and what to do about it."""
 
@@ -96,24 +93,14 @@ class AdbTransport:
         self.python: Sequence[str] = (settings["python"],) if "python" in settings else ()
         self.programs = {key: value for key, value in settings.items() if key != "python"}
         self._adb = [program, *(["-s", serial] if serial else [])]
-        self._program = program
-        self._has_server = False
 
     def shell(self, line: str, *, timeout_s: float, most: int) -> ShellResult:
         """As `edgewise.device.transport.RunsPrograms.shell`."""
-        # The number of the shell is that of its process group: what it started can be killed with it.
-        script = f"echo {_PID} $$ >&2\n{line}\necho {_EXIT} $? >&2"
-        try:
-            told, output = self._run(["shell", "-T", script], timeout_s=timeout_s, most=most)
-        except (TimeoutError, TargetError) as error:
-            if pid := getattr(error, "pid", ""):
-                with contextlib.suppress(OSError):
-                    self._run(["shell", "-T", f"kill -9 -{pid} || kill -9 {pid}"], timeout_s=END_S, most=MOST_TOLD)
-            raise
+        told, output = self._run(["shell", "-T", _SCRIPT.format(line=line)], timeout_s=timeout_s, most=most)
         errors, code = split_exit(told)
         if code is None:
-            raise self._explained(output.decode(errors="replace") + errors)
-        return ShellResult(code=code, output=output.decode(errors="replace"), errors=_without_pid(errors))
+            raise _explained(output + errors)
+        return ShellResult(code=code, output=output, errors=errors)
 
     def push(self, file: Path, path: str) -> None:
         """As `edgewise.device.transport.RunsPrograms.push`."""
@@ -122,12 +109,12 @@ class AdbTransport:
             told, output = self._run(["push", str(file), path], timeout_s=patience, most=MOST_TOLD)
         except TimeoutError as error:
             raise LinkLost(f"{file.name} was not sent within {patience:.0f} s") from error
-        words = output.decode(errors="replace") + told
+        words = output + told
         if "error:" in words:
-            if "No space left" in words:
+            if means_disk_full(words):
                 message = f"{file.name} can't be sent: no space left on the device"
                 raise TargetError(message, advice=f"remove files below {FOLDER} there, such as {FOLDER}/edgewise")
-            raise self._explained(words)
+            raise _explained(words)
 
     def start(
         self, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], stderr: Path
@@ -140,23 +127,17 @@ class AdbTransport:
             LinkLost: the connection dropped.
         """
         if not self.python:
-            advice = f"edgewise devices add NAME adb://{self.serial} --set python=PATH, or use -r benchmark_model"
+            advice = "edgewise devices add NAME adb://SERIAL --set python=PATH, or use -r benchmark_model"
             raise TargetError("the device has no Python set, which this needs", advice=advice)
-        self._start_server()
         source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
         words = [*self.python, "-c", source, str(folder), json.dumps(dict(environment)), *command]
         line = f"{shlex.join(words)}\necho {_EXIT} $? >&2"
         process = _start([*self._adb, "shell", "-T", line], stderr)
         try:
-            header = _read_header(process)
+            header = read_header(process, timeout_s=START_S)
             if header is None:
                 raise self._python_error(process)
-            version = tuple(int(part) for part in str(header.get("version", "0")).split(".")[:2] if part.isdigit())
-            if version < OLDEST_PYTHON:
-                message = f"{self.python[0]} is Python {str(header.get('version'))[:20]}; 3.11 or newer is needed"
-                raise TargetError(message, advice=self._python_advice())
-            if not isinstance(pid := header.get("pid"), int):
-                raise TargetError(str(header.get("error"))[:500], advice=self._python_advice())
+            pid = process_number(header, self.python[0], advice=self._python_advice())
         except BaseException:
             process.kill()
             raise
@@ -169,70 +150,38 @@ class AdbTransport:
         process.kill()
         errors, code = split_exit(_text_of(process.stderr))
         if code is None:
-            return self._explained(errors)
+            return _explained(errors)
         reason = " ".join(errors.strip().splitlines()[-1:])[-300:] or f"exit code {code}"
         return TargetError(f"no process can be started: {one_line(reason)}", advice=self._python_advice())
 
     def _python_advice(self) -> str:
         return f"edgewise devices check {self.name} lists what is missing there; set python = PATH in devices.toml"
 
-    def _explained(self, words: str) -> OSError:
-        """The error for what adb printed; without a message of its own, the link was lost."""
-        found = re.findall(
-            r"^(?:adb: )?(?:error|\* failed)[:\s].*|^.*(?:cannot connect|failed to start).*$", words, re.M
-        )
-        if not found:
-            return LinkLost("the link dropped: the device was unplugged, or adb lost it")
-        message = one_line(found[-1])[:300]
-        for part, kind, advice in _ADVICE:
-            if part in message:
-                return kind(message, advice=advice)
-        if re.search(r"\b(closed|EOF|reset|protocol fault)\b", message):
-            return LinkLost(message)
-        return TargetError(message)
-
-    def _start_server(self) -> None:
-        """Start adb's server where none runs; it outlives this process, so it gets none of its streams."""
-        if self._has_server:
-            return
-        with tempfile.TemporaryFile() as told:
-            try:
-                done = subprocess.run(
-                    [self._program, "start-server"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=told,
-                    stderr=told,
-                    timeout=SERVER_S,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired as error:
-                raise TargetError("adb's server does not answer", advice="run 'adb kill-server'") from error
-            told.seek(0)
-            if done.returncode:
-                raise self._explained("error: " + one_line(told.read(MOST_TOLD).decode(errors="replace")))
-        self._has_server = True
-
-    def _run(self, words: Sequence[str], *, timeout_s: float, most: int) -> tuple[str, bytes]:
-        """Standard error and standard output of an adb command."""
-        self._start_server()
+    def _run(self, words: Sequence[str], *, timeout_s: float, most: int) -> tuple[str, str]:
+        """Standard error and standard output of an adb command, which may start adb's server first."""
         with job_folder() as folder:
             process = _start([*self._adb, *words], folder / "stderr")
-            problem: OSError | None = None
-            output = b""
             try:
-                process.stdin.close()
-                output = _read_all(process, timeout_s, most)
+                output = read_all(process, timeout_s=timeout_s, most=most)
                 process.wait(END_S)
-            except (TimeoutError, TargetError) as error:
-                problem = error
+            except ValueError as error:
+                raise TargetError(str(error)) from error
             finally:
                 process.kill()
-            told = _text_of(process.stderr)
-        if problem is not None:
-            found = re.search(rf"^{_PID} (\d+)$", told, re.MULTILINE)
-            problem.pid = found[1] if found else ""  # type: ignore[attr-defined]
-            raise problem
-        return told, output
+            return _text_of(process.stderr), output.decode(errors="replace")
+
+
+def _explained(words: str) -> OSError:
+    """The error for what adb printed; without a message of its own, the link was lost."""
+    found = re.findall(r"^(?:adb: )?error: .*|.*(?:cannot connect to|failed to start) daemon.*", words, re.MULTILINE)
+    if not found:
+        return LinkLost("the link dropped: the device was unplugged, or adb lost it")
+    message = one_line(found[-1])[:300]
+    for part, kind, advice in _ADVICE:
+        if part in message:
+            return kind(message, advice=advice)
+    lost = re.search(r"\b(closed|EOF|reset|protocol fault)\b", message)
+    return LinkLost(message) if lost else TargetError(message)
 
 
 class AdbProcess:
@@ -292,10 +241,6 @@ def split_exit(errors: str) -> tuple[str, int | None]:
     return (errors, None) if found is None else (errors[: found.start()], int(found[1]))
 
 
-def _without_pid(errors: str) -> str:
-    return re.sub(rf"\A{_PID} \d+\r?\n", "", errors)
-
-
 def _start(words: Sequence[str], stderr: Path) -> LocalProcess:
     return LocalTransport().start(words, folder=Path("/"), environment=os.environ, stderr=stderr)
 
@@ -305,40 +250,3 @@ def _text_of(file: Path) -> str:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _read_all(process: LocalProcess, timeout_s: float, most: int) -> bytes:
-    """Standard output to its end. Raises TimeoutError, and `TargetError` for more than `most` bytes."""
-    end_by, data = time.monotonic() + timeout_s, bytearray()
-    descriptor = process.stdout.fileno()
-    while True:
-        if not wait_readable([descriptor], end_by - time.monotonic()):
-            raise TimeoutError(f"no end within {timeout_s:g} s")
-        piece = os.read(descriptor, 2**16)
-        if not piece:
-            return bytes(data)
-        data += piece
-        if len(data) > most:
-            raise TargetError(f"it printed more than {most} B")
-
-
-def _read_header(process: LocalProcess) -> Mapping[str, object] | None:
-    """The supervisor's first line; None where there is none. Nothing behind it is read."""
-    descriptor, end_by, line = process.stdout.fileno(), time.monotonic() + START_S, bytearray()
-    for _ in range(MOST_HEADER):
-        if not wait_readable([descriptor], end_by - time.monotonic()):
-            raise LinkLost(f"no process was started within {START_S:g} s")
-        piece = os.read(descriptor, 1)
-        if not piece:
-            return None
-        line += piece
-        if piece != b"\n":
-            continue
-        _, mark, told = line.decode(errors="replace").partition(MARK)
-        if mark:
-            try:
-                return dict(json.loads(told))
-            except ValueError as error:
-                raise TargetError("its answer is garbage") from error
-        line.clear()
-    raise TargetError(f"its shell prints more than {MOST_HEADER} B")

@@ -10,20 +10,16 @@ import contextlib
 import json
 import os
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
 from uuid import uuid4
 
-from edgewise.cancellation import wait_readable
 from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME
 from edgewise.constraints.cgroups import PREFIX
 from edgewise.constraints.containers import ask, find_runtime, limit_options, signal_or_code
 from edgewise.constraints.guard import guarding
-from edgewise.device.link import LinkLost, TargetError, process_number
-from edgewise.device.supervisor import MARK
+from edgewise.device.link import TargetError, process_number, read_header
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from edgewise.errors import BadInput, Unavailable
 from edgewise.units import parse_size
@@ -32,7 +28,6 @@ START_S = 600.0
 """How long a container may take until the supervisor reports its process; a missing image is downloaded before."""
 VOLUME = "edgewise"
 """Name of the volume, mounted below the root of every container."""
-MOST_HEADER = 2**16
 
 
 class Containers:
@@ -111,7 +106,7 @@ class ContainerTransport:
         child = LocalTransport().start(words, folder=Path("/"), environment=os.environ, stderr=stderr)
         process = ContainerProcess(child, remove=(self._runtime, "kill", container))
         try:
-            header = _read_header(process)
+            header = read_header(process, timeout_s=START_S)
             if header is None:
                 process.wait(10.0)
                 process.kill()
@@ -175,18 +170,3 @@ class ContainerProcess:
             with contextlib.suppress(Unavailable):
                 ask(*self._remove)
         self._child.kill()
-
-
-def _read_header(process: ContainerProcess) -> Mapping[str, Any] | None:
-    """The supervisor's line, byte by byte: what follows belongs to the process. None where there is none."""
-    descriptor, line, give_up = process.stdout.fileno(), b"", time.monotonic() + START_S
-    while not line.endswith(b"\n") and len(line) < MOST_HEADER:
-        if not wait_readable([descriptor], max(0.0, give_up - time.monotonic())):
-            raise LinkLost(f"the container did not start within {START_S:g} s")
-        if not (piece := os.read(descriptor, 1)):
-            return None
-        line += piece
-    try:
-        return dict(json.loads(line.removeprefix(MARK.encode())))
-    except ValueError as error:
-        raise TargetError("the supervisor's answer is garbage") from error
