@@ -19,7 +19,7 @@ from pathlib import Path
 from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.devices import LOCAL
-from edgewise.device.target import RemoteTarget, find_target
+from edgewise.device.target import RemoteTarget, find_target, report_no_lock
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
 
@@ -70,6 +70,8 @@ def _held_here() -> Iterator[None]:
         return None
 
     wait_for_lock(LOCAL, attempt)
+    if descriptor < 0:
+        report_no_lock(LOCAL)
     os.environ[INHERITED] = LOCAL
     try:
         yield

@@ -92,6 +92,12 @@ class Link:
         os.set_blocking(self._process.stdin.fileno(), False)
         try:
             self.python: Mapping[str, str] = self._read_answer()
+        except LinkLost as error:
+            told = self._last_words()
+            self.close()
+            if told:
+                raise TargetError(told) from error
+            raise
         except BaseException:
             self.close()
             raise
@@ -105,6 +111,15 @@ class Link:
             self._process.wait(2.0)
         self._process.kill()
         self._files.cleanup()
+
+    def _last_words(self) -> str:
+        """The last line of an agent that ended with an error; empty where the link is the reason."""
+        with contextlib.suppress(TimeoutError, OSError):
+            self._process.wait(2.0)
+            if (self._process.returncode or 0) > 0:
+                told = self._process.stderr.read_text(errors="replace").strip().splitlines()
+                return " ".join(told[-1:])[-300:] or f"the agent ended with exit code {self._process.returncode}"
+        return ""
 
     def request(self, do: str, **fields: Any) -> Answer:
         """The answer to a request. Raises `TargetError` with the target's reason."""

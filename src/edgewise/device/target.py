@@ -28,6 +28,7 @@ from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
 from edgewise.errors import Unavailable
+from edgewise.progress import LogLine, emit
 
 MOST_RECONNECTS = 20
 """A push is continued over this many new connections, as long as each of them moves something."""
@@ -229,8 +230,10 @@ class RemoteTarget:
         """
 
         def attempt() -> str | None:
-            told = self.link.request("lock", holder=holder)["held_by"]
-            return None if told is None else str(told)
+            answer = self.link.request("lock", holder=holder)
+            if answer.get("locked") is False:
+                report_no_lock(self.name)
+            return None if answer["held_by"] is None else str(answer["held_by"])
 
         def lock() -> None:
             self._hold = None  # while it waits, a new connection must not wait too
@@ -424,6 +427,11 @@ class RemoteWorkspace:
             return self._link.request("oom_kills").number("count")
         except OSError:
             return 0
+
+
+def report_no_lock(device: str) -> None:
+    """Report as progress that nothing keeps other measurements from the device."""
+    emit(LogLine(text=f"no lock of {device}: its lock file can't be used, so other measurements there don't wait"))
 
 
 _TARGETS: dict[str, LocalTarget | RemoteTarget] = {}
