@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +20,14 @@ from tiny_models import write_tiny_onnx
 settings.register_profile("edgewise", deadline=None)
 settings.load_profile("edgewise")
 
+# Images of containers often set PYTHONDONTWRITEBYTECODE. Here it would make every child process compile edgewise again,
+# which takes longer than what most of them do, and pytest would compile every test file again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 """Real models; they lie beside the repository and are never copied into it."""
-WARM = frozenset({"cli", "process", "property", "unit"})
+WARM = frozenset({"cli", "engine", "process", "property", "unit"})
 """Folders of tests whose workers are forked from a process that has imported what they need (`warm_start`)."""
 
 

@@ -112,6 +112,8 @@ class Cable:
 class SshServer:
     """One ``sshd`` and the files of its client.
 
+    With `disk_bytes` the home folder is a file system of this size, in the server's own mount namespace.
+
     Attributes:
         home: the home folder of logins.
         environment: more variables of logins, after the next `start`.
@@ -119,8 +121,8 @@ class SshServer:
         known_hosts: of the client, with the server's key.
     """
 
-    def __init__(self, root: Path, *, namespace: str = "", address: str = "127.0.0.1") -> None:
-        self.root, self.address, self._namespace = root, address, namespace
+    def __init__(self, root: Path, *, namespace: str = "", address: str = "127.0.0.1", disk_bytes: int = 0) -> None:
+        self.root, self.address, self._namespace, self._disk_bytes = root, address, namespace, disk_bytes
         self.environment: dict[str, str] = {}
         self.home = root / "home"
         self.home.mkdir(parents=True)
@@ -166,6 +168,9 @@ class SshServer:
             f"MaxStartups 100\nSetEnv {' '.join(f'{name}={value}' for name, value in own.items())}\n"
         )
         words = ["ip", "netns", "exec", self._namespace] if self._namespace else []
+        if self._disk_bytes:
+            mount = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@"'
+            words = ["unshare", "-m", "sh", "-c", mount, "sh", str(self._disk_bytes), str(self.home)]
         self._log = (self.root / "sshd.log").open("ab")
         self.process = subprocess.Popen(
             [*words, SSHD, "-D", "-e", "-f", config], stdin=subprocess.DEVNULL, stderr=self._log, start_new_session=True

@@ -3,8 +3,9 @@
 One process per pytest process, the *nursery*, has imported numpy and edgewise. Where edgewise starts ``python -P -m
 edgewise.…``, the nursery forks a child that runs the module as ``-m`` does: a process of its own, in a session of its
 own, with the pipes, folder and environment it was given, which may crash, hang and be killed. It is the child of
-whoever asked for it. The start itself (options of the interpreter, a fresh import) is tested where the nursery is not
-used: in ``tests/engine``, ``tests/docs``, ``tests/conformance`` and what is marked ``cold``.
+whoever asked for it. It imports its engine itself: engines start threads, which no fork takes along. The start itself
+(options of the interpreter, a fresh import) is tested where the nursery is not used: in ``tests/docs``,
+``tests/conformance`` and what is marked ``cold``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,15 +30,17 @@ from typing import Any
 import psutil
 
 MODULES = frozenset({
-    "edgewise.run.worker", "edgewise.run.peak_worker", "edgewise.run.observation_worker",
-    "edgewise.optimizing.pass_worker",
+    "edgewise.model.readers.openvino_isolated", "edgewise.model.readers.tflite_isolated",
+    "edgewise.optimizing.microbenchmark_worker", "edgewise.optimizing.pass_worker", "edgewise.run.observation_worker",
+    "edgewise.run.peak_worker", "edgewise.run.worker", "edgewise.runtime.describing",
 })  # fmt: skip
 """What the nursery starts."""
 IMPORTED = (
-    "numpy", "numpy.random", "edgewise.metrics", "edgewise.optimizing.pass_worker", "edgewise.record",
-    "edgewise.run.layer_mode", "edgewise.run.metering", "edgewise.run.peak_worker", "edgewise.run.reference",
-    "edgewise.run.sample_mode", "edgewise.run.timing", "edgewise.run.turn_mode", "edgewise.run.worker",
-    "edgewise.runtime.fake", "edgewise.workload.inputs", "inspect", "json", "runpy", "email.message",
+    *sorted(MODULES), "numpy", "numpy.random", "edgewise.metrics", "edgewise.record", "edgewise.run.layer_mode",
+    "edgewise.run.metering", "edgewise.run.reference", "edgewise.run.sample_mode", "edgewise.run.timing",
+    "edgewise.run.turn_mode", "edgewise.runtime.fake", "edgewise.runtime.litert_profile",
+    "edgewise.runtime.onnxruntime_profile", "edgewise.runtime.openvino_profile", "edgewise.workload.inputs", "inspect",
+    "json", "runpy", "email.message",
 )  # fmt: skip
 _MESSAGE = 2**17
 _SET_SUBREAPER = 36
@@ -147,11 +151,11 @@ def installed(nursery: Nursery) -> Iterator[None]:
 
 
 def _settings(environment: Any) -> dict[str, str]:
-    """What an interpreter reads at its start."""
+    """What an interpreter reads at its start, without what `_live` sets."""
     return {
         name: value
         for name, value in environment.items()
-        if (name.startswith(("PYTHON", "LC_")) or name == "LANG") and name != "PYTHONPATH"
+        if (name.startswith(("PYTHON", "LC_")) or name == "LANG") and name not in ("PYTHONPATH", "PYTHONWARNINGS")
     }
 
 
@@ -215,5 +219,7 @@ def _live(request: dict[str, Any], streams: list[int], paths: list[str]) -> None
     own = [each for each in request["environment"].get("PYTHONPATH", "").split(os.pathsep) if each]
     sys.path[:] = [*own, *paths]
     importlib.invalidate_caches()
+    sys.warnoptions[:] = [each for each in request["environment"].get("PYTHONWARNINGS", "").split(",") if each]
+    warnings._processoptions(sys.warnoptions)  # type: ignore[attr-defined]
     sys.argv = ["", *request["arguments"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)

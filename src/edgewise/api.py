@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.errors import BadInput
 from edgewise.record import Run
-from edgewise.record.job import ScenarioKind
+from edgewise.record.job import LoadKind, ScenarioKind
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
@@ -154,6 +154,10 @@ def bench(
     sessions: int | None = None,
     spread: float | None = None,
     sustained: float | None = None,
+    duty_cycle: float | None = None,
+    drop_cache: bool = False,
+    background_load: int | None = None,
+    background_kind: LoadKind | None = None,
     report_every: int | None = None,
     timeout: float = 120.0,
     memory_limit: int | None = None,
@@ -175,12 +179,17 @@ def bench(
         precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
         shapes: input name → shape for open dimensions.
         input_data: an ``.npz`` with one array per input; without it inputs are random from `seed`.
-        scenario: ``single-stream``, ``offline`` (with `streams`, `requests`) or ``paced`` (with `fps`).
+        scenario: ``single-stream``, ``offline`` (with `streams`, `requests`), ``paced`` (with `fps`) or
+            ``cold-start`` (one inference per fresh process; 10 by default).
         iterations, warmup, duration (s): per session; None is found from the data.
         sessions: fresh processes; None is 5, or 1 where iterations, warmup or duration are given.
         report_every: report the running average every this many inferences.
         spread: spread the sessions of all jobs over this time, s; `sessions` is 10 by default then.
         sustained: infer without a break for this time, s, in one process; `Run.sustained` has the latency over time.
+        duty_cycle: share of the time in which inferences run, 0…1, with rests in between.
+        drop_cache: drop the model's files from the file cache before each start of the scenario ``cold-start``.
+        background_load: number of busy processes beside the model; they ``compute`` or copy ``memory``, as
+            `background_kind` says.
         timeout: s; a worker that is silent for this long is killed.
         memory_limit: bytes that a worker may allocate.
         cpus, memory: processors and bytes of a smaller device, held by the kernel for every worker; None sets no limit.
@@ -212,7 +221,7 @@ def compare(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
-    scenario: ScenarioKind = "single-stream",
+    scenario: Literal["single-stream", "offline", "paced"] = "single-stream",
     fps: float | None = None,
     time_budget: float | None = None,
     rounds: int | None = None,

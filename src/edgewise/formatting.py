@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from edgewise.metrics import METRICS, SHARES
-from edgewise.units import format_quantity, significant
+from edgewise.units import JOULES_PER_MWH, format_quantity, significant
 
 ABSENT = "n/a"
 """How a value that is not known is printed, always with a footnote that says why."""
@@ -276,14 +276,15 @@ def time_text(seconds: float) -> str:
 
 
 def value_text(metric: str, unit: str, value: float | None, *, bare: bool = False) -> str:
-    """`value` of `metric` as a person reads it: shares in percent, all else in its own unit.
+    """`value` of `metric` as a person reads it: shares in percent, energy in J and mWh, all else in its own unit.
 
     Args:
         bare: without the sign of percent.
     """
     if value is None or not math.isfinite(value):
         return ABSENT
-    return share_text(value, unit=not bare) if metric in SHARES else quantity(value, unit)
+    text = share_text(value, unit=not bare) if metric in SHARES else quantity(value, unit)
+    return f"{text} ({significant(value / JOULES_PER_MWH)} mWh)" if unit == "J" else text
 
 
 def range_text(metric: str, unit: str, low: float | None, high: float | None, *, to: str = " to ") -> str:

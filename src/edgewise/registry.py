@@ -26,6 +26,9 @@ A = TypeVar("A")
 PATIENCE_S = 20.0
 """Longest time, in s, for importing a third-party plug-in and for its check of availability."""
 
+FOR_TESTS = frozenset({"fake"})
+"""Plug-ins that are used by name only, and that no advice lists."""
+
 _silent: set[str] = set()
 """Plug-ins that took longer; they are not asked again."""
 
@@ -166,7 +169,8 @@ class Registry(Generic[T]):
         except KeyError:
             from difflib import get_close_matches  # only a mistake needs it
 
-            near = get_close_matches(name, self.names(), n=1)
-            known = f"existing: {', '.join(self.names()) or 'none'}"
+            names = [each for each in self.names() if each not in FOR_TESTS]
+            near = get_close_matches(name, names, n=1)
+            known = f"existing: {', '.join(names) or 'none'}"
             advice = f"did you mean {near[0]!r}? {known}" if near else known
             raise Unavailable(f"unknown {self.noun} {name!r}", advice=advice) from None

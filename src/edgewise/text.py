@@ -83,3 +83,11 @@ _OUT_OF_MEMORY = re.compile(
 def means_out_of_memory(text: str) -> bool:
     """Whether what an engine, a library or the system printed or raised says that memory ran out."""
     return _OUT_OF_MEMORY.search(text) is not None
+
+
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+
+
+def means_disk_full(text: str) -> bool:
+    """Whether what an engine, a library or the system printed or raised says that a file has no room."""
+    return _DISK_FULL.search(text) is not None

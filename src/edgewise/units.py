@@ -28,6 +28,8 @@ ENERGIES = {
 VOLTAGES = {"mV": 1e-3, "V": 1.0}
 CURRENTS = {"uA": 1e-6, "µA": 1e-6, "mA": 1e-3, "A": 1.0}
 CHARGES = {"mAh": 3.6, "Ah": 3600.0}
+JOULES_PER_MWH = ENERGIES["mWh"]
+
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9]*)\s*")
 
 

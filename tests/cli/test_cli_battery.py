@@ -71,3 +71,8 @@ def test_without_a_run_and_without_an_energy(capsys):
 def test_neither_run_nor_store_is_needed_for_a_given_energy(capsys):
     assert run([*WORDS, "--energy", "3J±10%"]) == ExitCode.DONE
     assert "4.17 ± 0.46 days" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_short_life_is_in_hours(capsys):
+    assert run(["battery", "--energy", "1J", "--capacity", "10Wh", "--idle-power", "1W", "--per-hour", "3600"]) == 0
+    assert "battery life 5.00 hours" in " ".join(capsys.readouterr().out.split())

@@ -3,13 +3,13 @@ from collections.abc import Sequence
 import pytest
 
 from edgewise.registry import Availability
-from edgewise.run.meters.base import Reading, meters
+from edgewise.run.meters.base import Reading, Traits, meters, traits_of
 from edgewise.run.meters.cpufreq import CpuFrequencyMeter
 from edgewise.run.meters.rapl import RaplMeter
 from edgewise.run.meters.thermal import ThermalMeter
 from edgewise.testing.meter import check_meter
 
-BUILT_IN = ("cpufreq", "rapl", "thermal")
+BUILT_IN = ("battery", "cpufreq", "gpu", "hwmon", "jetson", "nvml", "rapl", "thermal")
 
 
 def test_the_built_in_meters_are_registered():
@@ -91,6 +91,12 @@ def test_a_right_plugin_passes():
         ({"reading": Reading(metric="temperature", value=float("nan"), method="x")}, "is nan"),
         ({"reading": Reading(metric="temperature", value=300.0, low=301.0, method="x")}, "outside"),
         ({"reading": Reading(metric="temperature", value=-3.0, method="x")}, "can't be"),
+        ({"place": "cloud"}, "neither target nor host"),
+        ({"rate_hz": 0.0}, "rate_hz 0.0 is not above 0"),
+        ({"resolution": {"heat": 1.0}}, "resolution of 'heat'"),
+        ({"resolution": {"power": 0.0}}, "a resolution of 0.0"),
+        ({"reading": Reading(metric="temperature", value=300.0, method="x", covers="all")}, "covers 'all' is none of"),
+        ({"reading": Reading(metric="temperature", value=300.0, method="x", seconds=0.0)}, "temperature of 0.0 s"),
         (
             {"metrics": ("energy",), "reading": Reading(metric="energy", value=0.0, method="x")},
             "should be left out",
@@ -103,3 +109,20 @@ def test_every_breach_is_named(broken, message):
         setattr(meter, name, value)
     with pytest.raises(AssertionError, match=message):
         check_meter(meter)
+
+
+class Odd(Plugin):
+    """A plug-in whose optional attributes are nonsense."""
+
+    rate_hz = "fast"
+    resolution = {"temperature": "fine", "power": 0.5}
+    cannot_see = None
+
+    @property
+    def place(self):
+        raise OSError("no such file")
+
+
+def test_attributes_that_are_nonsense_are_not_known():
+    assert traits_of(Odd()) == Traits(resolution={"power": 0.5})
+    assert traits_of(Plugin()) == Traits() == Traits(place="target", rate_hz=None, resolution={}, cannot_see="")

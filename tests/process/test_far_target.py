@@ -24,7 +24,7 @@ from edgewise.run.facts import availability_at, facts_of
 from edgewise.run.host_protocol import HostProtocol
 from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.metering import ROUNDS
-from edgewise.run.meters.base import Reading
+from edgewise.run.meters.base import Reading, Traits
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, find_sensors
 from edgewise.testing import write_fake_model
@@ -218,9 +218,12 @@ def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(f
     far()
     told = facts_of(TargetSpec(device="far", transport="far"))
     without = {**told.engines, "onnxruntime": Availability(False, "the package is not installed")}
-    monkeypatch.setitem(facts._KNOWN, target.find_target("far"), replace(told, engines=without))
+    traits = {**told.traits, "thermal": Traits(rate_hz=7.0)}  # read on the device, not here
+    monkeypatch.setitem(facts._KNOWN, target.find_target("far"), replace(told, engines=without, traits=traits))
     assert edgewise_command(["doctor", "-d", "far", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["runtimes"]}
+    found = json.loads(capsys.readouterr().out)
+    assert {row["name"]: row["rate_hz"] for row in found["meters"]}["thermal"] == 7.0
+    rows = {row["name"]: row for row in found["runtimes"]}
     assert not rows["onnxruntime"]["available"]
     assert rows["onnxruntime"]["install_hint"].startswith("there: ")
     assert rows["onnxruntime"]["install_hint"].endswith("-m pip install onnxruntime")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from edgewise.cli.doctor import examine
 from edgewise.cli.main import run
 from edgewise.device.devices import find_device, open_transport
 from edgewise.errors import ExitCode
@@ -93,6 +94,9 @@ def test_the_check_of_a_device_listens_to_its_meter(terminal, capsys):
     finally:
         stream.stop()
     assert json.loads(capsys.readouterr().out)["sensors"]["power-meter"]["available"]
+    row = examine(sleep=lambda seconds: None)["meters"][-1]
+    assert (row["name"], row["available"], row["metrics"], row["place"]) == ("power-meter", True, ["energy"], "host")
+    assert row["rate_hz"] > 0 and row["title"] == f"power meter at {terminal.path}"
 
 
 def test_the_list_shows_this_machine_once(terminal, capsys):

@@ -312,7 +312,7 @@ def test_a_python_that_can_not_be_used(ssh_server, capsys, tmp_path, monkeypatch
 
 def test_a_home_folder_that_can_not_be_written_is_named(board, capsys):
     board.restart(HOME="/proc")
-    assert "No such file or directory: '/proc/edgewise'" in " ".join(refused(capsys).split())
+    assert "/proc/edgewise: No such file or directory" in " ".join(refused(capsys).split())
 
 
 def test_a_key_that_can_not_be_read_is_named(ssh_server, capsys, tmp_path, monkeypatch):  # noqa: F811

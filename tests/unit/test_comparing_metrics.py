@@ -368,6 +368,20 @@ def test_a_metric_that_one_side_lacks():
     assert row.because == "before has no energy; after has no energy: rapl: no domain"
 
 
+def test_energies_of_meters_that_see_different_parts_are_not_compared():
+    def one(number, words):
+        return run_of(
+            replace(row_of("energy", [[0.1, 0.11]] * 5), method=f"sensor; {words}; mean of 6 pairs"), number=number
+        )
+
+    battery, rapl = one(1, "sees everything that the supply feeds"), one(2, "sees the processor, not the board")
+    assert only(battery, rapl, metric="energy").because == (
+        "energy of different meters; that of before: sees everything that the supply feeds; that of after: sees the processor"
+    )
+    assert only(rapl, one(3, "sees the processor"), metric="energy").ratio == pytest.approx(1.0)
+    assert only(rapl, one(3, "any"), metric="energy").ratio == pytest.approx(1.0)  # a record of another tool
+
+
 def test_a_failed_run_is_told_in_every_row():
     rows = compare(make_run(1), failed_run(2, message="no kernel\nfor 'Einsum'"))
     assert len(rows) >= 4

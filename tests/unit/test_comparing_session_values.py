@@ -31,6 +31,14 @@ def test_means_of_processes_where_the_catalogue_says_mean():
     assert evidence(run_of(row_of("energy", [[1.0, 2.0, 6.0], [4.0]])), "energy").values == (3.0, 4.0)
 
 
+def test_pairs_of_windows_may_be_negative_and_processes_may_not():
+    assert evidence(run_of(row_of("energy", [[1.0, -0.5, 1.0], [4.0]])), "energy").values == (0.5, 4.0)
+    assert evidence(run_of(row_of("energy", [[1.0, -2.0], [4.0]])), "energy").absent.endswith(
+        "not above 0 in every process"
+    )
+    assert "not positive" in evidence(run_of(row_of("latency", [[1.0, -0.5]])), "latency").absent
+
+
 def test_the_highest_of_each_process():
     assert evidence(run_of(row_of("temperature", [[310.0, 330.0, 320.0]])), "temperature").values == (330.0,)
 

@@ -33,6 +33,8 @@ EARLIER = Counters(
     steal_s=2.0,
     throttled_s=(0.5, 3.0),
     cpu_pressure_us=400_000,
+    memory_pressure_us=0,
+    io_pressure_us=5,
 )
 LATER = Counters(
     monotonic_ns=7_000_000_000,
@@ -48,6 +50,8 @@ LATER = Counters(
     steal_s=2.25,
     throttled_s=(0.75, 4.0),
     cpu_pressure_us=900_000,
+    memory_pressure_us=1_000_000,
+    io_pressure_us=2_500_005,
 )
 
 
@@ -66,6 +70,8 @@ def test_delta_has_exact_values():
         "iowait_share": 0.0625,
         "steal_share": 0.0625,
         "cpu_pressure_share": 0.25,
+        "memory_pressure_share": 0.5,
+        "io_pressure_share": 1.0,
         "voluntary_per_s": 2.0,
         "involuntary_per_s": 3.0,
         "minor_faults": 10,
@@ -77,7 +83,7 @@ def test_delta_has_exact_values():
 def test_delta_of_what_no_system_told_is_none_but_for_the_wall():
     delta = Counters(monotonic_ns=3_000_000_000).delta(Counters(monotonic_ns=1_000_000_000))
     assert delta.pop("wall_s") == 2.0
-    assert len(delta) == 11
+    assert len(delta) == 13
     assert set(delta.values()) == {None}
 
 
@@ -137,6 +143,7 @@ def test_reads_a_tree_exactly(tmp_path):
         "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 900 0 0 0 0 0 0 0 0 0\n"
         "cpu1 10 20 30 400 5 6 7 8 10 0\ncpu2 1 2 3 40 50 6 7 80 1 0\nintr 5\n",
     )
+    put(tmp_path, "proc/pressure/memory", "some avg10=0 avg60=0 avg300=0 total=12\n")
     put(tmp_path, "proc/pressure/cpu", "some avg10=0.36 avg60=2.14 avg300=0.79 total=7160129\nfull avg10=0 total=3\n")
     counters = read_counters(tmp_path)
     assert counters.cores == (1, 2)
@@ -144,7 +151,7 @@ def test_reads_a_tree_exactly(tmp_path):
     assert counters.idle_s == pytest.approx(440 / TICK)
     assert counters.iowait_s == pytest.approx(55 / TICK)
     assert counters.steal_s == pytest.approx(88 / TICK)
-    assert counters.cpu_pressure_us == 7160129
+    assert (counters.cpu_pressure_us, counters.memory_pressure_us, counters.io_pressure_us) == (7160129, 12, None)
     assert counters.throttled_s == ()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from edgewise.record.reference import machine_key
 from edgewise.run.environment import emulator_of, fingerprint
 
 X86 = """processor\t: 0
@@ -73,6 +74,7 @@ def laptop(tmp_path):
                 f"{CPU}/cpu{core}/cpufreq/scaling_driver": "intel_pstate\n",
                 f"{CPU}/cpu{core}/cpufreq/cpuinfo_min_freq": "400000\n",
                 f"{CPU}/cpu{core}/cpufreq/cpuinfo_max_freq": f"{4_000_000 + core}\n",
+                f"{CPU}/cpu{core}/cpufreq/scaling_max_freq": f"{4_000_000 + core}\n",
                 f"{CPU}/cpu{core}/cpufreq/scaling_cur_freq": f"{1_000_000 * (core + 1)}\n",
             },
         )
@@ -99,6 +101,7 @@ def test_a_machine_exactly(laptop):
         "min_hz": 400_000_000,
         "max_hz": 4_000_002_000,
         "boost": True,
+        "limit_hz": None,
     }
     assert found["os"]["name"] == "Debian GNU/Linux 12 (bookworm)"
     assert found["os"]["kernel"] == "6.1.0-18-amd64"
@@ -121,6 +124,15 @@ def test_a_machine_exactly(laptop):
     assert found["absent"] == {}
 
 
+def test_a_clock_limit_is_told_where_there_is_one(laptop):
+    free = fingerprint(root=laptop)
+    for core in range(4):
+        put(laptop, {f"{CPU}/cpu{core}/cpufreq/scaling_max_freq": "1200000\n"})
+    limited = fingerprint(root=laptop)
+    assert limited["clock"] == free["clock"] | {"limit_hz": 1_200_000_000}
+    assert machine_key(free) != machine_key(limited)
+
+
 def test_nothing_private_is_in_it(laptop):
     assert "SECRET" not in json.dumps(fingerprint(root=laptop))
     here = json.dumps(fingerprint())
@@ -138,6 +150,7 @@ def test_this_machine_is_stable_but_for_its_state_and_json_shaped():
 
 
 LEAVES_THAT_MAY_BE_NONE_AND_KNOWN = {
+    "clock.limit_hz",  # no limit
     "cpu.quota_cores",  # no quota
     "memory.limit_bytes",  # no limit
     "virtualisation.vendor",  # no hypervisor

@@ -10,8 +10,11 @@ import time
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.registry import Availability
 from edgewise.run.meters.base import NoReading, traits_of
 from edgewise.run.power_meter import PowerMeter, Source
+from edgewise.run.power_port import Port
+from edgewise.testing.meter import check_meter
 from power_meters import PowerShield, Streaming, Terminal
 
 pytest.importorskip("serial")
@@ -179,7 +182,7 @@ def test_a_port_has_one_reader(terminal):
     source = Source.parse(f"serial://{terminal.path}?format={TIMED}")
     first, second = PowerMeter(source), PowerMeter(source)
     first.begin()
-    with pytest.raises(NoReading, match="another process reads it"):
+    with pytest.raises(NoReading, match="another reader uses it"):
         second.begin()
     del first
     second.begin()
@@ -195,6 +198,27 @@ def test_listening_finds_rate_and_resolution(terminal):
         stream.stop()
     traits = traits_of(meter)
     assert traits.place == "host" and traits.rate_hz > 0 and traits.resolution == {"power": pytest.approx(1e-3)}
+
+
+def test_the_contract_of_meters(terminal):
+    class Fed(PowerMeter):
+        """Has a new line whenever it is sampled: 2 W, 10 ms apart."""
+
+        count = 0
+
+        def sample(self):
+            Fed.count += 10
+            terminal.write(f"{Fed.count},2000\n")
+            super().sample()
+
+        def availability(self):
+            self.begin()
+            self.sample()
+            self.sample()
+            return Availability(True)
+
+    (reading,) = check_meter(Fed(Source.parse(f"serial://{terminal.path}?format={TIMED}")))
+    assert reading.value == pytest.approx(2.0 * reading.seconds)
 
 
 def test_a_wrong_baud_or_format_is_found_by_listening(terminal, monkeypatch):
@@ -247,7 +271,7 @@ def test_a_file_that_another_program_writes(tmp_path, clock):
     clock.now += 1.0
     (reading,) = meter.end()
     assert reading.value == pytest.approx(2.0)  # the first line may have begun before
-    with pytest.raises(NoReading, match="another process reads it"):
+    with pytest.raises(NoReading, match="another reader uses it"):
         PowerMeter(Source.parse(f"file://{file}?format={TIMED}")).begin()
 
 
@@ -305,6 +329,19 @@ def test_the_energy_monitor_of_mlperf_tiny(terminal):
     assert shield.commands[:2] == ["stop", "htc"] and shield.commands[-2:] == ["stop", "hrc"]
     assert [word for word in shield.commands if word.startswith("volt")] == ["volt 3300m"]
     assert {"format ascii_dec", "output current", "freq 1k", "acqtime inf", "start"} <= set(shield.commands)
+
+
+def test_a_closed_port_writes_to_no_other_file(terminal, tmp_path):
+    port = Port("serial", terminal.path, baud=9600)
+    port.close()
+    # The lowest free numbers are given to these files, that of the port among them.
+    others = [(tmp_path / name).open("w+b", buffering=0) for name in ("a", "b", "c", "d", "e", "f")]
+    for call in (lambda: port.send("stop"), port.lines, port.flush):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            call()
+    for other in others:
+        assert other.tell() == 0
+        other.close()
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,12 @@ def test_installed_packages_are_read_once(monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda: pytest.fail("read again"))
     assert "fake" in Registry("edgewise.runtimes", "runtime").names()
     assert "onnx" in Registry("edgewise.readers", "reader").names()
+
+
+def test_advice_does_not_offer_what_is_for_tests():
+    from edgewise.runtime.base import runtimes
+
+    with pytest.raises(Unavailable) as caught:
+        runtimes().get("fakee")
+    assert "fake" not in caught.value.advice and "onnxruntime" in caught.value.advice
+    assert runtimes().get("fake").name == "fake"

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from edgewise.record import Caution, Trust
+from edgewise.record import Caution, Measurement, Trust
 from edgewise.report.bench import bench_document, bench_table, caution_lines
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Document, Table
@@ -220,3 +220,17 @@ def test_rendering_leaves_the_runs_alone():
 if __name__ == "__main__":
     for name, text in renderings().items():
         (GOLDEN / name).write_bytes(text.encode())
+
+
+def test_energy_has_a_column_where_it_was_measured_in_both_units():
+    runs = same_model_runs()
+    assert not any("Energy" in column.title for column in bench_table(runs).columns)
+    energy = Measurement.of("energy", 0.0123, "a sensor", low=0.01, high=0.02)
+    table = bench_table([replace(runs[0], measurements=(*without_energy(runs[0]), energy)), *runs[1:]])
+    (index,) = [index for index, column in enumerate(table.columns) if column.title == "Energy"]
+    assert table.rows[0][index].text == "12.3 mJ (0.00342 mWh)"
+    assert table.rows[1][index].value is None
+
+
+def without_energy(run):
+    return [row for row in run.measurements if row.metric != "energy"]

@@ -15,7 +15,7 @@ from edgewise.run.host_protocol import SessionResult
 from edgewise.run.meters.base import Reading
 from edgewise.run.sustained import measure_sustained, window_of
 from edgewise.run.sustained_result import completed, sustained_of
-from edgewise.run.timing import Clock
+from edgewise.run.timing import Clock, recorder_of
 
 MS = 1_000_000
 MINUTES = 30 * 60.0
@@ -73,9 +73,10 @@ class Beats:
 def measure(trace, *meters, **scenario):
     """The bins of a sustained measurement, and the session."""
     session, bins = TracedSession(trace), []
+    given = asdict(Scenario(**scenario))
     measure_sustained(
-        session,
-        scenario=asdict(Scenario(**scenario)),
+        recorder_of(session, Clock.of(session), given),
+        scenario=given,
         clock=Clock.of(session),
         reporter=Beats(),
         meters=meters,

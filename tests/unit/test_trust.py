@@ -70,6 +70,7 @@ def test_each_condition_has_its_caution():
     assert codes(measurement=latency([1.0, 1.001, 0.999] * 40 + [1.3])) == []  # one in a hundred
     assert codes(sessions=[session(), session(busy_share_of_others=0.11)]) == ["busy-host"]
     assert codes(sessions=[session(steal_share=0.011), session()]) == ["steal"]
+    assert codes(sessions=[session(memory_pressure_share=0.06), session()]) == ["memory-pressure"]
     assert codes(sessions=[session(involuntary_per_s=101.0), session()]) == ["context-switches"]
     assert codes(sessions=[session(throttled_s=0.1), session()]) == ["throttled"]
     assert codes(the_job=job(note="open dimension 2 taken as 224")) == ["assumed-shape"]
@@ -78,7 +79,13 @@ def test_each_condition_has_its_caution():
 
 
 def test_thresholds_are_not_crossed_by_their_own_value():
-    quiet = session(busy_share_of_others=0.10, steal_share=0.01, involuntary_per_s=100.0, throttled_s=0.0)
+    quiet = session(
+        busy_share_of_others=0.10,
+        steal_share=0.01,
+        involuntary_per_s=100.0,
+        throttled_s=0.0,
+        memory_pressure_share=0.05,
+    )
     assert codes(sessions=[quiet, quiet], measurement=latency([1.0] * 9, low=0.9501, high=1.0499)) == []
 
 

@@ -90,15 +90,16 @@ def _print(run: Run | None, life: BatteryLife) -> None:
 
     from edgewise.cli.console import out
     from edgewise.formatting import plus_minus, share_text, with_range
-    from edgewise.run.battery import DAY_S
+    from edgewise.run.battery import DAY_S, HOUR_S
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    low, high = (None if end is None else end / DAY_S for end in (life.life.low, life.life.high))
+    scale, unit = (DAY_S, "days") if life.life.value >= 2 * DAY_S else (HOUR_S, "hours")
+    low, high = (None if end is None else end / scale for end in (life.life.low, life.life.high))
     rows = [] if run is None else [("model", run.job.model.name)]
     rows += [
-        ("battery life", f"{plus_minus(life.life.value / DAY_S, low, high)} days"),
+        ("battery life", f"{plus_minus(life.life.value / scale, low, high)} {unit}"),
         ("mean power", with_range("power", "W", *astuple(life.mean_power))),
         ("inferences", f"{share_text(life.inference_share, places=0)} of the mean power"),
         ("basis", f"derived: {life.method}"),

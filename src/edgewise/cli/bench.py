@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli import options
+from edgewise.cli import options, words
 from edgewise.cli.options import Values, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform, say_skipped
 from edgewise.units import parse_duration
@@ -20,7 +20,7 @@ OPTIONS = (
     *options.WHERE,
     options.THREADS.worded("Thread counts (default: 1; offline: all usable cores)"),
     *options.FED,
-    options.SCENARIO,
+    options.SCENARIO.worded("single-stream, offline, paced or cold-start"),
     options.FPS,
     option("--streams", options.MEASURE, "Number of parallel streams in the scenario offline", int),
     option("--requests", options.MEASURE, "Number of requests in flight in the scenario offline", int),
@@ -45,6 +45,20 @@ OPTIONS = (
         "Infer without a break for this time in one process, and show latency, clock and temperature over time",
         read=parse_duration,
     ),
+    option(
+        "--duty-cycle 20%",
+        options.MEASURE,
+        "Share of the time in which inferences run, with rests in between: simulates a power limit",
+        read=words.share,
+    ),
+    option(
+        "--drop-cache",
+        options.MEASURE,
+        "Drop the model's files from the file cache before each start in the scenario cold-start",
+        bool,
+    ),
+    option("--background-load N", options.MEASURE, "Number of busy processes beside the model", int),
+    option("--background-kind KIND", options.MEASURE, "What they do: compute or memory (default: compute)"),
     option("--report-every N", options.MEASURE, "Print the running average every N inferences", int),
     *options.WORKER,
     *options.CONSTRAINTS,

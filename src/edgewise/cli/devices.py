@@ -28,7 +28,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name for -d.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT or adb://SERIAL.")],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting, such as python=~/venv/bin/python; repeatable"),
@@ -121,9 +121,10 @@ def _print(found: DeviceCheck) -> None:
     rows = [
         ("device", f"{found.device.name}  {found.device.url}"),
         ("Python", " ".join((found.version, found.python)).strip()),
+        ("product", " ".join(filter(None, machine.get("device", {}).values()))),
         ("processor", str(machine.get("cpu", {}).get("model") or "")),
         ("emulator", str(machine.get("virtualisation", {}).get("emulator") or "")),
-        ("system", str(machine.get("os", {}).get("name") or "")),
+        ("system", " ".join(filter(None, (machine.get("os", {}).get("name"), machine.get("android", {}).get("abi"))))),
         ("free space", "" if found.free_bytes is None else format_bytes(found.free_bytes)),
     ]
     if found.clock is not None:

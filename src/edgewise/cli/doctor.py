@@ -116,7 +116,6 @@ def examine(
     Raises `Unavailable` where the device can't be reached or its Python can't be used.
     """
     from edgewise.constraints.choice import examine_mechanisms
-    from edgewise.device.devices import find_device
     from edgewise.record import TargetSpec
     from edgewise.run.environment import fingerprint
     from edgewise.run.facts import activity_at
@@ -124,11 +123,8 @@ def examine(
     from edgewise.run.meters.base import meters
     from edgewise.run.variation import SpeedHistory, reach_of, stored_history
     from edgewise.runtime.base import runtimes
-    from edgewise.service.devices import check
 
-    found = None if device == LOCAL else check(find_device(device))
-    if found is not None and not found.environment:
-        raise Unavailable(f"{device} can't be examined: {found.missing[0].what}", advice=found.missing[0].advice)
+    found = None if device == LOCAL else _check(device)
     spec = TargetSpec() if found is None else TargetSpec(device=device, transport=found.device.transport)
     environment = fingerprint() if found is None else found.environment
     variation = SpeedHistory(environment, stored_history(store)).usual()
@@ -139,7 +135,7 @@ def examine(
     return {
         "schema": 1,
         "runtimes": list(_describe_runtimes(runtimes(), found)),
-        "meters": list(_describe_meters(meters(), found)),
+        "meters": list(_describe_meters(meters(), found, device)),
         "limits": [
             {"name": name, "available": not reason, "reason": reason or None} for name, reason in mechanisms.items()
         ],
@@ -161,16 +157,22 @@ def examine(
     }
 
 
+def _check(device: str) -> DeviceCheck:
+    """What a remote device has; the advice for a missing engine is the command for that device."""
+    from edgewise.device.devices import find_device
+    from edgewise.service.devices import check, install_advice
+
+    found = check(find_device(device))
+    if not found.environment:
+        raise Unavailable(f"{device} can't be examined: {found.missing[0].what}", advice=found.missing[0].advice)
+    hints = {name: install_advice(name, one, found.pip) for name, one in found.engines.items()}
+    engines = {name: replace(one, install_hint=hints[name]) for name, one in found.engines.items()}
+    return replace(found, engines=engines)
+
+
 def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> Iterator[dict[str, Any]]:
     """One row per runtime; those that are only used by name, such as the fake one, are left out."""
-    from edgewise.service.devices import install_advice
-
-    there = {} if found is None else found.engines
-    there = {
-        name: replace(one, install_hint=install_advice(name, one, found.pip if found else ""))
-        for name, one in there.items()
-    }
-    for name, runtime, availability in _ask(registry, there):
+    for name, runtime, availability in _ask(registry, {} if found is None else found.engines):
         if runtime is None:
             yield {"name": name, "title": name, **_availability(availability), "formats": [], "providers": []}
         elif runtime.in_default:
@@ -186,12 +188,19 @@ def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> It
             }
 
 
-def _describe_meters(registry: Registry[Any], found: DeviceCheck | None) -> Iterator[dict[str, Any]]:
+def _describe_meters(registry: Registry[Any], found: DeviceCheck | None, device: str) -> Iterator[dict[str, Any]]:
+    """One row per meter; the last one is the power meter in the supply of the device, if it has one."""
     from edgewise.run.meters.base import Traits, traits_of
+    from edgewise.run.power_meter import meter_of
 
-    for name, meter, availability in _ask(registry, {} if found is None else found.sensors):
+    there = {} if found is None else found.sensors
+    rows: list[tuple[str, Any, Availability]] = [*_ask(registry, there)]
+    if (own := meter_of(device)) is not None:
+        rows.append((own.name, own, there.get(own.name) or availability_of(own)))
+    for name, meter, availability in rows:
         title, metrics = (name, []) if meter is None else (meter.title, list(meter.metrics))
-        traits = asdict(Traits() if meter is None else traits_of(meter))
+        here = Traits() if meter is None else traits_of(meter)
+        traits = asdict(here if found is None else found.traits.get(name, here))
         yield {"name": name, "title": title, "metrics": metrics, **_availability(availability), **traits}
 
 

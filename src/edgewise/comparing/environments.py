@@ -53,6 +53,7 @@ _NAMES = {
     "clock.min_hz": "lowest clock",
     "clock.max_hz": "highest clock",
     "clock.boost": "clock boost",
+    "clock.limit_hz": "clock limit",
     "os": "operating system",
     "os.name": "operating system",
     "os.kernel": "kernel",
@@ -70,7 +71,7 @@ _NAMES = {
     "settings.performance_counters": "performance counters",
     "state.on_mains": "mains power",
 }
-_NO_LIMIT = frozenset({"cpu.quota_cores", "memory.limit_bytes"})
+_NO_LIMIT = frozenset({"cpu.quota_cores", "memory.limit_bytes", "clock.limit_hz"})
 
 #: (paths in the environment, must be told): what makes two machines the same hardware
 _HARDWARE: tuple[tuple[tuple[str, ...], bool], ...] = (

@@ -307,6 +307,9 @@ def _contrast(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> 
         return replace(nothing, contrast=contrast_outcomes(a.outcomes, b.outcomes), design="paired")
     if a.absent or b.absent:
         return replace(nothing, because="; ".join(dict.fromkeys(reason for reason in (a.absent, b.absent) if reason)))
+    if a.view and b.view and a.view != b.view:
+        views = (f"that of {name}: {each.view}" for name, each in zip(relation.names, (a, b), strict=True))
+        return replace(nothing, because=f"energy of different meters; {'; '.join(views)}")
     if a.exact and b.exact:
         assert a.side.value is not None and b.side.value is not None
         return replace(nothing, contrast=contrast_exact(a.side.value, b.side.value), design="exact")

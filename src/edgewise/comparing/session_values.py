@@ -16,6 +16,7 @@ import numpy as np
 from edgewise.comparing.comparison import Side, Variant
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Measurement, Run
+from edgewise.run.energy import OF_ENERGY, words_of_view
 from edgewise.run.variation import reach_of
 from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import LEAST_REPLICATES
@@ -46,6 +47,7 @@ class Evidence:
         outcomes: of a share of samples: 1.0 or 0.0 for each, in order; else empty.
         questions: SHA-256 of these samples: with the same one, two runs answered the same.
         exact: the value is known exactly, such as the size of a file.
+        view: of an energy or power: what its meter sees, in words.
         doubt: why no verdict can rest on the interval of `side`, used where there are no `values`.
         absent: why nothing can be compared; empty where something can.
     """
@@ -58,6 +60,7 @@ class Evidence:
     outcomes: tuple[float, ...] = field(default=(), repr=False)
     questions: str = ""
     exact: bool = False
+    view: str = ""
     doubt: str = ""
     absent: str = ""
 
@@ -95,11 +98,14 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     if not _is_positive(side.value):
         return Evidence(side=side, absent=_not_positive(side, metric, name))
     values = _reduce(sessions, metric, batch=run.job.workload.batch if source is not row else 0)
+    if metric in OF_ENERGY and min(values) <= 0.0:
+        return Evidence(side=side, absent=f"{metric} of {name} is not above 0 in every process")
     if not all(map(_is_positive, values)):
         return Evidence(side=side, absent=f"{metric} of {name} is out of the range of numbers")
     side = Side(value=side.value, low=side.low, high=side.high, replicates=len(values))
     turns = _turn_medians(run, sessions) if METRICS[metric].aggregation == "median" else ()
-    return Evidence(side=side, values=values, lengths=tuple(map(len, sessions)), turns=turns)
+    view = words_of_view(row) if metric in OF_ENERGY else ""
+    return Evidence(side=side, values=values, lengths=tuple(map(len, sessions)), turns=turns, view=view)
 
 
 def _turn_medians(run: Run, sessions: Sequence[Samples]) -> tuple[Samples, ...]:
@@ -153,7 +159,8 @@ def _split(row: Measurement, *, processes: int, name: str) -> tuple[list[Samples
     lengths = row.session_lengths or ((1,) * len(samples) if len(samples) == processes else (len(samples),))
     if min(lengths) < 0 or sum(lengths) != len(samples):
         return [], f"samples of {row.metric} of {name} do not add up to its processes"
-    wrong = ~(np.isfinite(samples) & (samples > 0.0))
+    # A pair of an idle and a loaded window may differ by less than nothing; only the mean of a process is positive.
+    wrong = ~(np.isfinite(samples) & ((samples > 0.0) | (row.metric in OF_ENERGY)))
     if wrong.any():
         first = samples[int(wrong.argmax())]
         count = f"{int(wrong.sum())} of {len(samples)} samples of {row.metric} of {name}"

@@ -10,7 +10,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgewise.constraints.base import Group
@@ -19,15 +19,24 @@ from edgewise.constraints.containers import ASK_S, Container
 from edgewise.constraints.process_limits import MARK, ProcessLimits
 
 
-@contextlib.contextmanager
-def guarded(group: Group | Container) -> Iterator[None]:
+def guarded(group: Group | Container) -> contextlib.AbstractContextManager[None]:
     """Inside, the processes of an entered `group` end with this process, however it ends."""
+    if isinstance(group, Container):
+        return guarding(commands=group.removal)
     folders = dict.fromkeys(group.folders.values()) if isinstance(group, Cgroup) else {}
-    task = {
-        "mark": "" if isinstance(group, Container) else group.environment.get(MARK, ""),
-        "folders": [str(each) for each in folders],
-        "commands": group.removal if isinstance(group, Container) else (),
-    }
+    return guarding(mark=group.environment.get(MARK, ""), folders=tuple(folders))
+
+
+@contextlib.contextmanager
+def guarding(*, mark: str = "", folders: Sequence[Path] = (), commands: Sequence[Sequence[str]] = ()) -> Iterator[None]:
+    """Clean up where this process dies inside.
+
+    Args:
+        mark: kill the processes with this mark in their environment.
+        folders: kill what is in these control groups, and remove them.
+        commands: execute these.
+    """
+    task = {"mark": mark, "folders": [str(each) for each in folders], "commands": commands}
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", "edgewise.constraints.guard", json.dumps(task)],
         stdin=subprocess.PIPE,

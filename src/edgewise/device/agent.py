@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import compileall
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 BLOCK = 2**16
+LEAST_FREE = 2**16
+"""With less free space after unpacking, compiled files may be cut short: Python 3.11 reports no error then."""
 MOST_HOLDER = 500
 PATIENCE_S = 5.0
 """How long a killed agent may take to end."""
@@ -175,8 +178,14 @@ class Agent:
                 return
             target.truncate(offset)
             target.seek(offset)
-            self._receive(target, size)
-            os.fsync(target.fileno())  # a board that loses its power must not keep an empty file under this name
+            try:
+                self._receive(target, size)
+                os.fsync(target.fileno())  # a board that loses its power must not keep an empty file under this name
+            except ConnectionError:
+                raise
+            except OSError:
+                target.truncate(0)  # a disk that is full stays so otherwise
+                raise
             target.seek(0)
             whole = hashlib.file_digest(target, "sha256").hexdigest() == sha256
             if whole:
@@ -195,12 +204,13 @@ class Agent:
                 with zipfile.ZipFile(self._cache / sha256) as archive:
                     archive.extractall(fresh)
                 compileall.compile_dir(fresh, quiet=2)
+                if shutil.disk_usage(fresh).free < LEAST_FREE:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 fresh.rename(folder)
             except OSError:
-                if not folder.exists():  # otherwise another agent was faster
-                    raise
-            finally:
                 shutil.rmtree(fresh, ignore_errors=True)
+                if not folder.exists():  # no other agent was faster
+                    raise
         self._answer(path=str(folder))
 
     def do_folder(self) -> None:
@@ -305,5 +315,10 @@ def _checked(sha256: str) -> str:
 
 
 if __name__ == "__main__":
-    # Unbuffered: the bytes behind a line must not be read with it.
-    Agent(Path(sys.argv[1]).expanduser(), os.fdopen(0, "rb", 0), os.fdopen(os.dup(1), "wb")).serve()
+    try:
+        # Unbuffered: the bytes behind a line must not be read with it.
+        agent = Agent(Path(sys.argv[1]).expanduser(), os.fdopen(0, "rb", 0), os.fdopen(os.dup(1), "wb"))
+    except OSError as error:
+        print(json.dumps({"error": f"{error.filename}: {error.strerror}"}))
+    else:
+        agent.serve()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ from pathlib import Path
 from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.devices import LOCAL
-from edgewise.device.target import RemoteTarget, find_target, report_no_lock
+from edgewise.device.target import LocalTarget, RemoteTarget, find_target, report_no_lock
+from edgewise.device.transport import RunsPrograms, SharesMachine
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
 
@@ -45,38 +47,59 @@ def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
         Cancelled: the wait was stopped.
     """
     target = find_target(device)
-    key = LOCAL if target.is_here else device
-    if not needed or key in _held.get() or (target.is_here and _inherited):
+    is_here = _is_this_machine(target)
+    key = LOCAL if is_here else device
+    if not needed or key in _held.get() or (is_here and _inherited):
         yield
         return
     before = _held.set(_held.get() | {key})
     try:
-        with _held_there(target) if isinstance(target, RemoteTarget) else _held_here():
+        with _lock_of(target):
             yield
     finally:
         _held.reset(before)
 
 
+def _is_this_machine(target: LocalTarget | RemoteTarget) -> bool:
+    """Whether processes of the target run on this machine, in containers or not."""
+    if not isinstance(target, RemoteTarget):
+        return True
+    return isinstance(target.transport, SharesMachine) and target.transport.shares_this_machine
+
+
+def _lock_of(target: LocalTarget | RemoteTarget) -> contextlib.AbstractContextManager[None]:
+    if _is_this_machine(target):
+        return _held_here(LOCAL, lock_file())
+    assert isinstance(target, RemoteTarget)
+    if isinstance(target.transport, RunsPrograms):
+        # A device at this machine, and it may have no agent: whoever measures it does so from here.
+        serial = re.sub(r"\W", "_", target.transport.serial)
+        return _held_here(target.name, lock_file().with_name(f"edgewise-measuring-{serial}.lock"))
+    return _held_there(target)
+
+
 @contextlib.contextmanager
-def _held_here() -> Iterator[None]:
+def _held_here(name: str, file: Path) -> Iterator[None]:
     descriptor = -1
 
     def attempt() -> str | None:
         nonlocal descriptor
-        found = try_lock(lock_file(), holder())
+        found = try_lock(file, holder())
         if isinstance(found, str):
             return found
         descriptor = found
         return None
 
-    wait_for_lock(LOCAL, attempt)
+    wait_for_lock(name, attempt)
     if descriptor < 0:
-        report_no_lock(LOCAL)
-    os.environ[INHERITED] = LOCAL
+        report_no_lock(name)
+    if name == LOCAL:
+        os.environ[INHERITED] = LOCAL
     try:
         yield
     finally:
-        os.environ.pop(INHERITED, None)
+        if name == LOCAL:
+            os.environ.pop(INHERITED, None)
         if descriptor >= 0:
             os.close(descriptor)
 

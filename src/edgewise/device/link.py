@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +16,21 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from edgewise.cancellation import wait_readable, wait_writable
-from edgewise.device.supervisor import GRACE
-from edgewise.device.transport import Remote
+from edgewise.device.supervisor import GRACE, MARK
+from edgewise.device.transport import Process, Remote
+from edgewise.text import means_disk_full
 
 BLOCK = 2**16
 SILENCE_S = 30.0
 """A link over which nothing moves for this long is lost."""
 MOST_ANSWER = 2**20
+OLDEST_PYTHON = (3, 11)
+FREE_SPACE = (
+    "free space on the device: ~/edgewise/cache there can be deleted; 'edgewise devices check' tells what is free"
+)
 PINGS = 5
+MOST_HEADER = 2**16
+"""Bytes that a shell may print before the supervisor starts."""
 
 
 class LinkLost(OSError):
@@ -46,6 +55,23 @@ class TargetError(OSError):
 
 class Unreachable(TargetError):
     """No connection to the target can be made now: it is switched off, restarts, or the network is down."""
+
+
+def process_number(header: Mapping[str, Any], python: str, *, advice: str) -> int:
+    """The number of the process in the supervisor's first line.
+
+    Args:
+        python: the command of the interpreter that the supervisor runs in.
+        advice: for the error.
+
+    Raises TargetError: the interpreter is too old, or nothing was started.
+    """
+    told = str(header.get("version", "0"))[:20]
+    if tuple(int(part) for part in re.findall(r"[0-9]+", told)[:2]) < OLDEST_PYTHON:
+        raise TargetError(f"{python} is Python {told}; 3.11 or newer is needed", advice=advice)
+    if not isinstance(number := header.get("pid"), int):
+        raise TargetError(str(header.get("error", "its answer is garbage"))[:500])
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +241,7 @@ class Link:
         except (ValueError, AttributeError, RecursionError) as problem:
             raise TargetError("the target broke the protocol") from problem
         if error is not None:
-            raise TargetError(str(error)[:500])
+            raise TargetError(str(error)[:500], advice=FREE_SPACE if means_disk_full(str(error)) else "")
         return Answer(answer)
 
 
@@ -231,6 +257,48 @@ class Answer(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise TargetError(f"the target broke the protocol: an answer without {key}")
+
+
+def read_header(process: Process, *, timeout_s: float) -> Mapping[str, Any] | None:
+    """The supervisor's first line; None where the output ends before. Nothing behind it is read.
+
+    Raises `LinkLost` after `timeout_s`, `TargetError` for garbage.
+    """
+    descriptor, end_by, line = process.stdout.fileno(), time.monotonic() + timeout_s, bytearray()
+    for _ in range(MOST_HEADER):
+        if not wait_readable([descriptor], max(0.0, end_by - time.monotonic())):
+            raise LinkLost(f"no process was started within {timeout_s:g} s")
+        if not (piece := os.read(descriptor, 1)):
+            return None
+        line += piece
+        if piece != b"\n":
+            continue
+        _, mark, told = line.decode(errors="replace").partition(MARK)
+        if mark:
+            try:
+                return dict(json.loads(told))
+            except ValueError as error:
+                raise TargetError("the supervisor's answer is garbage") from error
+        line.clear()
+    raise TargetError(f"its shell prints more than {MOST_HEADER} B")
+
+
+def read_all(process: Process, *, timeout_s: float, most: int) -> bytes:
+    """A process's standard output to its end.
+
+    Raises TimeoutError after `timeout_s`, ValueError for more than `most` bytes, `Cancelled`.
+    """
+    end_by, data = time.monotonic() + timeout_s, bytearray()
+    while True:
+        descriptor = process.stdout.fileno()
+        if not wait_readable([descriptor], end_by - time.monotonic() if math.isfinite(end_by) else math.inf):
+            raise TimeoutError(f"no answer within {timeout_s:g} s")
+        piece = os.read(descriptor, 2**16)
+        if not piece:
+            return bytes(data)
+        data += piece
+        if len(data) > most:
+            raise ValueError(f"the answer has more than {most} B")
 
 
 def _line(do: str, fields: Mapping[str, Any]) -> bytes:

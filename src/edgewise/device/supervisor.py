@@ -121,7 +121,8 @@ def main() -> None:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    os._exit(code)
+    # The first process of a container is not ended by its own signals; it tells them as a shell does.
+    os._exit(code if code >= 0 else 128 - code)
 
 
 if __name__ == "__main__":

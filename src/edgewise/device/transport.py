@@ -7,6 +7,7 @@ over such streams too, see `edgewise.device.target`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -107,6 +108,48 @@ class Remote(Transport, Protocol):
     home: PurePath
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellResult:
+    """How a command line ended on a device.
+
+    Attributes:
+        code: the exit code; 128 + N after signal N.
+        output, errors: standard output, and the end of standard error.
+    """
+
+    code: int
+    output: str
+    errors: str
+
+
+@runtime_checkable
+class RunsPrograms(Remote, Protocol):
+    """A transport to a device that runs programs through its shell, and so needs no Python there.
+
+    Attributes:
+        python: empty where the device has no Python that can be used.
+        serial: identifies the device on this machine, whatever names it is registered under.
+        programs: name of a benchmark tool → its path on the device, or a file on this machine to send there.
+    """
+
+    serial: str
+    programs: Mapping[str, str]
+
+    def shell(self, line: str, *, timeout_s: float, most: int) -> ShellResult:
+        """Run a command line in the device's shell.
+
+        Args:
+            most: bytes of standard output that are accepted.
+
+        Raises:
+            TimeoutError: it did not end within `timeout_s`; it was killed.
+            OSError: no device, or the link dropped; `TargetError` for more output than `most`.
+        """
+
+    def push(self, file: Path, path: str) -> None:
+        """Copy a file of this machine to `path` on the device, whose folder exists. Raises OSError."""
+
+
 @runtime_checkable
 class TellsEmulator(Protocol):
     """A transport whose settings can name an emulator.
@@ -116,6 +159,17 @@ class TellsEmulator(Protocol):
     """
 
     emulator: str | None
+
+
+@runtime_checkable
+class SharesMachine(Protocol):
+    """A transport to processes of this machine that see other files, such as those in containers.
+
+    Attributes:
+        shares_this_machine: whether they share this machine's lock.
+    """
+
+    shares_this_machine: bool
 
 
 @runtime_checkable

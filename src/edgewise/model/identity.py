@@ -19,6 +19,7 @@ from edgewise.model.readers.base import HEAD_BYTES, Reader, ReadsGraph, identify
 from edgewise.model.recognition import advise_conversion, recognise_file, recognise_folder
 from edgewise.model.signature import Signature
 from edgewise.record import ModelRef
+from edgewise.registry import FOR_TESTS
 
 SAVED_MODEL = "saved_model.pb"
 _BLOCK_BYTES = 2**20
@@ -211,7 +212,9 @@ def _read_files(files: Sequence[Path]) -> tuple[str, int]:
 
 def _list_formats() -> str:
     """The formats that are read, for advice; the fake one is for tests and not offered."""
-    return "formats that edgewise reads: " + ", ".join(reader.title for name, reader in readers() if name != "fake")
+    return "formats that edgewise reads: " + ", ".join(
+        reader.title for name, reader in readers() if name not in FOR_TESTS
+    )
 
 
 def _explain_unknown(head: bytes, file: Path) -> BadModel:

@@ -34,9 +34,20 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "busy-host": ("C", "other processes used the processor; stop them or measure again"),
     "steal": ("C", "the hypervisor gave processor time to other virtual machines; measure on dedicated hardware"),
+    "memory-pressure": ("C", "the machine is short of memory and reclaims or swaps; stop other programs"),
     "context-switches": ("B", "the worker was interrupted often; leave one core free for it"),
     "throttled": ("C", "a cgroup quota paused the worker; lift the quota or measure elsewhere"),
+    "charging": (
+        "B",
+        "charging heats a device; measure with a full or unplugged battery: 'adb tcpip 5555', unplug, 'adb connect'",
+    ),
+    "thermal-status": ("C", "the device limits its clocks because it is hot; let it cool down and measure again"),
     "limit-not-held": ("C", "results don't show the smaller device; see docs/constraints.md for better mechanisms"),
+    "cache-not-dropped": (
+        "B",
+        "loading was faster than from a disk; put the model on a disk instead of a file system in memory",
+    ),
+    "load-not-held": ("C", "the conditions differ from the requested ones; see the method of each number"),
     "native-environment": (
         "B",
         "the program ran with what is installed on this machine; install the same packages before you compare",

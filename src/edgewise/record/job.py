@@ -11,7 +11,8 @@ from edgewise.units import long_time
 
 LONGEST_LABEL = 80
 
-ScenarioKind = Literal["single-stream", "offline", "paced"]
+ScenarioKind = Literal["single-stream", "offline", "paced", "cold-start"]
+LoadKind = Literal["compute", "memory"]
 Interleave = Literal["turns", "duet", "rounds"]
 
 
@@ -90,12 +91,17 @@ class Scenario:
     """How inferences follow one another.
 
     Attributes:
-        kind: ``single-stream`` (back to back), ``offline`` (several in flight), ``paced`` (on a schedule), or
-            ``command`` (one execution of a program per session, see `Job.command`).
+        kind: ``single-stream`` (back to back), ``offline`` (several in flight), ``paced`` (on a schedule),
+            ``cold-start`` (one inference per fresh process), or ``command`` (one execution of a program per session,
+            see `Job.command`).
         fps: paced: arrivals per second.
         streams: offline: number of parallel execution streams; None means the engine's choice.
         requests: offline: number of requests in flight; None means the engine's choice.
         sustained_s: measure without a break for this time and keep the latency over time, s; None where it is not kept.
+        duty_cycle: share of the time in which inferences run, 0…1, with rests in between; None sets no rests.
+        drop_cache: cold-start: drop the model's files from the kernel's file cache before each start.
+        background_load: number of busy processes beside the model; None for none.
+        background_kind: what they do: ``compute`` or ``memory`` (copy memory); None without them.
     """
 
     kind: ScenarioKind | Literal["command"] = "single-stream"
@@ -103,12 +109,20 @@ class Scenario:
     streams: int | None = None
     requests: int | None = None
     sustained_s: float | None = None
+    duty_cycle: float | None = None
+    drop_cache: bool = False
+    background_load: int | None = None
+    background_kind: LoadKind | None = None
 
     @property
     def words(self) -> str:
         """``single-stream``, ``paced 30 fps``, ``single-stream, sustained for 30 min``."""
         words = [f"{self.kind} {self.fps:g} fps" if self.kind == "paced" and self.fps is not None else self.kind]
         words += [f"sustained for {long_time(self.sustained_s)}"] if self.sustained_s is not None else []
+        words += [f"duty cycle {self.duty_cycle * 100:.3g}%"] if self.duty_cycle is not None else []
+        words += ["file cache dropped"] if self.drop_cache else []
+        busy = "busy process" if self.background_load == 1 else "busy processes"
+        words += [f"{self.background_load} {busy} ({self.background_kind})"] if self.background_load else []
         return ", ".join(words)
 
     @property
@@ -117,13 +131,14 @@ class Scenario:
         return _HEADLINES[self.kind]
 
 
-_LATER_SCENARIO_FIELDS = ("sustained_s",)
+_LATER_SCENARIO_FIELDS = ("sustained_s", "duty_cycle", "drop_cache", "background_load", "background_kind")
 """Fields of `Scenario` that the key of a job leaves out where they are not set: earlier jobs keep their keys."""
 
 _HEADLINES = {
     "single-stream": "latency",
     "paced": "latency_paced",
     "offline": "throughput",
+    "cold-start": "startup_time",
     "command": "total_time",
 }
 

@@ -63,6 +63,8 @@ def machine_key(environment: Mapping[str, Any]) -> str | None:
             round(memory / 2**30),
             environment["virtualisation"]["vendor"],
         ]
+        if (limit := environment.get("clock", {}).get("limit_hz")) is not None:
+            told.append(limit)
     except (KeyError, TypeError):
         return None
     return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]

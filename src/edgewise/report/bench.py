@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from edgewise.formatting import quantity
+from edgewise.formatting import quantity, value_text
 from edgewise.metrics import METRICS, SHARES
 from edgewise.record import CAUTIONS, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -71,6 +71,16 @@ COMMAND_COLUMNS = (
     ("context_switches", 6, False),
 )
 """(metric, rank, interval in the text) of runs of commands."""
+
+COLD_START_COLUMNS = (
+    ("startup_time", 0, True),
+    ("load_time", 0, False),
+    ("latency_first", 0, False),
+    ("import_time", 1, False),
+    ("memory_delta", 2, False),
+    ("memory_peak", 4, False),
+)
+"""(metric, rank, interval in the text) of cold starts."""
 
 PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 """Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
@@ -230,6 +240,8 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     headlines = {run.headline for run in runs}
     if headlines == {"total_time"}:
         return list(COMMAND_COLUMNS)
+    if headlines == {"startup_time"}:
+        return list(COLD_START_COLUMNS)
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
@@ -241,6 +253,8 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     judged = dict.fromkeys(metric for run in runs if (metric := chief_metric(run)) is not None)
     columns += [(metric, 1, True) for metric in judged]
     columns += [("latency_first", 5, False), ("load_time", 6, False), ("memory_peak", 4, False)]
+    if any(run.value("energy") is not None for run in runs):
+        columns.append(("energy", 2, False))
     parts = [metric for metric in MEMORY_PARTS if any(run.value(metric) is not None for run in runs)]
     return columns + [(metric, 7, False) for metric in parts]
 
@@ -261,7 +275,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
             continue
         cell = cell_of(run, metric, scale=scale, interval=interval)
         if not (word or plain) and cell.value is not None:
-            cell = replace(cell, text=quantity(cell.value, unit))
+            cell = replace(cell, text=value_text(metric, unit, cell.value))
         cells.append(cell)
     return Column(title=shown, numeric=True, rank=rank, unit="" if word else unit), cells
 
@@ -353,6 +367,8 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
         words.append(precision_of(run) or "precision not reported")
         if (engine := run.value("latency_engine")) is not None:
             words.append(f"{quantity(engine, 's')} by the engine's own clock")
+        if (used := run.value("background_cpu")) is not None:
+            words.append(f"{significant(used)} cores used by the background load")
         return ", ".join(words) if run.status != "failed" else ""
 
     lines = _grouped(runs, settings)

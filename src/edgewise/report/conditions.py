@@ -13,7 +13,10 @@ from edgewise.units import format_bytes
 
 #: the first word of a provider's name that says which processing unit it uses
 _UNITS: dict[str, tuple[str, ...]] = {
-    "CPU": ("cpu", "xnnpack", "interpreter", "interpreter-reference", "interpreter-noxnnpack", "compiled", "dnnl"),
+    "CPU": (
+        "cpu", "builtin", "xnnpack", "interpreter", "interpreter-reference", "interpreter-noxnnpack", "compiled",
+        "dnnl",
+    ),
     "GPU": ("gpu", "cuda", "tensorrt", "rocm", "migraphx", "dml", "opencl", "vulkan", "metal", "mps", "webgpu"),
     "NPU": ("npu", "qnn", "hexagon", "ethos", "vitisai", "nnapi"),
     "TPU": ("tpu", "edgetpu", "coral"),
@@ -97,6 +100,8 @@ def input_text(run: Run) -> str:
         return ""
     more = f" and {len(words) - MOST_INPUTS} more" if len(words) > MOST_INPUTS else ""
     source = f"random from seed {workload.seed}" if workload.input_data is None else "from --input-data"
+    if any("tool" in session.facts for session in run.sessions):
+        source = "random, made by the tool"
     return f"{', '.join(words[:MOST_INPUTS])}{more}; {source}"
 
 

@@ -38,9 +38,8 @@ from edgewise.report.conditions import (
 from edgewise.report.document import Cell, Column, Document, Table, absent, table_of
 from edgewise.report.merged_runs import ACCURACY, merge_runs
 from edgewise.text import listing, one_line
-from edgewise.units import format_si, significant
+from edgewise.units import JOULES_PER_MWH, format_si, significant
 
-JOULES_PER_MWH = 3.6
 _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
 _URL = re.compile(r"https?://[^\s<>\"]+")
 _NO_PLATFORM = "the run's record does not name the platform"

@@ -17,6 +17,7 @@ from edgewise.constraints.hierarchy import ROOT, cgroup_folders, read_text
 
 SHORTEST_WINDOW_S = 0.1
 """The kernel books processor time in ticks of 1/100 s; shares of a shorter window would be mostly rounding."""
+_PRESSURES = ("cpu", "memory", "io")
 _FIGURES = ("VmPeak", "VmHWM", "VmRSS", "RssAnon", "RssFile", "RssShmem", "VmSwap")
 
 
@@ -35,7 +36,8 @@ class Counters:
         iowait_s: idle while input/output was outstanding.
         steal_s: wanted by this machine while the hypervisor ran something else.
         throttled_s: time that a cgroup's processor quota held its tasks back, own cgroup first, then its parents.
-        cpu_pressure_us: time in which some runnable task waited for a processor (PSI, ``some``), whole machine.
+        cpu_pressure_us, memory_pressure_us, io_pressure_us: time in which some task waited for a processor, for memory,
+            for input/output (PSI, ``some``), whole machine.
     """
 
     monotonic_ns: int
@@ -51,26 +53,28 @@ class Counters:
     steal_s: float | None = None
     throttled_s: tuple[float, ...] = ()
     cpu_pressure_us: int | None = None
+    memory_pressure_us: int | None = None
+    io_pressure_us: int | None = None
 
     def delta(self, earlier: Counters) -> dict[str, float | None]:
         """What happened since `earlier`.
 
         Returns:
             ``wall_s``, ``process_cpu_s``; ``busy_share``, ``busy_share_of_others`` (busy without this process),
-            ``iowait_share``, ``steal_share``: parts of the time of the usable cores, 0…1; ``cpu_pressure_share``: part
-            of the wall time; ``voluntary_per_s``, ``involuntary_per_s``, ``minor_faults``, ``major_faults``;
-            ``throttled_s``: of the cgroup that was held back the most. None where it can't be known; shares and
-            rates also where the window is shorter than `SHORTEST_WINDOW_S`, shares where the usable cores changed.
+            ``iowait_share``, ``steal_share``: parts of the time of the usable cores, 0…1; ``cpu_pressure_share``,
+            ``memory_pressure_share``, ``io_pressure_share``: parts of the wall time; ``voluntary_per_s``,
+            ``involuntary_per_s``, ``minor_faults``, ``major_faults``; ``throttled_s``: of the cgroup that was held back
+            the most. None where it can't be known; shares and rates also where the window is shorter than
+            `SHORTEST_WINDOW_S`, shares where the usable cores changed.
         """
         wall = (self.monotonic_ns - earlier.monotonic_ns) / 1e9
         cpu = _difference(self.process_cpu_s, earlier.process_cpu_s)
-        pressure = _difference(self.cpu_pressure_us, earlier.cpu_pressure_us)
         long_enough = wall >= SHORTEST_WINDOW_S
         return {
             "wall_s": wall,
             "process_cpu_s": cpu,
             **self._shares(earlier, process_cpu=cpu, trusted=long_enough),
-            "cpu_pressure_share": min(1.0, pressure / 1e6 / wall) if pressure is not None and long_enough else None,
+            **{f"{name}_pressure_share": self._pressure(earlier, name) for name in _PRESSURES},
             "voluntary_per_s": _rate(self.voluntary_switches, earlier.voluntary_switches, wall),
             "involuntary_per_s": _rate(self.involuntary_switches, earlier.involuntary_switches, wall),
             "minor_faults": _difference(self.minor_faults, earlier.minor_faults),
@@ -94,6 +98,14 @@ class Counters:
             "iowait_share": known[2] / total,
             "steal_share": known[3] / total,
         }
+
+    def _pressure(self, earlier: Counters, name: str) -> float | None:
+        rate = _rate(
+            getattr(self, f"{name}_pressure_us"),
+            getattr(earlier, f"{name}_pressure_us"),
+            (self.monotonic_ns - earlier.monotonic_ns) / 1e9,
+        )
+        return None if rate is None else min(1.0, rate / 1e6)
 
     def _throttled(self, earlier: Counters) -> float | None:
         if not self.throttled_s or len(self.throttled_s) != len(earlier.throttled_s):
@@ -124,7 +136,7 @@ def read_counters(root: Path = ROOT) -> Counters:
     return Counters(
         monotonic_ns=time.monotonic_ns(),
         throttled_s=_throttled_times(root),
-        cpu_pressure_us=_cpu_pressure(root),
+        **_pressures(root),
         **_usage(),
         **_processor_times(root),
     )
@@ -179,9 +191,13 @@ def _throttled_times(root: Path) -> tuple[float, ...]:
     return tuple(times)
 
 
-def _cpu_pressure(root: Path) -> int | None:
-    match = re.search(r"^some .*\btotal=(\d+)", read_text(root / "proc/pressure/cpu") or "", re.MULTILINE)
-    return int(match[1]) if match else None
+def _pressures(root: Path) -> dict[str, Any]:
+    """Time in which some task waited, by the kernel's pressure files."""
+    found = {
+        name: re.search(r"^some .*\btotal=(\d+)", read_text(root / "proc/pressure" / name) or "", re.MULTILINE)
+        for name in _PRESSURES
+    }
+    return {f"{name}_pressure_us": int(match[1]) if match else None for name, match in found.items()}
 
 
 def memory_figures(root: Path = ROOT) -> dict[str, int | None]:

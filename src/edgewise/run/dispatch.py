@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from edgewise.cancellation import sleep
+from edgewise.cancellation import CancelToken, cancellable, sleep
+from edgewise.device.target import RemoteTarget
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Caution, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
-from edgewise.run.facts import target_of
+from edgewise.run.facts import program_at, target_of
 from edgewise.run.host import SessionInterrupted, run_session
 from edgewise.run.host_protocol import SessionResult, refuses_sizes
 from edgewise.run.plan import Plan, with_other_sizes
 from edgewise.run.protocol import Mode
 from edgewise.run.run_builder import RunBuilder, Sensors, with_cautions
+from edgewise.run.tool_session import run_tool_session
 from edgewise.run.variation import History
+from edgewise.runtime.base import runtimes
+from edgewise.runtime.device_tools import DeviceTool
 
 JOB_BUDGET_S = 60.0
 """A job whose sessions take longer ends after its second, unless the user prescribed the protocol; the run says so."""
@@ -133,7 +137,8 @@ class Dispatcher:
                 interrupted = True
             for place, (job, told) in enumerate(zip(jobs, sessions, strict=True)):
                 if told:
-                    run = self._builder.build(job, told, created=created)
+                    with _despite_cancellation(cancelled=interrupted):
+                        run = self._builder.build(job, told, created=created)
                     run = replace(run, status="cancelled") if interrupted and run.status == "done" else run
                     runs.append(self._builder.note_outputs(run, told))
                     self._builder.save(runs[-1])
@@ -165,7 +170,8 @@ class Dispatcher:
             if late or (_adaptive(job) and index >= 1 and time.monotonic() - begin > JOB_BUDGET_S):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
-        run = self._builder.build(job, sessions, created=created)
+        with _despite_cancellation(cancelled=interrupted):
+            run = self._builder.build(job, sessions, created=created)
         if interrupted:
             run = replace(run, status="cancelled")
         if job.workload.profile and run.status == "done":
@@ -191,14 +197,22 @@ class Dispatcher:
             return replace(run, status="cancelled", profile_absent_because="interrupted while layers were timed")
 
     def _run_session(self, job: Job, *, index: int, folder: Path, mode: Mode = "measure") -> SessionResult:
+        request, target = self._builder.request(job, index=index, mode=mode), target_of(job.target)
+        tool = runtimes().get(job.runtime.name)
+        if isinstance(tool, DeviceTool) and isinstance(target, RemoteTarget):
+            program = program_at(job.target, tool.name)
+            return run_tool_session(tool, request, target=target, program=program, end_by=self._end_by)
         session_folder = folder / f"{mode}-{index}"
         session_folder.mkdir()
-        return run_session(
-            self._builder.request(job, index=index, mode=mode),
-            target=target_of(job.target),
-            folder=session_folder,
-            end_by=self._end_by,
-        )
+        return run_session(request, target=target, folder=session_folder, end_by=self._end_by)
+
+
+def _despite_cancellation(*, cancelled: bool) -> AbstractContextManager[None]:
+    """What was measured is kept, although counting the model's operators waits for a process, which the token ends.
+
+    Only another Ctrl-C ends that wait.
+    """
+    return cancellable(CancelToken() if cancelled else None)
 
 
 def _adaptive(job: Job) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.record import Measurement
+from edgewise.run.metering import SLOW_HZ
 from edgewise.run.meters.base import COVERAGES
 from edgewise.stats import intervals
 from edgewise.stats.summary import summarise
@@ -17,12 +18,17 @@ from edgewise.units import format_si
 OF_ENERGY = ("energy", "power")
 """Metrics of readings that give an energy: the energy of a window, or its mean power."""
 _SEES = {
-    "device": "everything that the supply feeds",
-    "processor": "the processor",
-    "accelerator": "the accelerator",
-    "part": "one part of the device",
-    "": "not stated by the meter",
+    "device": "sees everything that the supply feeds",
+    "processor": "sees the processor",
+    "accelerator": "sees the accelerator",
+    "part": "sees one part of the device",
+    "": "the meter does not state what it sees",
 }
+
+
+def words_of_view(row: Measurement) -> str:
+    """What the meter of an energy or power sees, from the words of the method; empty in records without them."""
+    return next((words for words in _SEES.values() if words in row.method), "")
 
 
 @dataclass(slots=True)
@@ -105,11 +111,13 @@ def _row(
         return Measurement.absent(metric, f"{source.name}: {reason}")
     blind = f", not {source.traits['cannot_see']}" if source.traits.get("cannot_see") else ""
     method = (
-        f"{source.method}; {why}sees {_SEES[source.covers]}{blind}; mean of {pairs}, loaded minus idle; "
+        f"{source.method}; {why}{_SEES[source.covers]}{blind}; mean of {pairs}, loaded minus idle; "
         f"95 % interval: {interval.method}"
     )
-    known = bool(source.traits.get("resolution"))
-    method += f", widened by {format_si(step, unit)} for the sensor's resolution" if known else ""
+    if source.traits.get("resolution"):
+        method += f", widened by {format_si(step, unit)} for the sensor's resolution"
+    if not source.traits.get("rate_hz"):
+        method += f"; the sensor's rate is not known: below {SLOW_HZ:g} values per second the result is too small"
     return Measurement.of(
         metric,
         value,

@@ -257,12 +257,17 @@ def _clock(probe: _Probe) -> dict[str, Any]:
     governors, drivers = probe.per_core("cpufreq/scaling_governor"), probe.per_core("cpufreq/scaling_driver")
     lows = [int(text) for text in probe.per_core("cpufreq/cpuinfo_min_freq") if text.isdecimal()]
     highs = [int(text) for text in probe.per_core("cpufreq/cpuinfo_max_freq") if text.isdecimal()]
+    limits = [int(text) for text in probe.per_core("cpufreq/scaling_max_freq") if text.isdecimal()]
+    is_limited = bool(limits and highs) and max(limits) < max(highs)
+    if not limits:
+        probe.miss("clock.limit_hz", f"no {_CPUS}/cpu*/cpufreq/scaling_max_freq")
     return {
         "governor": ", ".join(sorted(set(governors))) or None,
         "driver": ", ".join(sorted(set(drivers))) or None,
         "min_hz": min(lows) * 1000 if lows else None,
         "max_hz": max(highs) * 1000 if highs else None,
         "boost": _boost(probe),
+        "limit_hz": max(limits) * 1000 if is_limited else None,
     }
 
 

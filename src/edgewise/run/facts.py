@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from edgewise.cancellation import wait_readable
+from edgewise.device.link import FREE_SPACE, TargetError, read_all
 from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
-from edgewise.device.transport import Process, TellsEmulator
+from edgewise.device.transport import RunsPrograms, TellsEmulator
 from edgewise.errors import Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import TargetSpec
@@ -23,8 +21,10 @@ from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts_worker import observe
-from edgewise.run.meters.base import meters
+from edgewise.run.meters.base import Traits, meters
+from edgewise.run.phone import describe_phone
 from edgewise.runtime.base import Runtime, runtimes
+from edgewise.text import means_disk_full, one_line
 
 MOST_ANSWER = 64 * 2**20
 _PATIENCE_S = 120.0
@@ -37,14 +37,18 @@ class Facts:
 
     Attributes:
         engines, sensors: name → whether it can be used there.
+        traits: name of a meter → its traits there.
         environment: `edgewise.run.environment.fingerprint` of the machine there.
         cores: the processors that may be used.
+        programs: name of a benchmark tool that is there → its path, or a file on this machine that must be sent.
     """
 
     engines: Mapping[str, Availability]
     sensors: Mapping[str, Availability]
     environment: Mapping[str, Any]
     cores: tuple[int, ...]
+    programs: Mapping[str, str] = field(default_factory=dict)
+    traits: Mapping[str, Traits] = field(default_factory=dict)
 
 
 _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
@@ -53,6 +57,23 @@ _KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
 def target_of(spec: TargetSpec) -> LocalTarget | RemoteTarget:
     """Where jobs with this target run. Raises `Unavailable`."""
     return find_target(spec.device)
+
+
+def default_kinds(spec: TargetSpec) -> tuple[bool, bool]:
+    """Whether engines in Python, and whether benchmark tools, can be measured on a target. Raises `Unavailable`."""
+    target = target_of(spec)
+    if not isinstance(target, RemoteTarget) or not isinstance(target.transport, RunsPrograms):
+        return True, False
+    return bool(target.transport.python), True
+
+
+def require_python(spec: TargetSpec) -> None:
+    """Raise `Unavailable` where a target has only benchmark tools, which give no outputs and take no turns."""
+    if not default_kinds(spec)[0]:
+        raise Unavailable(
+            f"{spec.device} has no Python set; its benchmark tools work with bench and profile only",
+            advice="set python = PATH for the device (Termux), or compare stored runs of bench",
+        )
 
 
 def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availability:
@@ -108,8 +129,43 @@ def facts_of(spec: TargetSpec) -> Facts | None:
     if not isinstance(target, RemoteTarget):
         return None
     if target not in _KNOWN:
-        _KNOWN[target] = _ask_facts(target)
+        transport = target.transport
+        if isinstance(transport, RunsPrograms):
+            _KNOWN[target] = _phone_facts(target, transport)
+        else:
+            _KNOWN[target] = _ask_facts(target)
     return _KNOWN[target]
+
+
+def program_at(spec: TargetSpec, name: str) -> str:
+    """The path of a benchmark tool on a target, or of a file on this machine to send there. Raises `Unavailable`."""
+    facts = facts_of(spec)
+    if facts is None or name not in facts.programs:
+        raise Unavailable(f"{spec.device} has no {name}", advice=f"edgewise devices check {spec.device}")
+    return facts.programs[name]
+
+
+def _phone_facts(target: RemoteTarget, transport: RunsPrograms) -> Facts:
+    """Facts about a device that runs programs through its shell; those of its Python too where it has one."""
+    try:
+        phone = describe_phone(transport)
+    except OSError as error:
+        raise target.unavailable(error) from error
+    if transport.python:
+        facts = _ask_facts(target)
+        environment = {**phone.environment, "python": facts.environment["python"]}
+    else:
+        advice = "set python = PATH for the device (Termux), or use -r benchmark_model"
+        absent = Availability(False, "the device has no Python set", advice)
+        facts = Facts(
+            engines=dict.fromkeys(runtimes().names(), absent),
+            sensors=dict.fromkeys(meters().names(), absent),
+            environment={},
+            cores=phone.cores,
+        )
+        environment = dict(phone.environment)
+    engines = {**facts.engines, **phone.tools}
+    return replace(facts, engines=engines, environment=environment, programs=phone.programs)
 
 
 def _ask_facts(target: RemoteTarget) -> Facts:
@@ -129,6 +185,7 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         return Facts(
             engines={name: Availability(**each) for name, each in told["runtimes"].items()},
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
+            traits={name: Traits(**each) for name, each in told["traits"].items()},
             environment=environment,
             cores=tuple(int(core) for core in told["cores"]),
         )
@@ -164,21 +221,11 @@ def ask(
         try:
             process.stdin.write(json.dumps(fitted).encode())
             process.stdin.close()
-            answer = json.loads(_read_all(process, timeout_s))
+            answer = read_all(process, timeout_s=timeout_s, most=MOST_ANSWER)
         finally:
             process.kill()
-    return dict(answer)
-
-
-def _read_all(process: Process, timeout_s: float) -> bytes:
-    end_by, data = time.monotonic() + timeout_s, bytearray()
-    while True:
-        descriptor = process.stdout.fileno()
-        if not wait_readable([descriptor], end_by - time.monotonic() if math.isfinite(end_by) else math.inf):
-            raise TimeoutError(f"no answer within {timeout_s:g} s")
-        piece = os.read(descriptor, 2**16)
-        if not piece:
-            return bytes(data)
-        data += piece
-        if len(data) > MOST_ANSWER:
-            raise ValueError("the answer has no end")
+    if not answer:
+        told = process.stderr.read_text(errors="replace").strip().splitlines() if process.stderr.exists() else []
+        why = one_line(told[-1])[:300] if told else "it ended without an answer"
+        raise TargetError(why, advice=FREE_SPACE if means_disk_full(why) else "")
+    return dict(json.loads(answer))

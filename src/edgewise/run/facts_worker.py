@@ -18,6 +18,7 @@ from edgewise.child_process import serve
 from edgewise.registry import Availability, availability_of, load_class
 from edgewise.run.counters import read_counters, usable_cores
 from edgewise.run.environment import fingerprint
+from edgewise.run.meters.base import Traits, traits_of
 
 
 def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def collect(question: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     return {
         "runtimes": {name: asdict(_availability(location)) for name, location in question["runtimes"].items()},
         "meters": {name: asdict(_availability(location)) for name, location in question["meters"].items()},
+        "traits": {name: asdict(_traits(location)) for name, location in question["meters"].items()},
         "environment": fingerprint(),
         "cores": list(usable_cores()),
         "numpy": find_spec("numpy") is not None,
@@ -50,6 +52,13 @@ def _availability(location: str) -> Availability:
     except Exception as error:
         return Availability(False, f"it can't be loaded there: {type(error).__name__}: {error}")
     return availability_of(plugin)
+
+
+def _traits(location: str) -> Traits:
+    try:
+        return traits_of(load_class(location)())
+    except Exception:  # its availability has the reason
+        return Traits()
 
 
 def main() -> None:

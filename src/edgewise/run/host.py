@@ -204,11 +204,12 @@ class LiveSession:
 def files_of(job: Job, *, is_here: bool) -> dict[str, Path]:
     """The files that a worker reads, by their names in a workspace: ``model/…``, weights beside it, and ``input``.
 
-    On this machine nothing is sent, so only the model file is listed. Raises OSError.
+    On this machine nothing is sent, so the weights are listed only where they are dropped from the file cache. Raises
+    OSError.
     """
     model = Path(job.model.path)
     files = {f"model/{model.name}": model}
-    if not is_here:
+    if not is_here or job.workload.scenario.drop_cache:
         try:
             files |= {f"model/{os.path.relpath(each, model.parent)}": each for each in list_files(model)}
         except EdgewiseError as error:

@@ -16,19 +16,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgewise.cancellation import wait_readable
+from edgewise.device.link import FREE_SPACE
 from edgewise.device.target import LinkUse
 from edgewise.device.transport import Process, TellsEnd
 from edgewise.profiling.message import read_profile
 from edgewise.progress import BinDone, InferencesDone, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.metering import MeterThread, collect, slowest_rate
+from edgewise.run.metering import MeterThread, check_metered, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
 from edgewise.run.sustained import MOST_BINS, end_windows, values_of
 from edgewise.run.timing import OFFLINE_S
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
+from edgewise.text import means_disk_full
 from edgewise.workload.input_shapes import ASSUMED
 
 SLACK = 10
@@ -227,6 +229,7 @@ class HostProtocol:
             protocol=PROTOCOL,
             runtime=request.runtime,
             model=paths[f"model/{Path(job.model.path).name}"],
+            model_files=[path for name, path in paths.items() if name.startswith("model/")],
             options=dict(request.options),
             workload=workload,
             stopping=asdict(job.workload.stopping),
@@ -325,8 +328,9 @@ class HostProtocol:
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
                 result.facts |= message["values"]
-                if self._meters and "meters" in message["values"]:
+                if "meters" in message["values"]:
                     self._add_readings(result.facts["meters"])
+                    check_metered(result.facts["meters"])
             case "outputs":
                 file = self.folder / Path(str(message["file"])).name
                 result.outputs = (file, [str(name) for name in message["names"]])
@@ -402,16 +406,16 @@ class HostProtocol:
         """Whether everything that a run is made of was told. Raises `ProtocolError`."""
         result = self.result
         scenario = self.request.job.workload.scenario
-        samples = "completions" if scenario.kind == "offline" else scenario.headline
+        is_cold = scenario.kind == "cold-start"
+        samples = "completions" if scenario.kind == "offline" else "latency_first" if is_cold else scenario.headline
         if not self.may_end:
             raise ProtocolError("done before the host ended the session")
         if self.request.mode == "layers" and result.profile is None:
             raise ProtocolError("done without layers")
         if self.request.mode in ("layers", "samples"):
             return
-        lacking = [
-            name for name in ("python", "prepare", "import", "load", "first", "steady") if name not in result.phases
-        ]
+        phases = ("python", "prepare", "import", "load", "first", *(() if is_cold else ("steady",)))
+        lacking = [name for name in phases if name not in result.phases]
         lacking += [name for name in (samples, "latency_first") if name not in result.samples]
         lacking += [name for name in ("steady", "effective") if not isinstance(result.facts.get(name), dict)]
         if lacking:
@@ -429,6 +433,9 @@ class HostProtocol:
         cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
         advice = ADVICE.get(cause, "")
         words = str(message["message"])[:MAX_WORDS]
+        if cause == "EngineError" and means_disk_full(words):
+            here = self.result.link is None
+            cause, advice = "Unavailable", "free space in the temporary folder" if here else FREE_SPACE
         failure = Failure(cause=cause, message=words, phase=self.phase, advice=advice)
         if refuses_sizes(failure, self.request.job):
             failure = replace(failure, advice=_size_advice(self.request.job))

@@ -111,7 +111,8 @@ class Inference:
         except OSError as error:
             cause: Cause = "LinkLost" if isinstance(error, LinkLost) else "Unavailable"
             message = f"the samples can't be sent to the worker: {error.strerror or error}"
-            raise InferenceFailed(Failure(cause=cause, message=message, phase="samples")) from error
+            advice = getattr(error, "advice", "")
+            raise InferenceFailed(Failure(cause=cause, message=message, phase="samples", advice=advice)) from error
         self._live.send("infer", file=file.name)
         self._require(self._live.wait_for("inferred"))
         self._learn_size(len(feeds), seconds=max(time.monotonic() - begin, 1e-6))

@@ -21,7 +21,7 @@ from edgewise.device.target import Target
 from edgewise.errors import BadInput
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
-from edgewise.record import Job, Run, new_run_id
+from edgewise.record import Job, Run, Scenario, new_run_id
 from edgewise.record.job import Interleave
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.facts import cores_at, target_of
@@ -320,7 +320,7 @@ def _end(live: dict[int, LiveSession]) -> int | None:
 
 
 def _manner(jobs: Sequence[Job], schedule: Schedule) -> Interleave:
-    if any(job.workload.scenario.kind != "single-stream" for job in jobs):
+    if any(job.workload.scenario != Scenario() for job in jobs):
         return "rounds"
     return "duet" if schedule.duet else "turns"
 
@@ -343,7 +343,7 @@ def _check(jobs: Sequence[Job], schedule: Schedule) -> list[tuple[int, ...]]:
         )
     if not schedule.duet:
         return []
-    if any(job.workload.scenario.kind != "single-stream" for job in jobs):
+    if any(job.workload.scenario != Scenario() for job in jobs):
         raise BadInput("--duet works only in the single-stream scenario", advice="omit --duet")
     available = sorted(cores_at(jobs[0].target))
     each = max(job.runtime.threads or 1 for job in jobs)

@@ -9,6 +9,7 @@ from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.counters import usable_cores
 
 MAX_THREADS = 1024
+LEAST_DUTY = 0.001
 LONGEST_S = 7 * 24 * 3600.0
 
 
@@ -69,6 +70,7 @@ def _check_scenario(scenario: Scenario) -> None:
     elif scenario.fps is not None:
         raise BadField("{fps} applies only to the scenario paced", advice="add {scenario=paced}")
     require_at_least(1, streams=scenario.streams, requests=scenario.requests)
+    _check_edge(scenario)
     require_time(sustained=scenario.sustained_s)
     if scenario.sustained_s is not None and scenario.kind not in ("single-stream", "paced"):
         raise BadField(
@@ -76,6 +78,21 @@ def _check_scenario(scenario: Scenario) -> None:
         )
     if scenario.kind != "offline" and (scenario.streams or scenario.requests):
         raise BadField("{streams} and {requests} apply only to the scenario offline", advice="add {scenario=offline}")
+
+
+def _check_edge(scenario: Scenario) -> None:
+    """Reject conditions of an edge device that the scenario can't have."""
+    duty = scenario.duty_cycle
+    if duty is not None and not LEAST_DUTY <= duty < 1:
+        raise BadField(f"{{duty_cycle}} must be {LEAST_DUTY:g} to below 1, not {duty:g}", advice="0.2 is 20 %")
+    if duty is not None and scenario.kind != "single-stream":
+        raise BadField("{duty_cycle} applies only to the scenario single-stream", advice="omit {duty_cycle}")
+    if scenario.drop_cache and scenario.kind != "cold-start":
+        raise BadField("{drop_cache} applies only to the scenario cold-start", advice="add {scenario=cold-start}")
+    if scenario.background_load is not None and not 1 <= scenario.background_load <= MAX_THREADS:
+        raise BadField(f"{{background_load}} must be 1 to {MAX_THREADS}, not {scenario.background_load}")
+    if scenario.background_kind is not None and scenario.background_load is None:
+        raise BadField("{background_kind} needs {background_load}", advice="for example {background_load=1}")
 
 
 def _check_stopping(stopping: Stopping) -> None:

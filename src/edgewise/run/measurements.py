@@ -47,14 +47,15 @@ def measurements_of(
     """
     rows: list[Measurement] = []
     rows += _latencies(job, sessions, variation)
-    rows += _throughput(job, sessions, variation)
+    rows += throughput(job, sessions, variation)
     rows += _phases(sessions, variation)
     rows += _memory(sessions)
     rows.append(_cpu_utilization(sessions))
+    rows += _background_cpu(job, sessions)
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
     rows += _metered(sessions, meter_absences)
-    rows += _deployment(sessions)
+    rows += deployment(sessions)
     return tuple(rows)
 
 
@@ -67,7 +68,7 @@ def without_processor(rows: Sequence[Measurement], why: str) -> tuple[Measuremen
     return tuple(Measurement.absent(row.metric, why) if why and row.metric not in INDEPENDENT else row for row in rows)
 
 
-def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
+def deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
     """Time to bring the job to its target, and bytes that crossed the link."""
     links = [session.link for session in sessions if session.link is not None]
     if not links:
@@ -75,7 +76,7 @@ def _deployment(sessions: Sequence[SessionResult]) -> list[Measurement]:
             Measurement.absent("deployment_time", "the job ran on this machine, so nothing was deployed"),
             Measurement.absent("network_bytes", "the job ran on this machine, so nothing was sent over a network"),
         ]
-    first, load = links[0], sessions[0].phases["load"]
+    first, load = links[0], sessions[0].phases.get("load", 0.0)
     method = (
         f"first session: {first.push_s:.3g} s to bring worker, model and inputs to the target ({first.pushed_bytes} B "
         f"sent, {first.kept_bytes} B were in its cache) + {load:.3g} s to load the model there"
@@ -161,6 +162,8 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
         for metric, method in methods.items()
         if (per_session := _seconds(sessions, metric))
     ]
+    if scenario.kind == "cold-start":
+        rows.append(Measurement.absent("latency", COLD))
     if scenario.kind == "offline":
         rows.append(
             Measurement.absent(
@@ -188,14 +191,18 @@ def _paced(sessions: Sequence[SessionResult], rows: Sequence[Measurement]) -> li
 
 WINDOWS = 10
 
+COLD = "in the scenario cold-start, each process runs one inference"
 
-def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+
+def throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
     """Samples per second of the scenario, from the data of that scenario."""
     batch, kind = job.workload.batch, job.workload.scenario.kind
     if kind == "offline":
         return [_offline_throughput(job, sessions, variation)]
     if kind == "paced":
         return [Measurement.absent("throughput", "the paced scenario sets the rate of arrivals")]
+    if kind == "cold-start":
+        return [Measurement.absent("throughput", COLD)]
     per_session = _seconds(sessions, "latency")
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
@@ -204,6 +211,13 @@ def _throughput(job: Job, sessions: Sequence[SessionResult], variation: Variatio
     samples = np.concatenate([np.asarray(values) for values in per_session])
     interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     method = f"inferences × batch / time: {count} × {batch} / {total:.6g} s, {job.workload.scenario.words}"
+    duty = [session.facts["steady"].get("duty_cycle") for session in sessions]
+    if duty[0] is not None:  # rests are part of the time
+        share = sum(each or 0.0 for each in duty) / len(duty)
+        total /= share
+        method += f", of which inferences took {share:.1%}"
+        samples = samples / share
+        interval = intervals.mean_interval(samples, tuple(map(len, per_session)))
     value = count * batch / total
     widened = None if interval is None else widen(interval, total / count, variation)
     rates = _rates(widened, value, batch, within=interval)
@@ -275,7 +289,7 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> l
         )
         for metric, phase, what in (
             ("import_time", "import", "import of the engine in a fresh process"),
-            ("load_time", "load", "from the model file to a session ready for inference; file cache warm"),
+            ("load_time", "load", f"from the model file to a session ready for inference; {_file_cache(sessions)}"),
         )
     ]
     # Making the inputs is ours and not part of starting up.
@@ -284,6 +298,16 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> l
     method = "Python start + engine import + load + first inference"
     rows.append(distribution("startup_time", startup, method, variation=variation))
     return rows
+
+
+def _file_cache(sessions: Sequence[SessionResult]) -> str:
+    """What was in the kernel's file cache as loading began."""
+    found = [session.facts["file_cache"]["cached_after"] for session in sessions if "file_cache" in session.facts]
+    if not found:
+        return "file cache warm"
+    if None in found:
+        return "model files dropped from the file cache, as far as the kernel complied"
+    return f"model files dropped from the file cache, {max(found):.0%} of them still there"
 
 
 def _memory(sessions: Sequence[SessionResult]) -> list[Measurement]:
@@ -322,8 +346,24 @@ def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
         if cpu is not None and wall:
             values.append([cpu / wall])
     if not values:
-        return Measurement.absent("cpu_utilization", "the system does not report the processor time of the process")
-    return distribution("cpu_utilization", values, "processor time / wall time of the steady phase; 1 = one core")
+        ended = any(session.bins and "steady" not in session.phases for session in sessions)
+        by = "the worker, which ended early, did not" if ended else "the system does not"
+        return Measurement.absent("cpu_utilization", f"{by} report the processor time of the process")
+    phase = "loading and the first inference" if "steady" not in sessions[0].phases else "the steady phase"
+    return distribution("cpu_utilization", values, f"processor time / wall time of {phase}; 1 = one core")
+
+
+def _background_cpu(job: Job, sessions: Sequence[SessionResult]) -> list[Measurement]:
+    """What the background load used, for runs with one."""
+    scenario = job.workload.scenario
+    if not scenario.background_load:
+        return []
+    values = [[used] for session in sessions if (used := session.facts.get("background_cpu")) is not None]
+    if not values:
+        reason = "a process of the background load had ended, or the system does not report its processor time"
+        return [Measurement.absent("background_cpu", reason)]
+    method = f"processor time of {scenario.background_load} processes ({scenario.background_kind}) / wall time"
+    return [distribution("background_cpu", values, f"{method} of the steady phase; 1 = one core")]
 
 
 def _metered(sessions: Sequence[SessionResult], reasons: Mapping[str, str]) -> list[Measurement]:
@@ -347,7 +387,7 @@ def session_record(session: SessionResult, *, timed: bool = True) -> SessionReco
     """What is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
     steady = session.facts.get("steady", {})
     warmup = session.samples.get("warmup", ()) if timed else ()
-    kept: tuple[str, ...] = ("constraints",)
+    kept: tuple[str, ...] = ("constraints", "tool", "conditions", "file_cache")
     if timed:
         kept += ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
     return SessionRecord(

@@ -14,9 +14,10 @@ from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
-from edgewise.run.facts import availability_at, cores_at
+from edgewise.run.facts import availability_at, cores_at, default_kinds, require_python
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import Provider, Runtime, runtimes
+from edgewise.runtime.device_tools import DeviceTool
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
 
@@ -77,8 +78,12 @@ def make_plan(
     seed: int = 0,
     input_data: Path | None = None,
     profile: bool = False,
+    with_tools: bool = False,
 ) -> Plan:
     """The plan of a sweep; with `profile` every job's layers are timed too.
+
+    Args:
+        with_tools: whether the benchmark tools of a device can do the work, which give no outputs and take no turns.
 
     Raises:
         BadInput: a setting or a model that can't be used.
@@ -93,14 +98,20 @@ def make_plan(
         seed=seed,
     )
     digest = _digest(input_data) if input_data is not None else None
+    if not with_tools:
+        require_python(target)
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
     for path in paths:
         model = open_model(path)
-        choices = list(_choose_engines(model, axes, registry, skipped, target))
+        choices = list(_choose_engines(model, axes, registry, skipped, target, with_tools=with_tools))
         if not choices:
             raise _no_engine(model, axes, registry, target)
+        for tool in {name for name, runtime, *_ in choices if isinstance(runtime, DeviceTool)}:
+            if scenario != Scenario() or input_data is not None:
+                what = "random inputs" if input_data is not None else "the single-stream scenario without --sustained"
+                raise BadInput(f"{tool} has only {what}", advice="omit the option, or use an engine with -r")
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
@@ -162,12 +173,23 @@ Choice = tuple[str, Runtime, Provider, str | None]
 
 
 def _choose_engines(
-    model: Model, axes: Axes, registry: Registry[Runtime], skipped: list[str], target: TargetSpec
+    model: Model,
+    axes: Axes,
+    registry: Registry[Runtime],
+    skipped: list[str],
+    target: TargetSpec,
+    *,
+    with_tools: bool,
 ) -> Iterator[Choice]:
     """Runtimes × providers × precisions that can take this model's format."""
     asked = [word.partition("/") for word in axes.runtimes]
+    engines, tools = default_kinds(target)
+    tools = tools and with_tools
     names = [(name, provider) for name, _, provider in asked] or [
-        (name, "") for name, runtime in registry if runtime.in_default or model.ref.format not in _COMMON_FORMATS
+        (name, "")
+        for name, runtime in registry
+        if (tools and isinstance(runtime, DeviceTool))
+        or (engines and (runtime.in_default or model.ref.format not in _COMMON_FORMATS))
     ]
     for name, wanted_provider in names:
         runtime = registry.get(name)
@@ -175,6 +197,11 @@ def _choose_engines(
             if axes.runtimes:
                 skipped.append(f"{model.ref.name}: {name} does not read {model.ref.format}")
             continue
+        if isinstance(runtime, DeviceTool) and not with_tools:
+            raise Unavailable(
+                f"{name} works with bench and profile only: it gives no outputs and can't take turns",
+                advice="compare its stored runs; other commands need Python on the device (python = PATH)",
+            )
         availability = availability_at(target, name, runtime)
         if not availability:
             if axes.runtimes:
@@ -222,9 +249,10 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
             f"none of the requested runtimes can run {model.ref.name} ({model.ref.format})",
             advice=f"runtimes that read it: {known or 'none'}",
         )
-    hints = "; ".join(availability_at(target, name, runtime).install_hint for name, runtime in readers)
+    hints = dict.fromkeys(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(
-        f"no installed runtime reads {model.ref.name} ({model.ref.format})", advice=hints or "see 'edgewise doctor'"
+        f"no installed runtime reads {model.ref.name} ({model.ref.format})",
+        advice="; ".join(filter(None, hints)) or "see 'edgewise doctor'",
     )
 
 

@@ -111,13 +111,11 @@ class PowerMeter:
 
     def availability(self) -> Availability:
         """Open the port and listen until some lines fit the format; else why none does."""
-        if self.rate_hz is not None and self._port is not None:
-            return Availability(True)
-        try:
-            times = self._listen()
-        except NoReading as reason:
-            return Availability(False, str(reason))
-        self.rate_hz = (len(times) - 1) / (times[-1] - times[0])
+        if self.rate_hz is None or self._port is None:
+            try:
+                self.rate_hz = self._listen()
+            except NoReading as reason:
+                return Availability(False, str(reason))
         return Availability(True)
 
     def begin(self) -> None:
@@ -185,9 +183,8 @@ class PowerMeter:
             self._port = port
         return self._port
 
-    def _listen(self) -> list[float]:
-        """The times of the first lines that fit. Raises `NoReading`."""
-        self._open()
+    def _listen(self) -> float:
+        """Return the rate of the first lines that fit, Hz. Raises `NoReading`."""
         self.begin()
         times: list[float] = []
         end_by = self._clock() + LISTEN_S
@@ -197,7 +194,7 @@ class PowerMeter:
                 times.append(at_s)
                 self.resolution = reading.steps
         if len(times) > 1 and times[-1] > times[0]:
-            return times
+            return (len(times) - 1) / (times[-1] - times[0])
         if self._garbage:
             raise NoReading(self._misfit())
         raise NoReading(f"{self.title}: fewer than two lines in {LISTEN_S:g} s")

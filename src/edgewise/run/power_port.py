@@ -25,7 +25,7 @@ class Port:
         baud: speed of a serial device, 1/s.
 
     Raises:
-        OSError: the port does not exist, can't be opened, or another process reads it; see `reason_of`.
+        OSError: the port does not exist, can't be opened, or another reader uses it; see `reason_of`.
         ImportError: pyserial, which serial devices need, is missing.
     """
 
@@ -53,8 +53,9 @@ class Port:
                 raise
 
     def close(self) -> None:
-        """Close the port and release its lock."""
+        """Close the port and release its lock. Every later call raises OSError."""
         self._opened.close()
+        self._file = -1  # the number may soon be that of another file
 
     def send(self, command: str) -> None:
         """Write a command and an end of line. Raises OSError."""
@@ -105,7 +106,7 @@ def _hung_up(file: int) -> bool:
 def reason_of(error: OSError) -> str:
     """Return why a port can't be used, for people."""
     if error.errno == errno.EAGAIN:
-        return "another process reads it"
+        return "another reader uses it"
     return os.strerror(error.errno) if error.errno else str(error)
 
 

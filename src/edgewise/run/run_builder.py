@@ -31,9 +31,11 @@ from edgewise.run.power_meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.sustained_result import completed, sustained_of, without_interval
+from edgewise.run.tool_measurements import tool_measurements_of
 from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
+from edgewise.runtime.device_tools import DeviceTool
 from edgewise.units import format_bytes
 
 
@@ -182,13 +184,19 @@ class RunBuilder:
         emulated = emulation_of(place.environment)
         records = tuple(session_record(session, timed=not emulated) for session in complete)
         variation = place.speed.variation(job, records)
+        tool = self._runtimes.get(job.runtime.name)
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
         sustained = None
         if complete:
-            measured = measurements_of(job, complete, meter_absences=place.sensors.absences, variation=variation)
+            absences = place.sensors.absences
+            if isinstance(tool, DeviceTool):
+                variation = variation or place.speed.usual()
+                measured = tool_measurements_of(job, tool, complete, variation=variation)
+            else:
+                measured = measurements_of(job, complete, meter_absences=absences, variation=variation)
             if complete[0].bins and not emulated:
-                sustained = sustained_of(job, complete[0], absences=place.sensors.absences)
+                sustained = sustained_of(job, complete[0], absences=absences)
                 measured = without_interval(measured, sustained)
             measurements = without_processor(measured, emulated)
             cautions = cautions_of(

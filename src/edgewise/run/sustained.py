@@ -15,8 +15,7 @@ from edgewise.run.counters import read_counters
 from edgewise.run.energy import OF_ENERGY, mean_watts
 from edgewise.run.metering import MeterThread
 from edgewise.run.meters.base import COVERAGES, Meter
-from edgewise.run.timing import Clock, Recorder, Reporter, Steady, block_size, recorder_of
-from edgewise.runtime.base import Session
+from edgewise.run.timing import Clock, Recorder, Reporter, Steady, block_size
 
 WINDOW_S = 60.0
 """What is called the first and the last minute."""
@@ -41,7 +40,7 @@ def window_of(duration_s: float) -> float:
 
 
 def measure_sustained(
-    session: Session,
+    recorder: Recorder,
     *,
     scenario: Mapping[str, Any],
     clock: Clock,
@@ -55,7 +54,6 @@ def measure_sustained(
     """
     duration_ns = round(scenario["sustained_s"] * 1e9)
     bin_ns = round(window_of(scenario["sustained_s"]) / BINS_PER_WINDOW * 1e9)
-    recorder = recorder_of(session, clock, scenario)
     threads = [MeterThread(meter, every_s=METERS_EVERY_S) for meter in meters]
     begin = clock.now()
     done = stride = 0

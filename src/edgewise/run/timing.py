@@ -143,8 +143,34 @@ class PacedRecorder(Recorder):
         self.missed = 0
 
 
+class RestingRecorder(Recorder):
+    """Rests after each call of `take`, so that inferences take `duty_cycle` of the time."""
+
+    def __init__(self, session: Session, clock: Clock, duty_cycle: float) -> None:
+        super().__init__(session, clock)
+        self._clock = clock
+        self._rest_share = 1.0 / duty_cycle - 1.0
+        self._busy_ns = self._elapsed_ns = 0
+
+    @property
+    def achieved(self) -> float | None:
+        """The share of the time so far in which inferences ran; None before the first one."""
+        return self._busy_ns / self._elapsed_ns if self._elapsed_ns else None
+
+    def take(self, count: int) -> None:
+        """Time `count` inferences, back to back, and rest."""
+        begin = self._clock.now()
+        super().take(count)
+        busy = sum(self.wall[len(self.wall) - count :])
+        self._clock.sleep(busy * self._rest_share / 1e9)
+        self._busy_ns += busy
+        self._elapsed_ns += self._clock.now() - begin
+
+
 def recorder_of(session: Session, clock: Clock, scenario: Mapping[str, Any]) -> Recorder:
     """The recorder that times inferences as `scenario` has them follow one another."""
+    if scenario["duty_cycle"]:
+        return RestingRecorder(session, clock, scenario["duty_cycle"])
     if scenario["fps"]:
         return PacedRecorder(session, clock, scenario["fps"])
     return Recorder(session, clock)
@@ -160,13 +186,20 @@ class Reporter(Protocol):
         """The worker is alive."""
 
 
-def single_stream(session: Session, *, stopping: Mapping[str, Any], clock: Clock, reporter: Reporter) -> Steady:
-    """Back-to-back inferences until the stopping rules say enough.
+def single_stream(
+    session: Session,
+    *,
+    stopping: Mapping[str, Any],
+    clock: Clock,
+    reporter: Reporter,
+    recorder: Recorder | None = None,
+) -> Steady:
+    """Back-to-back inferences until the stopping rules say enough; `recorder` may rest between them.
 
     The caller has run the first inference. It is the first of a prescribed warm-up. Where only the iterations are
     prescribed, the warm-up lasts `BRIEF_WARMUP_S`; where nothing is, the warm-up is found in the samples afterwards.
     """
-    recorder = Recorder(session, clock)
+    recorder = recorder or Recorder(session, clock)
     begin = clock.now()
     if stopping["warmup"] is not None:
         while len(recorder.wall) < stopping["warmup"] - 1:

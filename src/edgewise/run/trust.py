@@ -32,7 +32,12 @@ DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
 OVERLOADED = 0.01
 BUSY, STEAL = 0.10, 0.01
+MEMORY_PRESSURE = 0.05
 SWITCHES_PER_S = 100.0
+DUTY_OFF = 0.1
+STILL_CACHED = 0.05
+LOAD_SHARE = 0.5
+"""A background load that used less than this share of the cores that it could have was not a load."""
 
 
 def cautions_of(
@@ -51,7 +56,9 @@ def cautions_of(
     if misses is not None and (misses.low or 0.0) > OVERLOADED:
         message = f"{misses.value:.0%} of the inputs were unfinished when the next one was due"
         found.append(Caution.of("overloaded", message))
-    return (*found, *_about_machine(job, sessions, usable_cores), *_about_settings(job, sessions))
+    found += _about_scenario(job, sessions, usable_cores)
+    found += _about_machine(job, sessions, usable_cores)
+    return (*found, *_about_conditions(sessions), *_about_settings(job, sessions))
 
 
 def about_emulation(environment: Mapping[str, Any]) -> tuple[Caution, ...]:
@@ -138,6 +145,28 @@ def _about_shape(headline: Measurement) -> Iterator[Caution]:
         yield Caution.of("multimodal", f"samples form {len(modes)} clusters: {clusters}")
 
 
+def _about_scenario(job: Job, sessions: Sequence[SessionResult], usable_cores: int) -> Iterator[Caution]:
+    """Return cautions about conditions of the scenario that did not hold."""
+    scenario = job.workload.scenario
+    if scenario.duty_cycle is not None:
+        found = [session.facts.get("steady", {}).get("duty_cycle") for session in sessions]
+        off = [share for share in found if share is not None and abs(share / scenario.duty_cycle - 1) > DUTY_OFF]
+        if off:
+            message = f"inferences took {off[0]:.1%} of the time, not {scenario.duty_cycle:.1%}"
+            yield Caution.of("load-not-held", message)
+    cached = [session.facts.get("file_cache", {}).get("cached_after") for session in sessions]
+    if (left := max((share for share in cached if share is not None), default=0.0)) > STILL_CACHED:
+        yield Caution.of("cache-not-dropped", f"{left:.0%} of the model's files stayed in the file cache")
+    if scenario.background_load:
+        used = [session.facts.get("background_cpu") for session in sessions if "background_cpu" in session.facts]
+        if None in used:
+            yield Caution.of("load-not-held", "a process of the background load ended before the measurement")
+        expected = min(scenario.background_load, max(1, usable_cores - 1))
+        if (least := min((share for share in used if share is not None), default=expected)) < LOAD_SHARE * expected:
+            message = f"background load of {scenario.background_load}: it used {least:.2f} of {usable_cores} cores"
+            yield Caution.of("load-not-held", message)
+
+
 def _worst(sessions: Sequence[SessionResult], key: str) -> float | None:
     values = [session.facts.get("counters", {}).get(key) for session in sessions]
     return max((value for value in values if value is not None), default=None)
@@ -153,6 +182,10 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     switches = _worst(sessions, "involuntary_per_s")
     if switches is not None and switches > SWITCHES_PER_S:
         yield Caution.of("context-switches", f"up to {switches:.0f} involuntary context switches per second")
+    waited = _worst(sessions, "memory_pressure_share")
+    if waited is not None and waited > MEMORY_PRESSURE:
+        message = f"programs waited for memory up to {waited:.0%} of the time (/proc/pressure/memory)"
+        yield Caution.of("memory-pressure", message)
     throttled = _worst(sessions, "throttled_s")
     limits = job.target.constraints
     if limits is not None:
@@ -163,6 +196,16 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
         yield Caution.of(code, f"{cause} paused the worker for {throttled:.2f} s")
     if job.runtime.threads is not None and job.runtime.threads > usable_cores:
         yield Caution.of("oversubscribed", f"{job.runtime.threads} threads on {usable_cores} usable cores")
+
+
+def _about_conditions(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
+    """Return cautions about the battery and the heat of a phone, read before and after each session."""
+    readings = [each for session in sessions for each in session.facts.get("conditions", {}).values()]
+    if any(each["charging"] for each in readings):
+        yield Caution.of("charging", "the battery was charging while the device was measured")
+    statuses = [each["thermal_status"] for each in readings if each["thermal_status"]]
+    if statuses:
+        yield Caution.of("thermal-status", f"Android's thermal status reached {max(statuses)} (0 is none, 6 shutdown)")
 
 
 def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Caution]:

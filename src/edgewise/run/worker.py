@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TypeVar
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import load_class
 from edgewise.run import counters
+from edgewise.run.background_load import BackgroundLoad
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.run.sandbox import available_memory, die_with_host, limit_memory
 from edgewise.runtime.arrays import tell
@@ -54,6 +55,11 @@ class Channel:
         os.dup2(2, 1)
         # Only the fake runtime looks: it plays an engine that corrupts the channel.
         os.environ["EDGEWISE_CHANNEL_FD"] = str(self._fd)
+
+    @property
+    def descriptor(self) -> int:
+        """File descriptor of the channel."""
+        return self._fd
 
     def send(self, kind: str, **fields: Any) -> None:
         """Write one message, whole."""
@@ -91,13 +97,20 @@ class _Reporter:
 class Worker:
     """One job from `job` message to `done`."""
 
-    def __init__(self, job: Mapping[str, Any], channel: Channel, orders: queue.SimpleQueue[bytes]) -> None:
+    def __init__(
+        self,
+        job: Mapping[str, Any],
+        channel: Channel,
+        orders: queue.SimpleQueue[bytes],
+        load: BackgroundLoad | None = None,
+    ) -> None:
         self.job = job
         self.channel = channel
         self._orders = orders
         self.phase_name = "python"
         self.facts: dict[str, Any] = {}
         self._has_told = False
+        self._load = load
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -121,6 +134,11 @@ class Worker:
                 _fed(spec["name"], array) for spec, array in zip(self.job["workload"]["inputs"], arrays, strict=True)
             ]
         options = _load_options(self.job["options"])
+        if self._scenario["drop_cache"]:
+            from edgewise.run.file_cache import drop_files
+
+            self.facts["file_cache"] = drop_files(map(Path, self.job["model_files"]))
+        before = counters.read_counters()
         with self.phase("load"):
             session: Session = runtime.load(Path(self.job["model"]), options)
         self.facts["memory_load"] = counters.memory_figures()
@@ -132,7 +150,7 @@ class Worker:
         elif self.job["mode"] == "samples":
             self._answer_samples(session, partial(self._reload, runtime, options))
         else:
-            self._measure(session)
+            self._measure(session, before)
             self._outputs(session)
             self._meter(session)
         self.channel.send("facts", values=self.facts)
@@ -147,11 +165,18 @@ class Worker:
         path = workload["input_path"]
         return list(load_arrays(Path(path), specs) if path else make_arrays(specs, seed=workload["seed"]))
 
-    def _measure(self, session: Session) -> None:
+    @property
+    def _scenario(self) -> Mapping[str, Any]:
+        return dict(self.job["workload"]["scenario"])
+
+    def _measure(self, session: Session, before: counters.Counters) -> None:
+        """Time the first inference and the steady ones; `before` are the counters as loading began."""
         from edgewise.run import timing
 
         clock = timing.Clock.of(session)
-        self._time_reference(session, "start")
+        is_cold = self._scenario["kind"] == "cold-start"
+        if not is_cold:
+            self._time_reference(session, "start")
         # HWM starts anew here: the peak is that of inference, not of parsing the file or of the reference kernels.
         self.facts["peak_was_reset"] = counters.reset_peak_memory()
         gc.collect()
@@ -160,11 +185,18 @@ class Worker:
         with self.phase("first"):
             first = self._insist(session, partial(_time_one, session, clock))
         self.channel.send("samples", name="latency_first", values_ns=[first])
+        if is_cold:
+            gc.enable()
+            self.facts["counters"] = counters.read_counters().delta(before)
+            self.facts["memory_peak"] = counters.memory_figures()
+            self.facts["steady"] = {"warmup": 0, "stopped_because": "one inference per process"}
+            self._time_reference(session, "end")
+            return
         with self.phase("steady"):
             steady = self._insist(session, partial(self._steady, session, clock))
         gc.enable()
         self.facts["counters"] = steady.extra.pop("counters")
-        prescribed = self.job["stopping"]["warmup"] and self.job["workload"]["scenario"]["kind"] == "single-stream"
+        prescribed = self.job["stopping"]["warmup"] and self._scenario["kind"] == "single-stream"
         self.facts["steady"] = {
             # The first inference was the first of a prescribed warm-up.
             "warmup": len(steady.warmup) + bool(prescribed),
@@ -176,7 +208,7 @@ class Worker:
         for name, values in steady.samples.items():
             self.channel.send("samples", name=name, values_ns=values)
         self.channel.send("samples", name="warmup", values_ns=steady.warmup)
-        if not self.job["workload"]["scenario"]["sustained_s"]:  # a hot processor is not this machine's usual speed
+        if not self._scenario["sustained_s"]:  # a hot processor is not this machine's usual speed
             self._time_reference(session, "end")
 
     def _time_reference(self, session: Session, when: str) -> None:
@@ -192,7 +224,9 @@ class Worker:
                 return
             timer = session.time_reference
         told = self.facts.setdefault("reference", {"version": VERSION})
-        if self.job["mode"] == "turns" or (when == "start" and not counters.reset_peak_memory()):
+        # A background load would slow the kernels, which are to tell the usual speed of this machine.
+        is_disturbed = self.job["mode"] == "turns" or self._scenario["background_load"]
+        if is_disturbed or (when == "start" and not counters.reset_peak_memory()):
             return
         with self.phase("reference"):
             reading = timer()
@@ -248,18 +282,25 @@ class Worker:
         """The steady phase, with what the process used in it among its `extra`."""
         from edgewise.run import timing
 
-        scenario, turns = self.job["workload"]["scenario"], self.job["mode"] == "turns"
+        scenario, turns = self._scenario, self.job["mode"] == "turns"
         given = {"stopping": self.job["stopping"], "clock": clock, "reporter": _Reporter(self.channel, self.facts)}
-        before = counters.read_counters()
+        recorder = timing.recorder_of(session, clock, scenario)
+        before, load_before = counters.read_counters(), None if self._load is None else self._load.cpu_s()
         if turns:
             steady = self._take_turns(session, given)
         elif scenario["sustained_s"]:
-            steady = self._sustain(session, given["clock"], given["reporter"])
+            steady = self._sustain(recorder, clock, given["reporter"])
         elif scenario["kind"] == "paced":
             steady = timing.paced(session, fps=scenario["fps"], **given)
+        elif scenario["kind"] == "offline":
+            steady = timing.offline(session, **given)
         else:
-            steady = (timing.offline if scenario["kind"] == "offline" else timing.single_stream)(session, **given)
+            steady = timing.single_stream(session, recorder=recorder, **given)
         delta = counters.read_counters().delta(before)
+        if isinstance(recorder, timing.RestingRecorder):
+            steady.extra["duty_cycle"] = recorder.achieved
+        if self._load is not None:
+            self.facts["background_cpu"] = self._load.count(delta, since_s=load_before)
         # In turns, the larger part of the rest belongs to the other workers.
         steady.extra.setdefault(
             "counters", {name: delta[name] for name in ("steal_share", "throttled_s")} if turns else delta
@@ -275,7 +316,7 @@ class Worker:
 
         return take_turns(session, **given, tell=tell, next_order=lambda: decode(self._orders.get()))
 
-    def _sustain(self, session: Session, clock: Any, reporter: Any) -> Any:
+    def _sustain(self, recorder: Any, clock: Any, reporter: Any) -> Any:
         from edgewise.run.sustained import measure_sustained
 
         def tell(kind: str, **fields: Any) -> None:
@@ -285,8 +326,9 @@ class Worker:
             self.channel.send(kind, **fields)
 
         meters = [load_class(location)() for location in self.job["meters"]]
-        scenario = self.job["workload"]["scenario"]
-        return measure_sustained(session, scenario=scenario, clock=clock, reporter=reporter, meters=meters, tell=tell)
+        return measure_sustained(
+            recorder, scenario=self._scenario, clock=clock, reporter=reporter, meters=meters, tell=tell
+        )
 
     def _outputs(self, session: Session) -> None:
         """Outputs of one inference as a file in the job's folder, when the host asked for them."""
@@ -428,11 +470,13 @@ def main() -> NoReturn:
     die_with_host()
     job = _read_job()
     loose = _stay_on(job.get("cores", []))  # before there is a second thread, which would keep all of them
+    load = _start_load(job, channel)  # forked for the same reason
     orders = _watch_host()
     limit_memory(job.get("memory_limit") or available_memory())
     times = {"started_ns": _STARTED_NS, "spawned_ns": int(os.environ.get("EDGEWISE_SPAWNED_NS", _STARTED_NS))}
     channel.send("hello", protocol=PROTOCOL, pid=os.getpid(), python=sys.version.split()[0], **times)
-    worker = Worker(job, channel, orders)
+    worker = Worker(job, channel, orders, load)
+    code = 0
     try:
         if job["protocol"] != PROTOCOL:
             raise UnsupportedModel(f"host speaks protocol {job['protocol']}, this worker {PROTOCOL}")
@@ -441,9 +485,19 @@ def main() -> NoReturn:
         worker.run()
     except BaseException as error:
         _fail(channel, worker, error)
-        os._exit(1)
+        code = 1
+    if load is not None:
+        load.stop()
     # Engines' destructors are not part of the measurement, and some crash.
-    os._exit(0)
+    os._exit(code)
+
+
+def _start_load(job: Mapping[str, Any], channel: Channel) -> BackgroundLoad | None:
+    """The background load that the scenario asks for."""
+    scenario = job["workload"]["scenario"] if job["protocol"] == PROTOCOL else {}
+    if not scenario.get("background_load"):
+        return None
+    return BackgroundLoad(scenario["background_load"], scenario["background_kind"], close=(0, channel.descriptor))
 
 
 def _fail(channel: Channel, worker: Worker, error: BaseException) -> None:

@@ -11,20 +11,25 @@ from edgewise.device.bootstrap import bootstrap
 from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import RemoteTarget, find_target
+from edgewise.device.transport import RunsPrograms
+from edgewise.device.transports.container import Containers, ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts import facts_of
-from edgewise.run.meters.base import meters, watches_from_host
+from edgewise.run.meters.base import Traits, meters, watches_from_host
 from edgewise.run.power_meter import Source, meter_of
 from edgewise.runtime.base import runtimes
+from edgewise.runtime.device_tools import DeviceTool
 from edgewise.text import one_line
 
 LEAST_FREE_BYTES = 2**30
 """Less free space on a device is reported: a model, an engine's temporary files and its cache may not fit."""
 PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
 """Engine → the package that contains it."""
+
+IN_IMAGE = "install what is missing in the image: FROM IMAGE, then RUN pip install numpy and the engines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,7 @@ class DeviceCheck:
         free_bytes: free space in its home folder; None where it was not determined.
         clock: offset of its clocks from this machine's; None on this machine.
         engines, sensors: name → whether it can be used there.
+        traits: name of a meter → its rate, resolution and more, as there.
         environment: `edgewise.run.environment.fingerprint` of its machine.
     """
 
@@ -56,13 +62,15 @@ class DeviceCheck:
     clock: ClockOffset | None = None
     engines: dict[str, Availability] = field(default_factory=dict)
     sensors: dict[str, Availability] = field(default_factory=dict)
+    traits: dict[str, Traits] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
 
     @property
     def pip(self) -> str:
         """The command that installs packages there."""
-        return f"there: {self.python} -m pip install"
+        where = "in the image" if self.device.transport == Containers.name else "there"
+        return f"{where}: {self.python} -m pip install"
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
@@ -121,7 +129,13 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
             environment=here,
             missing=_missing_engines(engines, "pip install"),
         )
+    if install is not None and isinstance(target.transport, ContainerTransport):
+        raise BadInput("--bootstrap does not work for a container", advice=IN_IMAGE)
     try:
+        if isinstance(target.transport, RunsPrograms):
+            if install is not None:
+                raise BadInput("--bootstrap is for devices over ssh", advice="install packages in Termux: pkg, pip")
+            return _check_phone(device, target)
         if install is not None:
             bootstrap(target, [PACKAGES[name] for name in install])
             target.close()
@@ -131,6 +145,29 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
         if install is not None:
             raise Unavailable(f"{device.name}: {one_line(str(error))}", advice=advice) from error
         return DeviceCheck(device=device, missing=(Missing(what=one_line(str(error)), advice=advice),))
+
+
+def _check_phone(device: Device, target: RemoteTarget) -> DeviceCheck:
+    """A device that runs programs through its shell: its benchmark tools, and what its Python has if one is set."""
+    try:
+        facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
+    except Unavailable as error:
+        return DeviceCheck(device=device, missing=(Missing(what=error.message, advice=error.advice),))
+    assert facts is not None
+    tools = {name: facts.engines[name] for name, runtime in runtimes() if isinstance(runtime, DeviceTool)}
+    python = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
+    engines = {**tools, **(python if target.transport.python else {})}
+    return DeviceCheck(
+        device=device,
+        usable=any(engines.values()),
+        python=" ".join(target.transport.python),
+        version=str(facts.environment.get("python") or ""),
+        engines=engines,
+        sensors=dict(facts.sensors),
+        traits=dict(facts.traits),
+        environment=dict(facts.environment),
+        missing=_missing_engines(engines, "there: pip install"),
+    )
 
 
 def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
@@ -148,7 +185,9 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
     try:
         facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
     except EdgewiseError as error:
-        missing.append(Missing(what=error.message, advice=f"edgewise devices check {device.name} --bootstrap"))
+        in_image = isinstance(target.transport, ContainerTransport)
+        advice = IN_IMAGE if in_image else f"edgewise devices check {device.name} --bootstrap"
+        missing.append(Missing(what=error.message, advice=advice))
         return DeviceCheck(**known, missing=tuple(missing))
     assert facts is not None
     engines = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
@@ -158,6 +197,7 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
         found,
         usable=any(engines.values()),
         engines=engines,
+        traits=dict(facts.traits),
         sensors={
             name: availability_of(meter) if watches_from_host(meter) else facts.sensors[name]
             for name, meter in meters()

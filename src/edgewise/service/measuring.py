@@ -58,6 +58,7 @@ def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
             build_files(stack, request.models, shapes=request.shapes, cases=cases),
             **request.plan_settings(),
             profile=isinstance(request, ProfileRequest),
+            with_tools=True,
         )
 
 

@@ -19,7 +19,7 @@ from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME, MECHANISMS
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
-from edgewise.record.job import ScenarioKind
+from edgewise.record.job import LoadKind, ScenarioKind
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.run.plan import Axes
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
@@ -27,6 +27,12 @@ from edgewise.text import listing
 
 SPREAD_SESSIONS = 10
 """Sessions that are spread over a time, unless their number is given."""
+
+
+COLD_STARTS = 10
+"""Sessions in the scenario cold-start, unless their number is given."""
+UNUSED = ("iterations", "warmup", "duration", "report_every")
+"""Fields that mean nothing where the number of inferences follows from the scenario."""
 
 
 class _Target(Request):
@@ -177,6 +183,10 @@ class BenchRequest(_Protocol):
     spread: Number | None = None
     report_every: Whole | None = None
     sustained: Number | None = None
+    duty_cycle: Number | None = None
+    drop_cache: bool = False
+    background_load: Whole | None = None
+    background_kind: LoadKind | None = None
     meters: bool = True
 
     def scenario_spec(self) -> Scenario:
@@ -187,6 +197,10 @@ class BenchRequest(_Protocol):
             streams=self.streams,
             requests=self.requests,
             sustained_s=self.sustained,
+            duty_cycle=self.duty_cycle,
+            drop_cache=self.drop_cache,
+            background_load=self.background_load,
+            background_kind=self.background_kind or ("compute" if self.background_load else None),
         )
 
     def stopping(self) -> Stopping:
@@ -194,6 +208,8 @@ class BenchRequest(_Protocol):
         given = (self.iterations, self.warmup, self.duration, self.sustained)
         prescribed = any(value is not None for value in given)
         usual = SPREAD_SESSIONS if self.spread is not None else 1 if prescribed else Stopping().sessions
+        if self.scenario == "cold-start":
+            usual = COLD_STARTS
         return Stopping(
             iterations=self.iterations,
             warmup=self.warmup,
@@ -207,14 +223,14 @@ class BenchRequest(_Protocol):
     def check(self) -> None:
         """Reject settings that no engine supports, and settings that a sustained measurement has no use for."""
         super().check()
-        unused = ("iterations", "warmup", "duration", "sessions", "spread", "report_every")
-        if self.sustained is not None and (
-            given := [f"{{{name}}}" for name in unused if getattr(self, name) is not None]
-        ):
-            raise BadField(
-                f"{{sustained}} measures in one process for a given time; it excludes {listing(given)}",
-                advice=f"leave {listing(given)} out",
-            )
+        unused: tuple[str, ...] = ()
+        why = ""
+        if self.sustained is not None:
+            unused, why = (*UNUSED, "sessions", "spread"), "{sustained} measures in one process for a given time"
+        elif self.scenario == "cold-start":
+            unused, why = UNUSED, "the scenario cold-start runs one inference per process"
+        if given := [f"{{{name}}}" for name in unused if getattr(self, name) is not None]:
+            raise BadField(f"{why}; it excludes {listing(given)}", advice=f"leave {listing(given)} out")
 
 
 class ProfileRequest(_Protocol):
@@ -315,7 +331,7 @@ class CompareRequest(_Measuring):
     verb: Literal["compare"] = "compare"
     subjects: Texts = Field(min_length=1)
     labels: tuple[str | None, ...] = ()
-    scenario: ScenarioKind = "single-stream"
+    scenario: Literal["single-stream", "offline", "paced"] = "single-stream"
     fps: Number | None = None
     warmup: Whole | None = None
     time_budget: Number | None = None

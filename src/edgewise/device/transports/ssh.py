@@ -11,7 +11,6 @@ import base64
 import contextlib
 import json
 import os
-import re
 import shlex
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from edgewise.cancellation import wait_readable
-from edgewise.device.link import LinkLost, TargetError, Unreachable
+from edgewise.device.link import LinkLost, TargetError, Unreachable, process_number
 from edgewise.device.supervisor import MARK
 from edgewise.device.transports.local import KEPT_BYTES
 from edgewise.errors import BadInput, Unavailable
@@ -43,7 +42,6 @@ _UNPACK = "import base64, json, sys; sys.argv[1:] = json.loads(base64.b64decode(
 BLOCK = 2**16
 MOST_HEADER = 2**16
 """Bytes that a login shell may print before the supervisor starts."""
-OLDEST_PYTHON = (3, 11)
 BOOTSTRAPPED = "edgewise/venv"
 """The virtual environment, below the home folder there, whose Python is found first."""
 
@@ -129,14 +127,12 @@ class SshTransport:
         if isinstance(begin, str):
             raise TargetError(f"no process can be started: {begin}", advice=self._python_advice())
         header, rest = begin
-        version = tuple(int(part) for part in re.findall(r"\d{1,5}", str(header.get("version")), re.ASCII)[:2])
-        if version < OLDEST_PYTHON:
+        try:
+            pid = process_number(header, self.python[0], advice=self._python_advice())
+        except TargetError:
             channel.close()
-            message = f"{self.python[0]} is Python {str(header.get('version'))[:20]}; 3.11 or newer is needed"
-            raise TargetError(message, advice=self._python_advice())
-        if not isinstance(header.get("pid"), int):
-            raise TargetError(str(header.get("error", "its answer is garbage"))[:500])
-        return SshProcess(channel, pid=header["pid"], first=rest, stderr=stderr)
+            raise
+        return SshProcess(channel, pid=pid, first=rest, stderr=stderr)
 
     def _python_advice(self) -> str:
         return f"edgewise devices check {self.name} lists what is missing there; set python = PATH in devices.toml"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
+from edgewise.metrics import METRICS
 from edgewise.registry import Availability, Registry
 
 Coverage = Literal["device", "processor", "accelerator", "part", ""]
@@ -41,6 +43,31 @@ class Reading:
     seconds: float | None = None
     part: str = ""
     covers: Coverage = ""
+
+
+def flaw_of(reading: object, metrics: Sequence[str]) -> str:
+    """What breaks the contract of a reading by a meter of `metrics`; empty for a sound one."""
+    if not isinstance(reading, Reading):
+        return f"{reading!r} is not a Reading"
+    metric, numbers = reading.metric, [reading.value, reading.low, reading.high, reading.seconds]
+    if metric not in metrics or metric not in METRICS:
+        return f"reads {metric!r}, which is not among its metrics"
+    if not reading.method or not isinstance(reading.method, str) or not isinstance(reading.part, str):
+        return f"{metric} has no method, or its method or part is not text"
+    if any(each is not None and not (isinstance(each, int | float) and math.isfinite(each)) for each in numbers):
+        return f"{metric} is {reading.value} ({reading.low} to {reading.high}, {reading.seconds} s)"
+    unit = METRICS[metric].unit
+    low = reading.value if reading.low is None else reading.low
+    high = reading.value if reading.high is None else reading.high
+    if not low <= reading.value <= high:
+        return f"{metric} {reading.value} is outside {low} … {high}"
+    if low <= 0 and unit in ("K", "Hz"):
+        return f"{metric} of {low} {unit} can't be"
+    if reading.value <= 0 and unit == "J":
+        return f"an energy of {reading.value} J is a reading that should be left out"
+    if reading.seconds is not None and reading.seconds <= 0:
+        return f"{metric} of {reading.seconds} s"
+    return "" if reading.covers in COVERAGES else f"covers {reading.covers!r} is none of {', '.join(COVERAGES[:-1])}"
 
 
 class Meter(Protocol):
@@ -90,11 +117,23 @@ class Traits:
     cannot_see: str = ""
 
 
-def traits_of(meter: Meter) -> Traits:
-    """The optional attributes that a meter has, and defaults for the others."""
-    names = [each.name for each in fields(Traits)]
-    known: dict[str, Any] = {name: getattr(meter, name) for name in names if hasattr(meter, name)}
-    return Traits(**known)
+def traits_of(meter: object) -> Traits:
+    """The optional attributes that a meter has; what is absent, of another type or raises is not known."""
+    resolution = _attribute(meter, "resolution", Mapping, {})
+    return Traits(
+        place=_attribute(meter, "place", str, "target"),
+        rate_hz=_attribute(meter, "rate_hz", int | float, None),
+        resolution={str(key): step for key, step in resolution.items() if isinstance(step, int | float)},
+        cannot_see=_attribute(meter, "cannot_see", str, ""),
+    )
+
+
+def _attribute(meter: object, name: str, kind: Any, default: Any) -> Any:
+    try:
+        value = getattr(meter, name, default)
+    except Exception:  # a property of a plug-in may raise anything
+        return default
+    return value if isinstance(value, kind) else default
 
 
 def watches_from_host(meter: Meter) -> bool:

@@ -25,6 +25,7 @@ class CpuFrequencyMeter:
     name = "cpufreq"
     title = "Processor clock"
     metrics: Sequence[str] = ("clock_rate",)
+    cannot_see = "changes of the clock between two samples"
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root

@@ -42,6 +42,7 @@ class ThermalMeter:
     name = "thermal"
     title = "Processor temperature"
     metrics: Sequence[str] = ("temperature",)
+    cannot_see = "memory, storage and battery"
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root

@@ -59,3 +59,29 @@ class PowerTrace:
         return Reading(
             metric="energy", value=self.joules, method=method, seconds=self.seconds, part=part, covers=covers
         )
+
+
+class EnergyCounter:
+    """A counter of energy that only grows, from the first to the last reading of a window."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None
+        self._last = (0.0, 0.0)
+
+    def add(self, at_s: float, joules: float) -> None:
+        """Add a reading of the counter. Raises `NoReading` where it went back: it wrapped around or was reset."""
+        if self._first is None:
+            self._first = (at_s, joules)
+        elif joules < self._last[1]:
+            raise NoReading(f"the energy counter went back by {self._last[1] - joules:.3g} J")
+        self._last = (at_s, joules)
+
+    def reading(self, method: str, *, part: str = "", covers: Coverage = "") -> Reading:
+        """Return the energy of the window. Raises `NoReading` where the counter stood still."""
+        begin_s, first = self._first or self._last
+        end_s, last = self._last
+        if last <= first or end_s <= begin_s:
+            raise NoReading("the energy counter stood still in the window")
+        method = f"{method}, difference of a counter"
+        seconds = end_s - begin_s
+        return Reading(metric="energy", value=last - first, method=method, seconds=seconds, part=part, covers=covers)

@@ -1,0 +1,107 @@
+"""What meters of electrical rails share: rails are found, sampled, and become one reading of energy each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise.constraints.hierarchy import ROOT
+from edgewise.registry import Availability
+from edgewise.run.meters.base import Coverage, NoReading, Reading
+from edgewise.run.meters.trace import EnergyCounter, PowerTrace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rail:
+    """A place where power, or a counter of energy, can be read.
+
+    Attributes:
+        read: the power in W, or a growing energy in J where `counts`; raises OSError, ValueError or `NoReading`.
+        method: which sensor, in words.
+        part, covers: as in `Reading`.
+    """
+
+    read: Callable[[], float]
+    method: str
+    part: str = ""
+    covers: Coverage = "part"
+    counts: bool = False
+
+
+class RailMeter:
+    """Base class of meters that read rails; a subclass has ``find_rails``, and ``absence`` where there are none.
+
+    A rail that fails loses its own reading; where all fail, the reason is the first one's.
+    """
+
+    metrics: Sequence[str] = ("energy",)
+
+    def __init__(self, root: Path = ROOT, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._windows: list[tuple[Rail, PowerTrace | EnergyCounter]] = []
+        self._failures: dict[str, str] = {}
+
+    def find_rails(self) -> Sequence[Rail]:
+        """The rails that are there. Raises `NoReading` where they say nothing now."""
+        raise NotImplementedError
+
+    def absence(self) -> str:
+        """Why there are no rails, with the files or the library that was looked for."""
+        raise NotImplementedError
+
+    def availability(self) -> Availability:
+        """Whether a rail can be read, else the reason."""
+        try:
+            rails = self.find_rails()
+        except NoReading as reason:
+            return Availability(False, str(reason))
+        reasons = []
+        for rail in rails:
+            try:
+                rail.read()
+            except (OSError, ValueError, NoReading) as error:
+                reasons.append(str(error))
+            else:
+                return Availability(True)
+        return Availability(False, reasons[0] if reasons else self.absence())
+
+    def begin(self) -> None:
+        """Start a window with a first sample of every rail. Raises `NoReading`."""
+        self._windows, self._failures = [], {}
+        self._windows = [(rail, EnergyCounter() if rail.counts else PowerTrace()) for rail in self.find_rails()]
+        self.sample()
+
+    def sample(self) -> None:
+        """Read every rail once."""
+        for rail, trace in self._windows:
+            if rail.part not in self._failures:
+                try:
+                    trace.add(self._clock(), rail.read())
+                except (OSError, ValueError, NoReading) as error:
+                    self._failures[rail.part] = str(error)
+
+    def end(self) -> Sequence[Reading]:
+        """The energy of every rail. Raises `NoReading` where no rail has one."""
+        self.sample()
+        readings = []
+        for rail, trace in self._windows:
+            if rail.part not in self._failures:
+                try:
+                    readings.append(trace.reading(rail.method, part=rail.part, covers=rail.covers))
+                except NoReading as reason:
+                    self._failures[rail.part] = str(reason)
+        if self._failures and not readings:
+            raise NoReading(next(iter(self._failures.values())))
+        return readings
+
+
+def read_number(file: Path, scale: float) -> float:
+    """The integer in a file of sysfs, times `scale`. Raises OSError, or ValueError which names the file."""
+    text = file.read_text()
+    try:
+        return int(text) * scale
+    except ValueError:
+        raise ValueError(f"{file} holds {text[:40]!r}, not a number") from None
