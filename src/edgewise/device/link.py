@@ -29,6 +29,8 @@ FREE_SPACE = (
     "free space on the device: ~/edgewise/cache there can be deleted; 'edgewise devices check' tells what is free"
 )
 PINGS = 5
+MOST_DRIFT = 5e-4
+"""Seconds per second that two clocks drift apart at most: the kernel corrects a clock no faster (adjtimex(2))."""
 MOST_HEADER = 2**16
 """Bytes that a shell may print before the supervisor starts."""
 
@@ -89,6 +91,16 @@ class ClockOffset:
     wall_s: float
     error_s: float
     at: float
+
+    def jumps(self, later: ClockOffset) -> tuple[float, float]:
+        """By how much the monotonic clock and the time of day jumped until `later`, s; error and drift are none.
+
+        Only the difference of both machines' clocks is known, so it may be this machine's clock that jumped.
+        """
+        allowed = self.error_s + later.error_s + MOST_DRIFT * (later.at - self.at)
+        changes = (later.monotonic_ns - self.monotonic_ns) / 1e9, later.wall_s - self.wall_s
+        monotonic_s, wall_s = (change if abs(change) > allowed else 0.0 for change in changes)
+        return monotonic_s, wall_s
 
 
 class Link:

@@ -101,6 +101,9 @@ class Workspace(Protocol):
     def oom_kills(self) -> int:
         """How many processes the kernel there has killed for want of memory since it started; 0 where it can't tell."""
 
+    def clock_jumps(self) -> tuple[float, float]:
+        """As `ClockOffset.jumps`, since the workspace was made; 0 on this machine. Raises OSError."""
+
 
 class Target(Protocol):
     """A place where jobs run.
@@ -164,6 +167,10 @@ class LocalWorkspace:
             found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
             return int(found[1]) if found else 0
         return 0
+
+    def clock_jumps(self) -> tuple[float, float]:
+        """None: there is no other clock to compare with."""
+        return 0.0, 0.0
 
 
 def command_of(module: str) -> Sequence[str]:
@@ -273,7 +280,12 @@ class RemoteTarget:
     def clock(self) -> ClockOffset:
         """The offset of its clocks, measured anew where it is not fresh. Raises OSError."""
         if self._clock is None or time.monotonic() - self._clock.at > CLOCK_FRESH_S:
-            self._clock = self.insist(lambda: self.link.measure_clock())  # noqa: PLW0108 - a new link every time
+            return self.insist(lambda: self.measure_clock(self.link))
+        return self._clock
+
+    def measure_clock(self, link: Link) -> ClockOffset:
+        """The offset of its clocks, measured now. Raises OSError."""
+        self._clock = link.measure_clock()
         return self._clock
 
     def insist(self, act: Callable[[], Result]) -> Result:
@@ -374,6 +386,7 @@ class RemoteWorkspace:
         self.path = path
         self.use: LinkUse | None = use
         self._use = use
+        self._clock = target.clock()
         self._target = target
         self._worker = worker
         self._folder = folder
@@ -427,6 +440,10 @@ class RemoteWorkspace:
             return self._link.request("oom_kills").number("count")
         except OSError:
             return 0
+
+    def clock_jumps(self) -> tuple[float, float]:
+        """As `Workspace.clock_jumps`."""
+        return self._clock.jumps(self._target.measure_clock(self._link))
 
 
 def report_no_lock(device: str) -> None:

@@ -45,6 +45,7 @@ ADVICE = {
     "OutOfMemory": "raise --memory-limit, lower --batch, or use a smaller model",
     "Unsupported": "try another runtime with -r, or convert the model",
     "BadModel": "check the file with the tool that made it",
+    "ClockJumped": "run it again; if the device was suspended, or its clock was set, prevent that while measuring",
     "LinkLost": "check the connection and run it again; files already on the target are not sent again",
 }
 
@@ -63,6 +64,7 @@ class SessionResult:
         answers: after ``inferred``: the file with the outputs of the last samples.
         answer_ns: how long each of them took, copying in and out included.
         link: what went over the link to the target; None on this machine.
+        clock_jump: why no time of this session can be used: the target's clock jumped; "" where it did not.
         failure: why there is no complete result, or None.
     """
 
@@ -79,6 +81,7 @@ class SessionResult:
     answers: Path | None = None
     answer_ns: list[int] = field(default_factory=list)
     link: LinkUse | None = None
+    clock_jump: str = ""
     failure: Failure | None = None
 
 

@@ -18,7 +18,15 @@ COVERAGES: tuple[Coverage, ...] = get_args(Coverage)
 
 
 class NoReading(Exception):
-    """A window has no reading, with the reason; `Meter.begin`, `Meter.sample` and `Meter.end` may raise it."""
+    """A window lacks a reading, with the reason; `Meter.begin`, `Meter.sample` and `Meter.end` may raise it.
+
+    Args:
+        readings: what `Meter.end` could read nevertheless.
+    """
+
+    def __init__(self, reason: str, readings: Sequence[Reading] = ()) -> None:
+        super().__init__(reason)
+        self.readings = readings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
