@@ -85,6 +85,8 @@ _ROWS = (
     Metric("memory_arena", "B", "Arena", "lower", "last", "Size of the engine's tensor arena."),
     Metric("memory_sram", "B", "SRAM", "lower", "last", "On-chip memory that one inference needs on the device."),
     Metric("memory_dram", "B", "DRAM", "lower", "last", "External memory that one inference needs on the device."),
+    Metric("memory_arena_tflm", "B", "Arena of tflite-micro", "lower", "last",
+           "Size of the arena that tflite-micro allocates for the model."),
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",
            "Processor time divided by wall time of the measured phase; 1 means one fully busy core."),

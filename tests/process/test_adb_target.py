@@ -270,6 +270,9 @@ def test_onnxruntime_perf_test_gives_every_time(phone, capsys):  # noqa: F811
     (line, *_) = phone.commands("onnxruntime_perf_test -I")
     assert "-I -e cpu -m times -r 16 -x 1" in line
     assert not list(phone.tmp.glob("edgewise/results*"))
+    words = ("profile", ONNX, "-d", "phone", "-r", "onnxruntime_perf_test", "--sessions", "1", "--no-store")
+    (run,) = command(capsys, *words, code=3)["runs"]
+    assert run["status"] == "done" and "does not time layers" in run["profile_absent_because"]
 
 
 # --- devices check and list ---
@@ -323,12 +326,21 @@ def test_evaluate_optimize_and_compare_need_python_there(phone, capsys):  # noqa
     record(phone, benchmark_model())
     words = ("--data", data.path("digits_test.npz"), "--task", "classification", "-d", "phone")
     told = refused(capsys, "evaluate", MODEL, *words, "-r", "benchmark_model")
-    assert "works with bench and profile only" in told and "python = PATH" in told
-    assert "python = PATH" in refused(capsys, "evaluate", MODEL, *words)
-    assert "no" in refused(capsys, "optimize", MODEL, *words, "-r", "benchmark_model")
-    told = refused(capsys, "compare", MODEL, f"b={MODEL}", "-d", "phone", "-r", "benchmark_model")
-    assert "works with bench and profile only" in told
+    assert "phone has no Python set" in told and "python = PATH" in told
+    for line in (
+        ("evaluate", MODEL, *words), ("optimize", MODEL, *words),
+        ("compare", MODEL, f"b={MODEL}", "-d", "phone", "-r", "benchmark_model"),
+        ("gate", MODEL, "--baseline", MODEL, "-d", "phone", "--max-regression", "3%"),
+    ):  # fmt: skip
+        assert "bench and profile only" in refused(capsys, *line)
     assert "single-stream" in refused(capsys, "bench", MODEL, "-d", "phone", "--scenario", "offline", code=2)
+
+
+def test_a_tool_gives_no_outputs_where_there_is_a_python_too(phone, capsys, tmp_path, monkeypatch, far_python):  # noqa: F811
+    record(phone, benchmark_model())
+    register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+    words = ("--data", data.path("digits_test.npz"), "--task", "classification", "-d", "phone", "-r", "benchmark_model")
+    assert "gives no outputs" in refused(capsys, "evaluate", MODEL, *words)
 
 
 def test_on_this_machine_the_tools_name_a_device(capsys):
@@ -385,6 +397,7 @@ def test_a_full_disk_leaves_no_part_behind(phone, capsys):  # noqa: F811
         ("echo \"/system/bin/sh: $0: not executable: 64-bit ELF file\" >&2; exit 126", "Unavailable", "64-bit ELF file"),
         ("echo 'CANNOT LINK EXECUTABLE \"x\": library \"libc++_shared.so\" not found' >&2; exit 1", "Unavailable", "libc++"),
         ("echo 'ERROR: Failed to load model x'; echo 'ERROR: Benchmarking failed.'; exit 1", "BadModel", "Failed to load"),
+        ("echo 'ERROR: TfLiteGpuDelegate Init: x'; echo 'ERROR: Failed to apply GPU delegate.'; exit 1", "Unsupported", "Init: x"),
         ("echo 'terminate called: std::bad_alloc' >&2; exit 1", "OutOfMemory", "ran out of memory"),
         ("echo 'ERROR: something'; exit 3", "EngineError", "exit code 3: ERROR: something"),
         ("echo hello", "Garbage", "no 'Inference timings'"),

@@ -107,6 +107,9 @@ def test_a_provider_counts_as_applied_only_if_the_tool_says_so(delegate):
     assert TOOL.read(text, "", request()).applied == bool(delegate)
     assert not TOOL.read(text, "", request(provider="gpu")).applied
     assert TOOL.read(text, "", request(provider="builtin")).applied
+    # A delegate that took its operators and failed then leaves them to the processor.
+    text = f"{benchmark_model(delegate='gpu')}ERROR: Failed to apply GPU delegate.\n"
+    assert not TOOL.read(text, "", request(provider="gpu")).applied
 
 
 def test_layers_come_from_the_table_of_the_timed_inferences():

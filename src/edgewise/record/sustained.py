@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+ALWAYS = ("begin_s", "end_s", "inferences", "median", "p99", "max")
+"""Columns that every `Sustained.series` has."""
 SlowdownCause = Literal["clock", "disturbance", "limit", "unknown"]
 
 
@@ -55,7 +57,7 @@ class Sustained:
     """
 
     elapsed_s: float
-    metric: str
+    metric: Literal["latency", "latency_paced"]
     series: dict[str, tuple[float | None, ...]]
     absent: dict[str, str] = field(default_factory=dict)
     first: Window | None = None

@@ -192,7 +192,7 @@ class RunBuilder:
             absences = place.sensors.absences
             if isinstance(tool, DeviceTool):
                 variation = variation or place.speed.usual()
-                measured = tool_measurements_of(job, tool, complete, meter_absences=absences, variation=variation)
+                measured = tool_measurements_of(job, tool, complete, variation=variation)
             else:
                 measured = measurements_of(job, complete, meter_absences=absences, variation=variation)
             if complete[0].bins and not emulated:

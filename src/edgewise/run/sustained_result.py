@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgewise.formatting import quantity
 from edgewise.record import Job, Measurement, Sustained, Window
-from edgewise.record.sustained import SlowdownCause
+from edgewise.record.sustained import ALWAYS, SlowdownCause
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.sustained import COUNTED, window_of
 from edgewise.stats.comparison import contrast_intervals, decide
@@ -60,7 +60,7 @@ def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str
     """
     bins, scenario = session.bins, job.workload.scenario
     assert scenario.sustained_s is not None
-    names = list(dict.fromkeys(name for row in bins for name in row))
+    names = list(dict.fromkeys((*ALWAYS, *(name for row in bins for name in row))))
     begins, ends, medians = (_column(bins, name) for name in ("begin_s", "end_s", "median"))
     window_s = window_of(scenario.sustained_s)
     trend = drift(medians, (len(medians),))

@@ -93,7 +93,8 @@ def _fill(
         raise TargetError("limits are held on this machine only")
     mode: ToolMode = "layers" if request.mode == "layers" else "measure"
     if mode not in tool.modes:
-        raise UnsupportedModel(f"{tool.name} does not time layers")
+        message = f"{tool.name} does not time layers"
+        raise ToolFailed(Failure(cause="Unavailable", message=message, phase="profile"))
     begin = time.monotonic()
     files = files_of(job, is_here=False)
     root = transport.home / "edgewise"
@@ -115,7 +116,7 @@ def _fill(
     answer = _execute(tool, transport, asked, timeout_s=job.workload.stopping.timeout_s, end_by=end_by)
     result.facts["conditions"] = {"before": before, "after": read_conditions(transport)}
     if not answer.applied:
-        raise UnsupportedModel(f"{tool.name} did not apply {asked.provider}: the model ran on the processor's kernels")
+        raise UnsupportedModel(f"{tool.name} did not apply {asked.provider}: the model ran on other kernels")
     memory = dict(answer.memory)
     if mode == "measure" and request.index == 0 and "memory" in tool.modes:
         asked = _request(job, program=program, model=asked.model, results=asked.results, mode="memory")
@@ -271,6 +272,8 @@ def _failure(tool: DeviceTool, done: ShellResult) -> Failure:
         advice = "Android kills processes when memory runs out: close apps, or use a smaller model"
     elif name is not None:
         what = f"crashed ({name})"
+    elif "Failed to apply" in told:
+        cause, what, advice = "Unsupported", "could not apply the delegate", ADVICE["Unsupported"]
     elif _BAD_MODEL.search(told):
         cause, what, advice = "BadModel", "can't read the model", ADVICE["BadModel"]
     else:

@@ -200,7 +200,8 @@ class BenchmarkModel(_OnDevices):
             memory=_memory(output),
             delegates=delegates,
             threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1),
-            applied=request.provider == "builtin" or request.provider in told.lower(),
+            applied=request.provider == "builtin"
+            or (request.provider in told.lower() and f"failed to apply {request.provider}" not in output.lower()),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,
         )
 
