@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -332,6 +333,38 @@ def test_optimize_measures_its_variants_there(far, capsys, tmp_path, monkeypatch
     assert made, [(each["id"], each["stage"], each["why"]) for each in found["variants"]]
     assert found["baseline"]["metrics"]["accuracy_top1"]["value"] > 0.9
     assert 0 < found["baseline"]["metrics"]["latency"]["value"] < 0.05
+
+
+@pytest.mark.long
+def test_optimize_chooses_the_same_file_there_as_here(far, capsys, tmp_path):
+    far()
+    found = []
+    for device in ("far", "local"):
+        words = (
+            "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "60",
+            "--passes", "ort-static:float-stem,ort-dynamic", "-r", "onnxruntime", "-d", device, "--aim", "size",
+            "--time-budget", "90s", "-o", tmp_path / device, "--no-sensitivity",
+        )  # fmt: skip
+        document = command(capsys, *words)
+        variants = {each["id"]: each for each in (document["baseline"], *document["variants"])}
+        judged = {
+            name: (
+                {
+                    metric: row["value"]
+                    for metric, row in each["metrics"].items()
+                    if metric in ("accuracy_top1", "model_size")
+                },
+                sha256(Path(each["path"]).read_bytes()).hexdigest(),
+            )
+            for name, each in variants.items()
+            if each["path"] and Path(each["path"]).exists() and "accuracy_top1" in each["metrics"]
+        }
+        found.append((document["chosen"], judged))
+    (chosen, there), (_, here) = found
+    assert found[0][0] == found[1][0] and chosen != document["baseline"]["id"]
+    assert there == here and len(there) == 3
+    accuracy, size = there[chosen][0]["accuracy_top1"], there[chosen][0]["model_size"]
+    assert accuracy > 0.9 and size < SIZE / 2
 
 
 class Board:
