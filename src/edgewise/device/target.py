@@ -28,6 +28,7 @@ from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
 from edgewise.errors import Unavailable
+from edgewise.progress import LogLine, emit
 
 MOST_RECONNECTS = 20
 """A push is continued over this many new connections, as long as each of them moves something."""
@@ -236,8 +237,10 @@ class RemoteTarget:
         """
 
         def attempt() -> str | None:
-            told = self.link.request("lock", holder=holder)["held_by"]
-            return None if told is None else str(told)
+            answer = self.link.request("lock", holder=holder)
+            if answer.get("locked") is False:
+                report_no_lock(self.name)
+            return None if answer["held_by"] is None else str(answer["held_by"])
 
         def lock() -> None:
             self._hold = None  # while it waits, a new connection must not wait too
@@ -304,7 +307,7 @@ class RemoteTarget:
         use = LinkUse()
         begin, before = time.monotonic(), self._traffic()
         worker = self._worker(use)
-        contents = {name: _digest_of(file) for name, file in (files or {}).items()}
+        contents = {name: digest_of(file) for name, file in (files or {}).items()}
         for name, file in (files or {}).items():
             with file.open("rb") as content:
                 self.push(content, contents[name], file.stat().st_size, use)
@@ -443,6 +446,11 @@ class RemoteWorkspace:
         return self._clock.jumps(self._target.measure_clock(self._link))
 
 
+def report_no_lock(device: str) -> None:
+    """Report as progress that nothing keeps other measurements from the device."""
+    emit(LogLine(text=f"no lock of {device}: its lock file can't be used, so other measurements there don't wait"))
+
+
 _TARGETS: dict[str, LocalTarget | RemoteTarget] = {}
 
 
@@ -468,7 +476,8 @@ def close_targets() -> None:
                 target.transport.close()
 
 
-def _digest_of(file: Path) -> str:
+def digest_of(file: Path) -> str:
+    """The SHA-256 of a file in hex, computed once as long as the file does not change. Raises OSError."""
     status = file.stat()
     return _digest(str(file), status.st_ino, status.st_size, status.st_mtime_ns)
 

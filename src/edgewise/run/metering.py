@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from edgewise.metrics import METRICS
 from edgewise.run.meters.base import Meter, NoReading, Reading, flaw_of, traits_of
 
 ROUNDS = 6
@@ -104,37 +105,22 @@ def _arrived(orders: queue.SimpleQueue[bool], every_s: float) -> bool:
 
 
 def _try(call: Callable[[], Sequence[Reading] | None]) -> tuple[Sequence[Reading], str]:
-    """The readings that `call` returns, and why there are none where it raises anything."""
+    """The readings that `call` gives, and why some are missing if it raises anything."""
     try:
         return tuple(call() or ()), ""
     except NoReading as reason:
-        return (), str(reason)
+        return tuple(reason.readings), str(reason)
     except BaseException as error:
         return (), f"the meter failed: {type(error).__name__}: {error}"
 
 
-class Windows:
-    """The windows of one kind, ``idle`` or ``load``, of one process.
-
-    Attributes:
-        facts: ``seconds`` and ``inferences`` of all windows, ``windows`` with the same of each one, ``readings``, and
-            ``problems``: why a meter has no reading. A reading or problem has the index of its ``window``.
-    """
-
-    def __init__(self) -> None:
-        self.facts: dict[str, Any] = {"seconds": 0.0, "inferences": 0, "windows": [], "readings": [], "problems": []}
-
-    def add(self, meters: Iterable[MeterThread], *, seconds: float, inferences: int) -> None:
-        """End the window of every meter and keep what they read."""
-        index = len(self.facts["windows"])
-        self.facts["windows"].append({"seconds": seconds, "inferences": inferences})
-        self.facts["seconds"] += seconds
-        self.facts["inferences"] += inferences
-        collect(self.facts, meters, index=index)
-
-
 def collect(facts: dict[str, Any], meters: Iterable[MeterThread], *, index: int, note: str = "") -> None:
-    """End the window `index` of every meter; append readings and problems to `facts`, `note` to each method."""
+    """End the window `index` of every meter.
+
+    Args:
+        facts: gets the ``readings``, and the ``problems``: why a meter lacks a reading.
+        note: is added to each method.
+    """
     for meter in meters:
         readings, problem = meter.end()
         facts["readings"] += [{**each, "method": each["method"] + note, "window": index} for each in readings]
@@ -148,6 +134,8 @@ def check_metered(facts: Mapping[str, Any]) -> None:
     It is a ValueError, TypeError, LookupError or AttributeError.
     """
     metrics = {str(each["name"]): list(each["metrics"]) for each in facts["sensors"]}
+    if any(f"energy:{name}" not in METRICS for name in metrics):
+        raise ValueError("a meter without a usable name")
     if any(not math.isfinite(step) for each in facts["sensors"] for step in each["resolution"].values()):
         raise ValueError("a resolution that is not a number")
     for kind in ("idle", "load"):
@@ -189,11 +177,16 @@ def read_meters(
             ``alive`` between windows.
 
     Returns:
-        ``{"sensors": […], "idle": …, "load": …}``: names and traits of the meters, and `Windows.facts` of each kind.
+        ``{"sensors": […], "idle": …, "load": …}``: names and traits of the meters, and of each kind of window
+        ``seconds`` and ``inferences`` of all windows, ``windows`` with the same of each one, ``readings`` and
+        ``problems``. A reading or problem has the index of its ``window``.
     """
     tell = tell or _ignore
     threads = [MeterThread(meter) for meter in meters]
-    found = {"idle": Windows(), "load": Windows()}
+    found: dict[str, dict[str, Any]] = {
+        kind: {"seconds": 0.0, "inferences": 0, "windows": [], "readings": [], "problems": []}
+        for kind in ("idle", "load")
+    }
     rates = [rate for rate in (slowest_rate(meters), slowest_hz) if rate]
     wanted = max(1.0, SLOW_HZ / min(rates)) if rates else 1.0
     stretch = min(wanted, LONGEST_S / (IDLE_S + LOAD_S + SETTLE_S)) / ROUNDS
@@ -211,11 +204,15 @@ def read_meters(
             tell("window", name=kind, event="begin")
             seconds, inferences = pass_time(length[kind], work)
             tell("window", name=kind, event="end")
-            found[kind].add(threads, seconds=seconds, inferences=inferences)
+            facts = found[kind]
+            collect(facts, threads, index=len(facts["windows"]))
+            facts["windows"].append({"seconds": seconds, "inferences": inferences})
+            facts["seconds"] += seconds
+            facts["inferences"] += inferences
             tell("alive")
     for thread in threads:
         thread.close()
-    return {"sensors": [thread.traits for thread in threads], **{kind: each.facts for kind, each in found.items()}}
+    return {"sensors": [thread.traits for thread in threads], **found}
 
 
 def _pass_time(

@@ -143,7 +143,8 @@ def _mean(bins: Sequence[Bin], name: str) -> float | None:
 def _window(bins: Sequence[Bin]) -> Window:
     medians = _column(bins, "median")
     interval = median_interval(medians, (len(medians),))
-    means = {name: _mean(bins, name) for name in (*METERED, *COUNTED, "throttled_share")}
+    told = dict.fromkeys(name for row in bins for name in row if name not in (*ALWAYS, "missed"))
+    means = {name: _mean(bins, name) for name in told}
     return Window(
         begin_s=float(_column(bins, "begin_s")[0]),
         end_s=float(_column(bins, "end_s")[-1]),

@@ -181,6 +181,8 @@ class BenchmarkModel(_OnDevices):
         if timings is None or not statistics:
             raise ValueError("it printed no 'Inference timings'")
         load, first, mean = (round(float(value) * 1000) for value in timings.groups())
+        if min(load, first, mean) < 0 or not all(0 <= value < math.inf for value in statistics[-1].values()):
+            raise ValueError("it printed times that are not possible")
         delegates = tuple(
             {"name": name, "nodes": int(nodes), "of": int(of) if of else None, "partitions": int(partitions)}
             for nodes, of, name, partitions in re.findall(

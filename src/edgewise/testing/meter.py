@@ -40,14 +40,14 @@ def check_meter(meter: Meter, *, samples: int = 3) -> tuple[Reading, ...]:
 
 
 def _read_window(meter: Meter, samples: int) -> tuple[Reading, ...]:
-    """The readings of one window; none where the meter says that it has none."""
+    """The readings of one window; without those that the meter says are missing."""
     try:
         meter.begin()
         for _ in range(samples):
             meter.sample()
         return tuple(meter.end())
-    except NoReading:
-        return ()
+    except NoReading as reason:
+        return tuple(reason.readings)
 
 
 def _check_traits(meter: Meter, *, where: str) -> None:
