@@ -215,8 +215,8 @@ def _plain(value: Any) -> str:
 def _statistics(line: str) -> dict[str, float]:
     """One ``count=… first=… avg=…`` line, times in s; for times that are all the same the tool prints only ``curr``."""
     told = {name: float(value) for name, value in re.findall(rf"(\w+)=({_NUMBER})", line)}
-    same = {"avg": told.get("curr", math.nan), "min": told.get("curr", math.nan), "max": told.get("curr", math.nan)}
-    told = same | {"std": 0.0} | told if "avg" not in told else told
+    if "avg" not in told:
+        told |= {**dict.fromkeys(("avg", "min", "max"), told.get("curr", math.nan)), "std": 0.0}
     names = {"avg": "mean", "min": "min", "max": "max", "std": "std", "p5": "p5", "median": "median", "p95": "p95"}
     return {"count": told["count"]} | {new: told[old] * 1e-6 for old, new in names.items() if old in told}
 
