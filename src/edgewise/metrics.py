@@ -85,6 +85,8 @@ _ROWS = (
     Metric("memory_arena", "B", "Arena", "lower", "last", "Size of the engine's tensor arena."),
     Metric("memory_sram", "B", "SRAM", "lower", "last", "On-chip memory that one inference needs on the device."),
     Metric("memory_dram", "B", "DRAM", "lower", "last", "External memory that one inference needs on the device."),
+    Metric("memory_arena_tflm", "B", "Arena of tflite-micro", "lower", "last",
+           "Size of the arena that tflite-micro allocates for the model."),
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",
            "Processor time divided by wall time of the measured phase; 1 means one fully busy core."),
@@ -123,7 +125,7 @@ _ROWS = (
     Metric("energy", "J", "Energy", "lower", "mean",
            "Energy of one inference, minus the idle consumption measured in the same run."),
     Metric("power", "W", "Power", "lower", "mean", "Mean power during inference, minus the idle power."),
-    Metric("gpu_utilization", "1", "GPU utilization", "none", "mean",
+    Metric("gpu_utilization", "1", "GPU utilisation", "none", "mean",
            "Share of time in which the GPU was busy, as its driver counts it, all processes included."),
     Metric("temperature", "K", "Temperature", "lower", "max", "Highest temperature during inference."),
     Metric("network_bytes", "B", "Network", "lower", "sum",
@@ -212,7 +214,7 @@ def is_score(metric: str) -> bool:
 
 
 _OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
-_ENERGY = re.compile(r"energy:([a-z0-9_.-]{1,64}(?:/.{1,64})?)")
+_ENERGY = re.compile(r"energy:(.{1,160})")
 
 
 class _Catalogue(dict[str, Metric]):

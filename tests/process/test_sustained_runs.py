@@ -44,6 +44,12 @@ def test_a_run_shows_when_the_engine_throttled_and_keeps_its_record(tmp_path):
     assert len(latency.samples) == sum(found.series["inferences"])
     assert "drift" not in {caution.code for caution in run.cautions}
     assert from_document(json.loads(json.dumps(to_document(run)))) == run
+    for series, words in (({"median": [1.0]}, "no column begin_s"), ({"extra": [1.0]}, "columns of unequal length")):
+        document = to_document(run)
+        kept = {} if "median" in series else document["sustained"]["series"]
+        document["sustained"]["series"] = {**kept, **series}
+        with pytest.raises(BadInput, match=words):
+            from_document(document)
 
 
 def test_a_steady_engine_keeps_its_interval(tmp_path):

@@ -44,6 +44,7 @@ class EstimatedLayer:
         index: of the operator in the model; None for work that belongs to no single one.
         unit: what executes it: ``NPU`` or ``CPU``; "" where nothing is left to execute.
         macs: multiply-accumulates of the operator, None where unknown.
+        instructions: that the unit executes; None where they are not counted.
         cycles: of the unit, with its waits for memory; None where they are not estimated.
         time: s.
         utilization: MACs divided by what the unit could do in these cycles; None without MACs or cycles.
@@ -56,6 +57,7 @@ class EstimatedLayer:
     op: str
     unit: str
     macs: int | None = None
+    instructions: int | None = None
     cycles: float | None = None
     time: float | None = None
     utilization: float | None = None

@@ -254,7 +254,7 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     columns += [(metric, 1, True) for metric in judged]
     columns += [("latency_first", 5, False), ("load_time", 6, False), ("memory_peak", 4, False)]
     if any(run.value("energy") is not None for run in runs):
-        columns.append(("energy", 2, False))
+        columns.append(("energy", 4, False))
     parts = [metric for metric in MEMORY_PARTS if any(run.value(metric) is not None for run in runs)]
     return columns + [(metric, 7, False) for metric in parts]
 

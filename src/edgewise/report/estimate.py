@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement
 from edgewise.registry import Availability
-from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
 from edgewise.text import one_line
 from edgewise.units import format_si
 
@@ -67,70 +68,76 @@ def _value(row: Measurement) -> Cell:
 def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     """One row per operator; with `top` the slowest ones and one row for the rest."""
     layers = list(estimate.layers)
-    total = sum(layer.cycles or 0.0 for layer in layers)
-    shown, folded = layers, []
+    work = _cycles if any(layer.cycles is not None for layer in layers) else _instructions
+    total = sum(work(layer) or 0.0 for layer in layers)
+    shown = layers
     if top is not None and len(layers) > top:
-        # Layers that are not estimated come first: what is left on the CPU may decide.
-        order = sorted(range(len(layers)), key=lambda at: (layers[at].unit != "CPU", -(layers[at].cycles or 0.0), at))
-        shown = [layers[at] for at in sorted(order[:top])]
-        folded = [layers[at] for at in sorted(order[top:])]
-    rows = [_layer_row(layer, total) for layer in shown]
-    if folded:
-        cycles = sum(layer.cycles or 0.0 for layer in folded)
-        time = sum(layer.time or 0.0 for layer in folded)
-        rows.append(
-            (
-                Cell(text="…"), Cell(text=f"{len(folded)} more layers"), Cell(text=""), Cell(text=""), DASH,
-                _cycles(cycles), _time(time), _share(cycles, total), DASH, Cell(text=""), Cell(text=""),
-            )
-        )  # fmt: skip
-    return Table(
-        title="Layers" if not folded else f"Layers: the {len(shown)} with the most cycles of {len(layers)}",
-        columns=(
-            Column(title="#", numeric=True),
-            Column(title="Layer", name=True),
-            Column(title="Operator", rank=3, name=True),
-            Column(title="On", rank=0),
-            Column(title="MACs", numeric=True, rank=4),
-            Column(title="Cycles", numeric=True),
-            Column(title="Time", numeric=True, rank=1, unit="s"),
-            Column(title="Share", numeric=True, rank=2),
-            Column(title="Utilisation", numeric=True, rank=5),
-            Column(title="Steps", hidden=True),
-            Column(title="Why", hidden=True),
-        ),
-        rows=tuple(rows),
-    )
+        # Layers without a number come first: they may decide.
+        order = sorted(
+            range(len(layers)), key=lambda at: (work(layers[at]) is not None, -(work(layers[at]) or 0.0), at)
+        )
+        shown = [layers[at] for at in sorted(order[:top])] + [_sum([layers[at] for at in sorted(order[top:])])]
+    columns: list[tuple[Column, Callable[[EstimatedLayer], Cell]]] = [
+        (Column(title="#", numeric=True), lambda layer: _number(layer.index, "d")),
+        (Column(title="Layer", name=True), lambda layer: Cell(text=one_line(layer.name))),
+        (Column(title="Operator", rank=3, name=True), lambda layer: Cell(text=one_line(layer.op))),
+        (Column(title="On"), _unit),
+        (Column(title="MACs", numeric=True, rank=4), _macs),
+        (Column(title="Instructions", numeric=True), lambda layer: _number(layer.instructions, ",d")),
+        (Column(title="Cycles", numeric=True), lambda layer: _number(layer.cycles, ",.0f")),
+        (Column(title="Time", numeric=True, rank=1, unit="s"), _time),
+        (Column(title="Share", numeric=True, rank=2), lambda layer: _share(work(layer), total)),
+        (Column(title="Utilisation", numeric=True, rank=5), lambda layer: _number(layer.utilization, ".0%")),
+        (Column(title="Steps", hidden=True), lambda layer: Cell(text=", ".join(layer.steps))),
+        (Column(title="Why", hidden=True), lambda layer: Cell(text=one_line(layer.because))),
+    ]
+    lacking = [
+        title
+        for title, field in (
+            ("Instructions", "instructions"), ("Cycles", "cycles"), ("Time", "time"), ("Utilisation", "utilization"),
+        )
+        if all(getattr(layer, field) is None for layer in layers)
+    ]  # fmt: skip
+    title = "Layers" if shown is layers else f"Layers: the {len(shown) - 1} most expensive of {len(layers)}"
+    return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
 
 
-def _layer_row(layer: EstimatedLayer, total: float) -> tuple[Cell, ...]:
+def _cycles(layer: EstimatedLayer) -> float | None:
+    return layer.cycles
+
+
+def _instructions(layer: EstimatedLayer) -> float | None:
+    return layer.instructions
+
+
+def _sum(layers: Sequence[EstimatedLayer]) -> EstimatedLayer:
+    def total(field: str) -> Any:
+        known = [getattr(layer, field) for layer in layers if getattr(layer, field) is not None]
+        return sum(known) if known else None
+
+    sums = {field: total(field) for field in ("macs", "instructions", "cycles", "time")}
+    return EstimatedLayer(index=None, name=f"… {len(layers)} more layers", op="", unit="", **sums)
+
+
+def _number(value: float | None, how: str) -> Cell:
+    return DASH if value is None else Cell(text=format(value, how), value=value)
+
+
+def _unit(layer: EstimatedLayer) -> Cell:
     why = (one_line(layer.because),) if layer.because and layer.unit == "CPU" else ()
-    cycles = DASH if layer.cycles is None else _cycles(layer.cycles)
-    return (
-        DASH if layer.index is None else Cell(text=str(layer.index), value=layer.index),
-        Cell(text=one_line(layer.name)),
-        Cell(text=one_line(layer.op)),
-        Cell(text=layer.unit or "–", notes=why),
-        DASH if layer.macs is None else Cell(text=format_si(layer.macs, "").strip(), value=layer.macs),
-        cycles,
-        DASH if layer.time is None else _time(layer.time),
-        DASH if layer.cycles is None else _share(layer.cycles, total),
-        DASH if layer.utilization is None else Cell(text=f"{layer.utilization:.0%}", value=layer.utilization),
-        Cell(text=", ".join(layer.steps)),
-        Cell(text=one_line(layer.because)),
-    )
+    return Cell(text=layer.unit or "–", notes=why)
 
 
-def _cycles(value: float) -> Cell:
-    return Cell(text=f"{value:,.0f}", value=value)
+def _macs(layer: EstimatedLayer) -> Cell:
+    return DASH if layer.macs is None else Cell(text=format_si(layer.macs, "").strip(), value=layer.macs)
 
 
-def _time(value: float) -> Cell:
-    return Cell(text=quantity(value, "s"), value=value)
+def _time(layer: EstimatedLayer) -> Cell:
+    return DASH if layer.time is None else Cell(text=quantity(layer.time, "s"), value=layer.time)
 
 
-def _share(cycles: float, total: float) -> Cell:
-    return Cell(text=f"{cycles / total:.1%}", value=cycles / total) if total else DASH
+def _share(value: float | None, total: float) -> Cell:
+    return DASH if value is None or not total else _number(value / total, ".1%")
 
 
 def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:

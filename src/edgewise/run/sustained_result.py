@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgewise.formatting import quantity
 from edgewise.record import Job, Measurement, Sustained, Window
-from edgewise.record.sustained import SlowdownCause
+from edgewise.record.sustained import ALWAYS, SlowdownCause
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.sustained import COUNTED, window_of
 from edgewise.stats.comparison import contrast_intervals, decide
@@ -60,7 +60,7 @@ def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str
     """
     bins, scenario = session.bins, job.workload.scenario
     assert scenario.sustained_s is not None
-    names = list(dict.fromkeys(name for row in bins for name in row))
+    names = list(dict.fromkeys((*ALWAYS, *(name for row in bins for name in row))))
     begins, ends, medians = (_column(bins, name) for name in ("begin_s", "end_s", "median"))
     window_s = window_of(scenario.sustained_s)
     trend = drift(medians, (len(medians),))
@@ -143,7 +143,8 @@ def _mean(bins: Sequence[Bin], name: str) -> float | None:
 def _window(bins: Sequence[Bin]) -> Window:
     medians = _column(bins, "median")
     interval = median_interval(medians, (len(medians),))
-    means = {name: _mean(bins, name) for name in (*METERED, *COUNTED, "throttled_share")}
+    told = dict.fromkeys(name for row in bins for name in row if name not in (*ALWAYS, "missed"))
+    means = {name: _mean(bins, name) for name in told}
     return Window(
         begin_s=float(_column(bins, "begin_s")[0]),
         end_s=float(_column(bins, "end_s")[-1]),

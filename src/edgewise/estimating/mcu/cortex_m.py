@@ -1,0 +1,189 @@
+"""Cortex-M cores: an int8 model on CMSIS-NN, executed instruction by instruction in QEMU."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.errors import BadInput, RunFailed
+from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.estimating.mcu.cores import CORES, Core
+from edgewise.estimating.mcu.firmware import GCC, QEMU, Emulated, TooLarge, emulate
+from edgewise.estimating.mcu.lowering import CanNotLower, Lowered, lower
+from edgewise.estimating.mcu.network import IntNetwork, read_network
+from edgewise.estimating.mcu.reference import Reference, run_reference
+from edgewise.model.cost import count
+from edgewise.model.graph import Graph
+from edgewise.model.memory_plan import plan_memory
+from edgewise.record import Measurement
+from edgewise.registry import Availability
+from edgewise.runtime.base import package_availability
+
+RANDOM_INPUTS = 3
+INSTALL = "apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
+ALIGNMENT = 16
+
+
+class CortexM:
+    """Executes int8 models on emulated Cortex-M cores."""
+
+    name = "cortex-m"
+    title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU"
+    settings: Mapping[str, str] = {}
+
+    def availability(self) -> Availability:
+        """Whether the compiler, the emulator, CMSIS-NN and tflite-micro are installed."""
+        for distribution, module in (("bakenn", "bakenn"), ("tflite-micro", "tflite_micro")):
+            found = package_availability(distribution, extra="mcu", module=module)
+            if not found:
+                return found
+        for program in (GCC, QEMU):
+            if shutil.which(program) is None:
+                return Availability(False, f"{program} is not installed", INSTALL)
+        return Availability(True)
+
+    def devices(self) -> Sequence[EstimatedDevice]:
+        """The cores."""
+        return [EstimatedDevice(name=core.name, title=core.title, estimator=self.name) for core in CORES.values()]
+
+    def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
+        """As `edgewise.estimating.base.Estimator.estimate`."""
+        if graph.format != "tflite":
+            raise BadInput(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
+        software = "CMSIS-NN 4.0.0 and C of edgewise"
+        try:
+            network = read_network(path)
+            inputs = _inputs(network)
+            offsets, arena_bytes = _place(network, graph)
+            lowered = lower(network, offsets)
+            emulated = emulate(
+                network, lowered, core=CORES[device.name], offsets=offsets, arena_bytes=arena_bytes, inputs=inputs
+            )
+        except (CanNotLower, TooLarge) as error:
+            return Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
+        reference = run_reference(path, inputs, outputs=len(network.outputs))
+        _check_outputs(path, network, emulated, reference)
+        return Estimate(
+            model={},
+            device=device,
+            software=f"{software}, {emulated.compiler}",
+            conditions=_conditions(CORES[device.name], emulated, inputs=len(inputs)),
+            measurements=_measurements(graph, emulated, reference, arena_bytes=arena_bytes),
+            layers=_layers(graph, lowered, emulated),
+        )
+
+
+def _inputs(network: IntNetwork) -> list[list[NDArray[np.int8]]]:
+    """Random inputs from a fixed seed, then the two ends of int8. Raises `CanNotLower` for inputs that are not int8."""
+    for tensor in (*network.inputs, *network.outputs):
+        if tensor.dtype != "int8":
+            raise CanNotLower(
+                f"{tensor.name} is {tensor.dtype}: inputs and outputs must be int8",
+                advice="quantise the model to int8 with int8 inputs and outputs: 'edgewise optimize MODEL --data DATA'",
+            )
+    random = np.random.default_rng(0)
+    found = [[random.integers(-128, 128, each.shape).astype(np.int8) for each in network.inputs]
+             for _ in range(RANDOM_INPUTS)]  # fmt: skip
+    return found + [[np.full(each.shape, value, np.int8) for each in network.inputs] for value in (-128, 127)]
+
+
+def _place(network: IntNetwork, graph: Graph) -> tuple[dict[int, int], int]:
+    """Where each activation lies in the arena, and the size of the arena, bytes. Raises `CanNotLower`."""
+    plan = plan_memory(graph, alignment=ALIGNMENT)
+    if plan.arena_bytes is None or plan.unknown:
+        raise CanNotLower("its memory can't be planned: a shape is open, or too many tensors live at the same time")
+    placed = {each.tensor: each.offset for each in plan.placements}
+    offsets: dict[int, int] = {}
+    for operator, named in zip(network.operators, graph.operators, strict=True):
+        pairs = zip((*operator.inputs, *operator.outputs), (*named.inputs, *named.outputs), strict=True)
+        for tensor, name in pairs:
+            if tensor is not None and tensor.data is None and name in placed:
+                offsets[tensor.index] = placed[name]
+    return offsets, plan.arena_bytes
+
+
+def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
+    """Raise `RunFailed` where the emulated outputs are not those of tflite-micro, byte for byte."""
+    for number, (ours, theirs) in enumerate(zip(emulated.outputs, reference.outputs, strict=True)):
+        for tensor, one, other in zip(network.outputs, ours, theirs, strict=True):
+            if not np.array_equal(one, other):
+                wrong = int(np.count_nonzero(one != other))
+                raise RunFailed(
+                    f"{path.name}: {wrong} of {len(one)} bytes of {tensor.name} differ from tflite-micro's on input "
+                    f"{number}, so the instruction counts can't be trusted",
+                    advice="please report the model: this is a fault of edgewise",
+                )
+
+
+def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ...]:
+    return (
+        f"{emulated.emulator} ({core.machine}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, the "
+        "lowest and the highest value. All outputs were equal to tflite-micro's, byte for byte.",
+        "Instructions are counted by the emulator's clock, to within 2 per operator. They are not cycles: waits for "
+        "flash and memory are not emulated.",
+    )
+
+
+def _measurements(
+    graph: Graph, emulated: Emulated, reference: Reference, *, arena_bytes: int
+) -> tuple[Measurement, ...]:
+    totals = [sum(row) for row in emulated.instructions]
+    typical = totals[:RANDOM_INPUTS]
+    macs = [count(operator, graph).macs for operator in graph.operators]
+    ram = arena_bytes + emulated.scratch_bytes + emulated.stack_bytes
+    rows = [
+        Measurement.of(
+            "instructions",
+            float(np.median(typical)),
+            f"median of {RANDOM_INPUTS} random inputs; low and high are the extremes of all {len(totals)} inputs",
+            basis="simulated",
+            low=float(min(totals)),
+            high=float(max(totals)),
+        ),
+        Measurement.absent("latency", "the cycles that an instruction takes on this core are not known"),
+        Measurement.of(
+            "flash", emulated.flash_bytes,
+            f"linked image: {emulated.weight_bytes} B of weights and tables, the kernels, and edgewise's start-up code "
+            "with its test inputs", basis="simulated",
+        ),
+        Measurement.of(
+            "memory_sram", ram,
+            f"arena {arena_bytes} B + scratch of CMSIS-NN {emulated.scratch_bytes} B + stack {emulated.stack_bytes} B "
+            "(high-water mark)", basis="simulated",
+        ),
+        Measurement.of("memory_arena", arena_bytes, "static plan of the activations", basis="derived"),
+        Measurement.absent("energy", "it needs the latency"),
+    ]  # fmt: skip
+    if None not in macs:
+        total = sum(each for each in macs if each is not None)
+        rows.append(Measurement.of("macs", total, "counted from the model's graph", basis="derived"))
+    rows.append(
+        Measurement.of(
+            "memory_arena_tflm", reference.arena_bytes,
+            f"tflite-micro on this machine, whose pointers have 64 bits: {reference.head_bytes} B of activations and "
+            "the interpreter's own data", basis="measured",
+        )
+    )  # fmt: skip
+    return tuple(rows)
+
+
+def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[EstimatedLayer, ...]:
+    return tuple(
+        EstimatedLayer(
+            index=operator.index,
+            name=operator.label or operator.name,
+            op=operator.op,
+            unit="CPU" if call else "",
+            macs=count(operator, graph).macs,
+            instructions=int(np.median([row[operator.index] for row in emulated.instructions[:RANDOM_INPUTS]]))
+            if call
+            else None,
+            steps=(kernel,) if kernel else (),
+            because="" if call else "nothing to execute: its output is its input",
+        )
+        for operator, call, kernel in zip(graph.operators, lowered.calls, lowered.kernels, strict=True)
+    )

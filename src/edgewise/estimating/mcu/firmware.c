@@ -1,0 +1,127 @@
+/* Start-up code, the clock of instructions, and the report over semihosting. */
+#include <stdint.h>
+
+#include "network.h"
+
+extern uint32_t ew_stack_top, ew_data_load, ew_data_begin, ew_data_end, ew_bss_begin, ew_bss_end, ew_heap_begin;
+static volatile uint32_t wraps;
+
+#define SYSTICK ((volatile uint32_t *)0xE000E010)
+#define PAINT 0xA5A5A5A5u
+
+static int32_t semihost(int32_t operation, const void *argument) {
+    register int32_t r0 __asm__("r0") = operation;
+    register const void *r1 __asm__("r1") = argument;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
+}
+
+static void print(const char *text) { semihost(4, text); }
+
+static void finish(uint32_t code) {
+    uint32_t block[2] = {0x20026, code};
+    semihost(0x20, block);
+    for (;;) {
+    }
+}
+
+static void print_number(const char *name, uint64_t value) {
+    char text[24];
+    int32_t at = sizeof text - 1;
+    text[at] = 0;
+    do {
+        text[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    print(name);
+    print(" ");
+    print(text + at);
+    print("\n");
+}
+
+
+void ew_fault(void) {
+    uint32_t *frame;
+    __asm__ volatile("mrs %0, msp" : "=r"(frame));
+    print_number("fault in operator", (uint64_t)ew_current);
+    print_number("status", *(volatile uint32_t *)0xE000ED28);
+    finish(1);
+}
+
+void ew_tick(void) { ++wraps; }
+
+static uint64_t ticks(void) {
+    uint32_t before, value;
+    do {
+        before = wraps;
+        value = SYSTICK[2];
+    } while (before != wraps);
+    return ((uint64_t)before << 24) + (0xFFFFFFu - value);
+}
+
+static void print_bytes(const int8_t *bytes, int32_t count) {
+    static const char digits[] = "0123456789abcdef";
+    char text[65];
+    while (count > 0) {
+        int32_t now = count < 32 ? count : 32;
+        for (int32_t i = 0; i < now; ++i) {
+            text[2 * i] = digits[(uint8_t)bytes[i] >> 4];
+            text[2 * i + 1] = digits[(uint8_t)bytes[i] & 15];
+        }
+        text[2 * now] = 0;
+        print(text);
+        bytes += now;
+        count -= now;
+    }
+    print("\n");
+}
+
+static void run(void) {
+    static uint64_t times[EW_OPERATORS + 1];
+    /* A loop of a known number of instructions gives the ticks of one. */
+    uint64_t begin = ticks();
+    uint32_t left = 100000;
+    __asm__ volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(left) : : "cc");
+    print_number("ticks of 200000 instructions", ticks() - begin);
+    begin = ticks();
+    print_number("ticks of reading", ticks() - begin);
+    for (uint32_t *word = &ew_heap_begin; word < (uint32_t *)__builtin_frame_address(0) - 64; ++word) *word = PAINT;
+    for (int32_t input = 0; input < EW_INPUTS; ++input) {
+        ew_load(input);
+        for (int32_t at = 0; at < EW_OPERATORS; ++at) {
+            ew_current = at;
+            uint64_t start = ticks();
+            ew_execute(at);
+            times[at] = ticks() - start;
+        }
+        for (int32_t at = 0; at < EW_OPERATORS; ++at) print_number("t", times[at]);
+        for (int32_t at = 0; at < EW_OUTPUTS; ++at) {
+            print("output ");
+            print_bytes(ew_outputs[at].data, ew_outputs[at].count);
+        }
+    }
+    uint32_t *lowest = &ew_heap_begin;
+    while (*lowest == PAINT) ++lowest;
+    print_number("stack", (uint64_t)((uint8_t *)&ew_stack_top - (uint8_t *)lowest));
+    print_number("scratch", (uint64_t)ew_scratch_needed);
+    print_number("failed", (uint64_t)ew_failed);
+    finish(0);
+}
+
+void ew_start(void) {
+    *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20; /* coprocessors 10 and 11: FPU and Helium */
+    __asm__ volatile("dsb\n isb");
+    for (uint32_t *from = &ew_data_load, *to = &ew_data_begin; to < &ew_data_end;) *to++ = *from++;
+    for (uint32_t *to = &ew_bss_begin; to < &ew_bss_end;) *to++ = 0;
+    SYSTICK[1] = 0xFFFFFF;
+    SYSTICK[2] = 0;
+    SYSTICK[0] = 7;
+    while (!SYSTICK[2]) { /* it is loaded at the first tick */
+    }
+    run();
+}
+
+__attribute__((section(".vectors"), used)) static const void *const vectors[16] = {
+    &ew_stack_top, (void *)ew_start, (void *)ew_fault, (void *)ew_fault, (void *)ew_fault, (void *)ew_fault,
+    (void *)ew_fault, (void *)ew_fault, 0, 0, 0, (void *)ew_fault, (void *)ew_fault, 0, (void *)ew_fault, (void *)ew_tick,
+};

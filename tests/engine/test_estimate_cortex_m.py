@@ -1,0 +1,129 @@
+"""Int8 models on emulated Cortex-M cores; the oracle is tflite-micro, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import edgewise
+from edgewise.cli.main import run as edgewise_command
+from edgewise.errors import RunFailed
+from edgewise.estimating.mcu import cortex_m
+from tflite_writer import FLOAT, INT8, INT32, Writer
+
+pytestmark = pytest.mark.engine
+pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+pytest.importorskip("bakenn", reason="bakenn, which brings CMSIS-NN, is not installed")
+if not shutil.which("arm-none-eabi-gcc") or not shutil.which("qemu-system-arm"):
+    pytest.skip("gcc-arm-none-eabi or qemu-system-arm is not installed", allow_module_level=True)
+
+CORES = ("cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
+LONG = pytest.mark.long  # the first run on a core compiles CMSIS-NN for it
+
+
+def dense(tmp_path, name="dense.tflite", *, kind=INT8, code="FULLY_CONNECTED"):
+    """16 → 8 values, fully connected, with a bias and ReLU."""
+    writer, scale = Writer(), {"scale": [0.1]}
+    random = np.random.default_rng(1)
+    tensors = [
+        writer.tensor("x", [1, 16], kind, scale=[0.05], zero=3),
+        writer.tensor("w", [8, 16], INT8, 1, **scale),
+        writer.tensor("b", [8], INT32, 2, scale=[0.005]),
+        writer.tensor("y", [1, 8], kind, scale=[0.2], zero=-20),
+    ]
+    step = writer.operator(0, [0, 1, 2], [3], FullyConnected={"fused_activation_function": 1})
+    graph = writer.graph(tensors, [step], [0], [3])
+    weights = random.integers(-127, 128, 128).astype(np.int8).tobytes()
+    bias = random.integers(-500, 500, 8).astype(np.int32).tobytes()
+    path = tmp_path / name
+    path.write_bytes(writer.finish([graph], [code], [weights, bias]))
+    return path
+
+
+@pytest.mark.parametrize("core", [each if each == "cortex-m4" else pytest.param(each, marks=LONG) for each in CORES])
+def test_a_small_network_runs_on_every_core(tmp_path, core):
+    found = edgewise.estimate(dense(tmp_path), core)
+    rows = {row.metric: row for row in found.measurements}
+    total = rows["instructions"]
+    assert total.basis == "simulated" and 0 < total.low <= total.value <= total.high < 10_000
+    assert rows["memory_arena"].value == 16 + 8 and rows["macs"].value == 128
+    assert rows["memory_sram"].value > rows["memory_arena"].value
+    assert rows["latency"].value is None and rows["energy"].value is None
+    (layer,) = found.layers
+    assert layer.instructions == total.value and layer.steps == ("CMSIS-NN",) and layer.cycles is None
+    again = edgewise.estimate(dense(tmp_path), core)
+    assert again.measurement("instructions").value == total.value  # deterministic
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("ad01_int8", 0.6e6), ("kws_ref_model", 8e6), ("pretrainedResnet_quant", 33e6), ("str_ww_ref_model", 2.3e6)],
+)
+def test_the_models_of_mlperf_tiny_compute_what_tflite_micro_computes(shared_models, name, most):
+    """An estimate whose outputs differ is an error, see below."""
+    found = edgewise.estimate(shared_models / f"{name}.tflite", "cortex-m4")
+    total = found.measurement("instructions").value
+    assert found.refused is None and 0.9 * most < total < most
+    assert sum(layer.instructions or 0 for layer in found.layers) == pytest.approx(total, rel=0.001)
+
+
+@LONG
+@pytest.mark.parametrize("core", CORES)
+def test_every_core_computes_a_network_with_every_kernel(shared_models, core):
+    for name in ("vww_96_int8", "pretrainedResnet_quant"):
+        assert edgewise.estimate(shared_models / f"{name}.tflite", core).refused is None
+
+
+@LONG
+def test_helium_takes_fewer_instructions(shared_models):
+    path = shared_models / "kws_ref_model.tflite"
+    plain, helium = (
+        edgewise.estimate(path, core).measurement("instructions").value for core in ("cortex-m4", "cortex-m55")
+    )
+    assert helium < plain / 3
+
+
+def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):
+    def lie(*arguments, **options):
+        told = true(*arguments, **options)
+        told.outputs[1][0] = told.outputs[1][0] + np.int8(1)
+        return told
+
+    true = cortex_m.run_reference
+    monkeypatch.setattr(cortex_m, "run_reference", lie)
+    with pytest.raises(RunFailed, match="8 of 8 bytes of y differ from tflite-micro's on input 1"):
+        edgewise.estimate(dense(tmp_path), "cortex-m4")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"kind": FLOAT}, "x is float32: inputs and outputs must be int8"), ({"code": "CUMSUM"}, "CUMSUM")],
+)
+def test_what_can_not_be_lowered_is_refused(tmp_path, capsys, options, reason):
+    assert edgewise_command(["estimate", str(dense(tmp_path, **options)), "-d", "cortex-m4", "--json"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert reason in document["refused"] and document["estimates"] == []
+
+
+@LONG
+def test_a_model_that_is_larger_than_the_board_is_refused(tmp_path):
+    writer = Writer()
+    tensors = [
+        writer.tensor("x", [1, 1024], INT8, scale=[0.1]),
+        writer.tensor("w", [1024, 1024], INT8, 1, scale=[0.1]),
+        writer.tensor("y", [1, 1024], INT8, scale=[10.0]),
+    ]
+    graph = writer.graph(tensors, [writer.operator(0, [0, 1], [2], FullyConnected={})], [0], [2])
+    path = tmp_path / "large.tflite"
+    path.write_bytes(writer.finish([graph], ["FULLY_CONNECTED"], [bytes(2**20)]))
+    found = edgewise.estimate(path, "cortex-m55")
+    assert "B more flash than the emulated board has" in found.refused
+
+
+def test_a_missing_compiler_is_said_with_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 3
+    assert "apt-get install gcc-arm-none-eabi" in capsys.readouterr().err
