@@ -214,7 +214,7 @@ def is_score(metric: str) -> bool:
 
 
 _OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
-_ENERGY = re.compile(r"energy:([a-z0-9_.-]{1,64}(?:/.{1,64})?)")
+_ENERGY = re.compile(r"energy:(.{1,160})")
 
 
 class _Catalogue(dict[str, Metric]):

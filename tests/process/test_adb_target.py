@@ -255,7 +255,7 @@ def test_reports_and_comparisons_read_such_runs(phone, capsys, tmp_path, monkeyp
     found = command(capsys, "compare", *ids)
     (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
     assert row["ratio"] == pytest.approx(8002 / 4002, rel=1e-3) and row["verdict"] == "slower"
-    report = tmp_path / "report.html"
+    report = tmp_path / "report.md"
     assert edgewise_command(["report", *ids, "-o", str(report)]) == 0
     assert "benchmark_model" in report.read_text()
 

@@ -59,7 +59,14 @@ def bench(**stopping):
     return run
 
 
-@pytest.mark.parametrize("seconds", [HOUR_S, -HOUR_S, 0.5], ids=["forward", "backward", "little"])
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(HOUR_S, id="forward"),
+        pytest.param(-HOUR_S, id="backward", marks=pytest.mark.long),
+        pytest.param(0.5, id="little", marks=pytest.mark.long),
+    ],
+)
 def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
     far(monotonic_s=seconds)
     begin = time.monotonic()
@@ -72,6 +79,7 @@ def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
     assert not run.sessions
 
 
+@pytest.mark.long
 def test_sessions_before_the_jump_keep_their_times(far):
     far(monotonic_s=HOUR_S, session=1)
     run = bench(duration_s=None, iterations=200, sessions=3)
@@ -89,6 +97,7 @@ def test_a_time_of_day_that_jumps_changes_no_duration(far):
     assert "reference" not in run.sessions[0].facts
 
 
+@pytest.mark.long
 def test_accuracy_needs_no_clock(far, capsys):
     far("samples", monotonic_s=HOUR_S)
     words = (

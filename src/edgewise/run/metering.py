@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from edgewise.metrics import METRICS
 from edgewise.run.meters.base import Meter, NoReading, Reading, flaw_of, traits_of
 
 ROUNDS = 6
@@ -133,6 +134,8 @@ def check_metered(facts: Mapping[str, Any]) -> None:
     It is a ValueError, TypeError, LookupError or AttributeError.
     """
     metrics = {str(each["name"]): list(each["metrics"]) for each in facts["sensors"]}
+    if any(f"energy:{name}" not in METRICS for name in metrics):
+        raise ValueError("a meter without a usable name")
     if any(not math.isfinite(step) for each in facts["sensors"] for step in each["resolution"].values()):
         raise ValueError("a resolution that is not a number")
     for kind in ("idle", "load"):

@@ -59,6 +59,12 @@ KEPT_OUTPUT_BYTES = 2**30
 METERED = ("energy", "power", "temperature", "clock_rate")
 """Metrics that sensors measure, in a pass of its own."""
 
+
+def is_metered(metric: str) -> bool:
+    """Whether only a sensor measures a metric."""
+    return metric in (*METERED, "gpu_utilization") or metric.startswith("energy:")
+
+
 METERS_OFF = Sensors(absences=dict.fromkeys(METERED, "meters were switched off"))
 """Measure without sensors."""
 
