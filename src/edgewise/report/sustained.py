@@ -34,7 +34,7 @@ _FIRST = ("clock_rate", "temperature", "power")
 _TONES: dict[str, Tone] = {"slower": "poor", "same": "good", "faster": "plain", "inconclusive": "plain"}
 _CAUSES = {
     "clock": "the processor throttled",
-    "disturbance": "other work disturbed the measurement",
+    "disturbance": "other work may be the cause",
     "limit": "a quota paused the worker",
     "unknown": "cause unknown",
 }

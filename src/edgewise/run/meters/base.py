@@ -154,4 +154,5 @@ def watches_from_host(meter: Meter) -> bool:
 
 def meters() -> Registry[Meter]:
     """All meters, built-in and plugged in."""
-    return Registry("edgewise.meters", "meter")
+    members = ("name", "title", "metrics", "availability", "begin", "sample", "end")
+    return Registry("edgewise.meters", "meter", members=members)
