@@ -24,7 +24,7 @@ from edgewise.model.identity import read_graph
 from edgewise.service.context import Context
 from edgewise.service.measuring import measure
 from edgewise.service.requests import BenchRequest
-from edgewise.testing import check_target
+from edgewise.testing import check_target, write_fake_model
 from far_targets import far_python  # noqa: F401
 
 MODEL = data.path("digits_cnn.tflite")
@@ -140,6 +140,13 @@ def test_an_emulator_is_a_virtual_machine(phone, capsys):  # noqa: F811
     assert run["variation"]["sigma"] == 0.02
 
 
+def test_sessions_spread_over_minutes_show_the_variation_themselves(phone, capsys, monkeypatch):  # noqa: F811
+    record(phone, benchmark_model())
+    monkeypatch.setattr("edgewise.run.variation.SPREAD_S", 0.2)
+    run, _ = bench(capsys, "--sessions", "3", "--spread", "0.2s")
+    assert run["variation"]["source"] == "spread"
+
+
 def test_a_charging_and_a_hot_phone_are_cautions(phone, capsys):  # noqa: F811
     record(phone, benchmark_model())
     phone.set_conditions(status=2, thermal=3)
@@ -245,10 +252,12 @@ def test_reports_and_comparisons_read_such_runs(phone, capsys, tmp_path, monkeyp
     )
     record(phone, *fast, *slow)
     ids = [command(capsys, "bench", MODEL, "-d", "phone", "--sessions", "5")["runs"][0]["id"] for _ in range(2)]
+    assert edgewise_command(["report", ids[0]]) == 0
+    assert "TfLiteXNNPackDelegate took 9 of 10 operators" in " ".join(capsys.readouterr().out.split())
     found = command(capsys, "compare", *ids)
     (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
     assert row["ratio"] == pytest.approx(8002 / 4002, rel=1e-3) and row["verdict"] == "slower"
-    report = tmp_path / "report.html"
+    report = tmp_path / "report.md"
     assert edgewise_command(["report", *ids, "-o", str(report)]) == 0
     assert "benchmark_model" in report.read_text()
 
@@ -319,6 +328,31 @@ def test_engines_run_in_a_python_there(phone, far_python, capsys, tmp_path, monk
     assert not list((phone.tmp / "edgewise" / "work").iterdir())
 
 
+def test_a_worker_ends_where_the_link_drops_and_the_next_run_works(phone, far_python, tmp_path, monkeypatch):  # noqa: F811
+    register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+    path, pid = tmp_path / "m.fake", tmp_path / "pid"
+    write_fake_model(path, latency_ns=[1_000_000], behaviour={"at": "invoke", "after": 0, "do": "hang"})
+    workers = []
+
+    def unplug():
+        while not workers:
+            workers.extend(phone.workers())
+            time.sleep(0.05)
+        pid.write_text(str(workers[0]))
+        phone.unplug()
+
+    thread = threading.Thread(target=unplug, daemon=True)
+    thread.start()
+    request = BenchRequest(models=(str(path),), device="phone", sessions=1, meters=False)
+    (run,) = measure(request, Context(keep=False)).runs
+    assert run.failure.cause == "LinkLost", run.failure
+    thread.join()
+    assert_ended(pid)
+    write_fake_model(path, latency_ns=[1_000_000])
+    (run,) = measure(request, Context(keep=False)).runs
+    assert run.status == "done", run.failure
+
+
 # --- what can't work ---
 
 
@@ -372,6 +406,12 @@ def test_another_serial_an_address_that_is_none_and_no_adb(phone, capsys, monkey
     assert "needs adb, which is not installed" in told and "apt install adb" in told
 
 
+def test_a_server_that_can_not_be_reached(phone, capsys, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("ADB_SERVER_SOCKET", "tcp:127.0.0.1:1")
+    told = refused(capsys, "bench", MODEL, "-d", "phone")
+    assert "cannot connect to daemon" in told and "ADB_SERVER_SOCKET" in told
+
+
 def test_a_device_unplugged_in_the_middle_is_a_failed_run(phone, capsys):  # noqa: F811
     record(phone, benchmark_model())
     phone.unplug_at = "--graph="
@@ -410,6 +450,37 @@ def test_a_tool_that_fails_is_a_failed_run_with_its_cause(phone, capsys, body, c
     phone.script(phone.tmp / "benchmark_model", body)
     run, _ = bench(capsys, "--sessions", "1", code=4)
     assert run["failure"]["cause"] == cause and words in run["failure"]["message"], run["failure"]
+
+
+def test_a_device_that_lies_about_itself(phone, capsys):  # noqa: F811
+    record(phone, benchmark_model("4900"), benchmark_model("1e999"))
+    run, _ = bench(capsys, "--sessions", "2", code=4)
+    assert run["failure"]["cause"] == "Garbage"
+    twice = profile_table([("CONV_2D", 1.0, "[x]:0"), ("CONV_2D", 1.0, "[x]:0")])
+    record(phone, benchmark_model("4900"), benchmark_model("5000", profile=twice))
+    words = ("profile", MODEL, "-d", "phone", "-r", "benchmark_model", "--sessions", "1", "--no-store")
+    (run,) = command(capsys, *words, code=4)["runs"]
+    assert "two steps of one name" in run["profile_absent_because"]
+    target.close_targets()
+    phone.script(
+        phone.root / "bin" / "getprop",
+        "yes '[ro.product.model]: [A very long name]' | head -c 100000; head -c 99999 /dev/zero; echo",
+    )
+    phone.script(
+        phone.root / "bin" / "dumpsys", "echo '== /proc/../../x'; yes 'level: 99999999999999' | head -c 100000"
+    )
+    phone.script(
+        phone.root / "bin" / "uname",
+        "head -c 100000 /dev/zero | tr '\\0' a; echo; echo '== /proc/../../../etc/x'; echo y",
+    )
+    run, _ = bench(capsys, "-r", "benchmark_model/builtin", "--sessions", "1")
+    assert (
+        run["environment"]["device"]["model"] == "A very long name" and len(run["environment"]["architecture"]) == 100
+    )
+    assert run["sessions"][0]["facts"]["conditions"]["before"]["battery_level"] is None
+    phone.script(phone.root / "bin" / "getprop", "cat /dev/zero")
+    target.close_targets()
+    assert "the answer has more than" in refused(capsys, "bench", MODEL, "-d", "phone")
 
 
 def test_a_tool_without_the_right_to_be_executed(phone, capsys):  # noqa: F811

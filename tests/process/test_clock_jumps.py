@@ -47,11 +47,11 @@ def far(far_device, monkeypatch):  # noqa: F811
     return make
 
 
-def bench(**stopping):
+def bench(*, scenario=None, **stopping):
     plan = make_plan(
         [MODEL],
         axes=Axes(runtimes=("onnxruntime",)),
-        scenario=Scenario(),
+        scenario=scenario or Scenario(),
         stopping=Stopping(**{"duration_s": 1.0, "warmup": 1, "sessions": 1, **stopping}),
         target=TargetSpec(device="far", transport="far"),
     )
@@ -59,7 +59,14 @@ def bench(**stopping):
     return run
 
 
-@pytest.mark.parametrize("seconds", [HOUR_S, -HOUR_S, 0.5], ids=["forward", "backward", "little"])
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(HOUR_S, id="forward"),
+        pytest.param(-HOUR_S, id="backward", marks=pytest.mark.long),
+        pytest.param(0.5, id="little", marks=pytest.mark.long),
+    ],
+)
 def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
     far(monotonic_s=seconds)
     begin = time.monotonic()
@@ -72,12 +79,21 @@ def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
     assert not run.sessions
 
 
+@pytest.mark.long
 def test_sessions_before_the_jump_keep_their_times(far):
     far(monotonic_s=HOUR_S, session=1)
     run = bench(duration_s=None, iterations=200, sessions=3)
     assert run.status == "failed" and run.failure.cause == "ClockJumped"
     assert len(run.sessions) == 1 and 0 < run.value("latency") < 0.05
     assert all(0 <= seconds < 30 for seconds in run.sessions[0].phases.values())
+
+
+@pytest.mark.long
+def test_a_sustained_measurement_keeps_no_bins_of_a_session_whose_clock_jumped(far):
+    far(monotonic_s=HOUR_S)
+    run = bench(scenario=Scenario(sustained_s=3.0), duration_s=None, warmup=None)
+    assert run.status == "failed" and run.failure.cause == "ClockJumped"
+    assert run.sustained is None and run.value("latency") is None
 
 
 def test_a_time_of_day_that_jumps_changes_no_duration(far):
@@ -89,6 +105,7 @@ def test_a_time_of_day_that_jumps_changes_no_duration(far):
     assert "reference" not in run.sessions[0].facts
 
 
+@pytest.mark.long
 def test_accuracy_needs_no_clock(far, capsys):
     far("samples", monotonic_s=HOUR_S)
     words = (

@@ -193,6 +193,7 @@ def test_doctor_examines_the_device(far, capsys, monkeypatch):
     assert [list(row) for row in found["meters"]] == [list(row) for row in here["meters"]]
     engines = {row["name"]: row for row in found["runtimes"]}
     assert engines["onnxruntime"]["available"] and engines["onnxruntime"]["version"] == version("onnxruntime")
+    assert engines["onnxruntime"]["install_hint"] is None
     (device,) = found["devices"]
     assert (device["name"], device["transport"], found["limits"]) == ("far", "far", [])
     assert device["python"] == str(there.transport.python[0]) and device["free_bytes"] > 0
@@ -280,18 +281,29 @@ def test_a_full_disk_is_a_failed_run_that_says_so(far):
     assert "File too large" in run.failure.message
 
 
-def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys):
+def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys, monkeypatch):
+    monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
+    monkeypatch.setattr("edgewise.run.peaks.SIDE", 64)
     far().transport.emulator = "qemu-system-arm"
-    words = ("profile", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
-    (run,) = command(capsys, *words, code=3)["runs"]
+    words = ("bench", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
+    (run,) = command(capsys, *words)["runs"]
     told = values(run)
     assert run["environment"]["virtualisation"]["emulator"] == "qemu-system-arm"
     assert told["model_size"] == SIZE and told["network_bytes"] > SIZE and told["macs"] > 0
     assert told["latency"] is None and told["memory_peak"] is None and told["deployment_time"] is None
-    assert not run["layers"] and "latency to which" in run["profile_absent_because"]
-    assert "emulated processor: qemu-system-arm" in run["profile_absent_because"]
     assert edgewise_command(["compare", str(MODEL), f"b={MODEL},threads=1", "-d", "far", "--no-store"]) == 3
     assert "times there can't be compared" in capsys.readouterr().err
+    assert edgewise_command(["doctor", "-d", "far", "--calibrate", "6min"]) == 3
+    assert "times there can't be compared" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_device_in_an_emulator_has_no_profile(far, capsys):
+    far().transport.emulator = "qemu-system-arm"
+    words = ("profile", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
+    (run,) = command(capsys, *words, code=3)["runs"]
+    assert not run["layers"] and "latency to which" in run["profile_absent_because"]
+    assert "emulated processor: qemu-system-arm" in run["profile_absent_because"]
 
 
 def test_an_unknown_device_names_the_known_ones(capsys):

@@ -183,7 +183,11 @@ def test_whatever_a_meter_raises_is_a_reason(error, call):
         (Reading(metric="energy", value="much", method="x"), "energy is much (None to None, None s)"),
         (Reading(metric="energy", value=math.nan, method="x"), "energy is nan (None to None, None s)"),
         (Reading(metric="heat", value=1.0, method="x"), "reads 'heat', which is not among its metrics"),
-        (Reading(metric="energy", value=1.0, method=None), "energy has no method, or its method or part is not text"),
+        (Reading(metric="energy", value=1.0, method=None), "energy has no method in words"),
+        (
+            Reading(metric="energy", value=1.0, method="x", part="a\nb"),
+            "the part of energy is not a printable name of at most 64 characters",
+        ),
     ],
 )
 def test_a_reading_that_breaks_the_contract_is_a_reason(reading, reason):
@@ -198,7 +202,7 @@ def test_what_read_meters_returns_passes_the_check_of_the_host_and_garbage_does_
     good = json.loads(json.dumps(run(FakeMeter(), Stops())))
     check_metered(good)
     for path, value in (
-        (("sensors",), None), (("sensors", 0, "resolution"), {"power": "x"}), (("sensors", 0, "resolution"), [1]), (("idle",), 3), (("idle", "windows", 0, "seconds"), 0.0), (("load", "windows"), []),
+        (("sensors",), None), (("sensors", 0, "name"), "a\nb"), (("sensors", 0, "resolution"), {"power": "x"}), (("sensors", 0, "resolution"), [1]), (("idle",), 3), (("idle", "windows", 0, "seconds"), 0.0), (("load", "windows"), []),
         (("load", "windows", 0, "inferences"), 0), (("load", "readings", 0, "value"), "x"), (("idle", "problems"), [{}]),
         (("load", "readings", 0, "window"), -1), (("load", "readings", 0, "window"), 6), (("load", "readings", 0, "x"), 1),
         (("load", "readings", 0, "meter"), "other"), (("load", "readings", 0, "covers"), "all"), (("idle", "windows"), 7),
@@ -226,3 +230,13 @@ def test_a_meter_that_blocks_is_given_up(call):
     assert thread.end() == ([], "the meter did not answer within 0.2 s")
     free.set()
     thread.close()
+
+
+def test_without_room_for_another_thread_the_meter_is_not_read(monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    facts = run(FakeMeter())
+    assert facts["load"]["inferences"] and not facts["load"]["readings"]
+    assert facts["load"]["problems"][0]["reason"] == "the meter has no thread: can't start new thread"

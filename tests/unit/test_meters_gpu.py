@@ -1,4 +1,4 @@
-"""GPU utilization on made-up folders; NVML through a library with the calls and units of nvidia-ml-py."""
+"""GPU utilisation on made-up folders; NVML through a library with the calls and units of nvidia-ml-py."""
 
 from types import SimpleNamespace
 

@@ -307,7 +307,7 @@ class RemoteTarget:
         use = LinkUse()
         begin, before = time.monotonic(), self._traffic()
         worker = self._worker(use)
-        contents = {name: _digest_of(file) for name, file in (files or {}).items()}
+        contents = {name: digest_of(file) for name, file in (files or {}).items()}
         for name, file in (files or {}).items():
             with file.open("rb") as content:
                 self.push(content, contents[name], file.stat().st_size, use)
@@ -476,7 +476,8 @@ def close_targets() -> None:
                 target.transport.close()
 
 
-def _digest_of(file: Path) -> str:
+def digest_of(file: Path) -> str:
+    """The SHA-256 of a file in hex, computed once as long as the file does not change. Raises OSError."""
     status = file.stat()
     return _digest(str(file), status.st_ino, status.st_size, status.st_mtime_ns)
 

@@ -41,7 +41,7 @@ class Sustained:
         series: name → one number per bin. ``begin_s`` and ``end_s`` (since the beginning), ``inferences``, ``median``,
             ``p99`` (None with fewer than 1000 inferences) and ``max`` latency, s, are always there; ``missed`` (inputs
             that were unfinished when the next one was due) in paced runs; ``clock_rate`` (Hz), ``temperature`` (K) and
-            ``power`` (W, idle power included) with meters; ``busy_share_of_others``, ``steal_share``,
+            ``power`` (W, idle power included) and other metrics with meters; ``busy_share_of_others``, ``steal_share``,
             ``involuntary_per_s`` and ``throttled_share`` (paused by a quota) as the system counts them.
         absent: column of a meter that is not there → the reason.
         first, last: the first and the last minute; None with too few bins.

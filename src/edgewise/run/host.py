@@ -199,6 +199,7 @@ class LiveSession:
             )
             result.clock_jump += " during the session, so no time of this session can be used"
             result.profile = None
+            result.bins.clear()
         if result.clock_jump and not (self._request.mode == "samples" and result.failure is None):
             earlier = f"; the session failed: {result.failure.message}" if result.failure else ""
             result.failure = Failure(

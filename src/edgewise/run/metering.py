@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from edgewise.metrics import METRICS
 from edgewise.run.meters.base import Meter, NoReading, Reading, flaw_of, traits_of
 
 ROUNDS = 6
@@ -53,7 +54,10 @@ class MeterThread:
         self._dead = ""
         self._orders: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[Sequence[Reading], str]] = queue.SimpleQueue()
-        threading.Thread(target=self._serve, daemon=True).start()
+        try:
+            threading.Thread(target=self._serve, daemon=True).start()
+        except RuntimeError as error:  # a limit on memory or tasks
+            self._dead = f"the meter has no thread: {error}"
 
     def begin(self) -> None:
         """Start a window."""
@@ -133,6 +137,8 @@ def check_metered(facts: Mapping[str, Any]) -> None:
     It is a ValueError, TypeError, LookupError or AttributeError.
     """
     metrics = {str(each["name"]): list(each["metrics"]) for each in facts["sensors"]}
+    if any(f"energy:{name}" not in METRICS for name in metrics):
+        raise ValueError("a meter without a usable name")
     if any(not math.isfinite(step) for each in facts["sensors"] for step in each["resolution"].values()):
         raise ValueError("a resolution that is not a number")
     for kind in ("idle", "load"):

@@ -14,6 +14,7 @@ Coverage = Literal["device", "processor", "accelerator", "part", ""]
 """What the energy of a reading feeds, the most first: everything that the supply feeds, the processor and perhaps its
 memory, an accelerator, one rail or another part, not known."""
 
+LONGEST_PART = 64
 COVERAGES: tuple[Coverage, ...] = get_args(Coverage)
 
 
@@ -60,8 +61,10 @@ def flaw_of(reading: object, metrics: Sequence[str]) -> str:
     metric, numbers = reading.metric, [reading.value, reading.low, reading.high, reading.seconds]
     if metric not in metrics or metric not in METRICS:
         return f"reads {metric!r}, which is not among its metrics"
-    if not reading.method or not isinstance(reading.method, str) or not isinstance(reading.part, str):
-        return f"{metric} has no method, or its method or part is not text"
+    if not reading.method or not isinstance(reading.method, str):
+        return f"{metric} has no method in words"
+    if not isinstance(reading.part, str) or not reading.part.isprintable() or len(reading.part) > LONGEST_PART:
+        return f"the part of {metric} is not a printable name of at most {LONGEST_PART} characters"
     if any(each is not None and not (isinstance(each, int | float) and math.isfinite(each)) for each in numbers):
         return f"{metric} is {reading.value} ({reading.low} to {reading.high}, {reading.seconds} s)"
     unit = METRICS[metric].unit
@@ -151,4 +154,5 @@ def watches_from_host(meter: Meter) -> bool:
 
 def meters() -> Registry[Meter]:
     """All meters, built-in and plugged in."""
-    return Registry("edgewise.meters", "meter")
+    members = ("name", "title", "metrics", "availability", "begin", "sample", "end")
+    return Registry("edgewise.meters", "meter", members=members)

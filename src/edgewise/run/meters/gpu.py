@@ -1,4 +1,4 @@
-"""Utilization of the GPU, from the files of its driver."""
+"""Utilisation of the GPU, from the files of its driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GpuMeter(RailMeter):
     """The mean share of time in which the first GPU was busy; what other processes did on it is included."""
 
     name = "gpu"
-    title = "GPU utilization"
+    title = "GPU utilisation"
     metrics: Sequence[str] = ("gpu_utilization",)
     cannot_see = "which process used the GPU"
 

@@ -1,4 +1,4 @@
-"""Energy and utilization of NVIDIA GPUs, from the driver's management library (the package nvidia-ml-py)."""
+"""Energy and utilisation of NVIDIA GPUs, from the driver's management library (the package nvidia-ml-py)."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class NvmlMeter(RailMeter):
         return super().availability()
 
     def find_rails(self) -> Sequence[Rail]:
-        """Energy or power, and utilization, of each GPU. Raises `NoReading` where the driver fails."""
+        """Energy or power, and utilisation, of each GPU. Raises `NoReading` where the driver fails."""
         try:
             library = self._open()
         except ImportError:
             return ()
         energy: _Way = (library.nvmlDeviceGetTotalEnergyConsumption, "total energy", EnergyCounter)
         power: _Way = (library.nvmlDeviceGetPowerUsage, "power usage", PowerTrace)
-        load: _Way = (lambda device: library.nvmlDeviceGetUtilizationRates(device).gpu * 10, "utilization", MeanShare)
+        load: _Way = (lambda device: library.nvmlDeviceGetUtilizationRates(device).gpu * 10, "utilisation", MeanShare)
         rails = []
         for index, device in enumerate(self._devices()):
             for call, words, window in (power if self._ask(energy[0], device) is None else energy, load):

@@ -15,7 +15,7 @@ from edgewise.run.meters.trace import EnergyCounter, MeanShare, PowerTrace, Wind
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rail:
-    """A place where power, a counter of energy, or a utilization can be read.
+    """A place where power, a counter of energy, or a utilisation can be read.
 
     Attributes:
         read: W, J of a counter that grows, or a share, as `window` takes it; raises OSError, ValueError or `NoReading`.

@@ -89,7 +89,7 @@ class EnergyCounter:
 
 
 class MeanShare:
-    """The mean of samples of a utilization, 0 to 1."""
+    """The mean of samples of a utilisation, 0 to 1."""
 
     def __init__(self) -> None:
         self._samples: list[float] = []
