@@ -39,7 +39,7 @@ class WorkMeter:
 def install(folder: Path, code: str, location: str) -> dict[str, str]:
     """Put a module and what pip writes beside it into `folder`; gives an environment that finds both."""
     assert len([line for line in code.splitlines() if line]) <= 20
-    environment = {**pages.workplace(folder, empty=True), "EDGEWISE_LOCKS": str(folder)}
+    environment = pages.workplace(folder, empty=True)
     module, _, kind = location.partition(":")
     (folder / f"{module}.py").write_text(code, encoding="utf-8")
     metadata = folder / f"{module}-1.0.dist-info"
