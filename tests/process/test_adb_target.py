@@ -252,6 +252,8 @@ def test_reports_and_comparisons_read_such_runs(phone, capsys, tmp_path, monkeyp
     )
     record(phone, *fast, *slow)
     ids = [command(capsys, "bench", MODEL, "-d", "phone", "--sessions", "5")["runs"][0]["id"] for _ in range(2)]
+    assert edgewise_command(["report", ids[0]]) == 0
+    assert "TfLiteXNNPackDelegate took 9 of 10 operators" in " ".join(capsys.readouterr().out.split())
     found = command(capsys, "compare", *ids)
     (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
     assert row["ratio"] == pytest.approx(8002 / 4002, rel=1e-3) and row["verdict"] == "slower"

@@ -165,6 +165,30 @@ def test_nothing_is_left_when_edgewise_is_killed():
         assert gone(lambda: groups(found.parents.values(), parent.pid))
 
 
+def test_a_stop_of_edgewise_itself_is_a_caution(tmp_path):
+    flag = tmp_path / "runs"
+    line = [
+        sys.executable,
+        "-m",
+        "edgewise",
+        "exec",
+        "--no-store",
+        "-q",
+        "--json",
+        "--",
+        "sh",
+        "-c",
+        f"touch {flag}; sleep 1",
+    ]
+    parent = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert gone(lambda: not flag.exists())
+    parent.send_signal(signal.SIGSTOP)
+    time.sleep(3.0)
+    parent.send_signal(signal.SIGCONT)
+    (record,) = json.loads(parent.communicate(timeout=60)[0])["runs"]
+    assert "edgewise-paused" in [one["code"] for one in record["cautions"]]
+
+
 def test_ctrl_c_ends_the_program():
     mark = f"734.{os.getpid()}"
     command = [sys.executable, "-P", "-m", "edgewise", "exec", "--no-store", "--json", "--"]
