@@ -28,7 +28,7 @@ from edgewise.text import means_disk_full, one_line
 FOLDER = "/data/local/tmp"
 """The only folder of a device in which its shell user may write and execute files."""
 START_S = 30.0
-END_S = 5.0
+END_S = 15.0
 LEAST_RATE = 2**20
 """A push that is slower, in B/s, counts as a lost link."""
 MOST_TOLD = 2**16
