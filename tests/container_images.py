@@ -9,7 +9,13 @@ import resource
 import shutil
 import subprocess
 import tarfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from edgewise.constraints.base import CONTAINER_NAMES
 
 IMAGE = "localhost/edgewise-test"
 PROGRAMS = ("sh", "sleep", "dd", "cat", "touch")
@@ -78,3 +84,31 @@ def prepare(runtime: str, folder: Path) -> dict[str, str] | str:
             told = done.stderr.decode(errors="replace").strip().splitlines()
             return f"{runtime} {words[0]} fails here: {told[-1] if told else done.returncode}"
     return settings
+
+
+@pytest.fixture(scope="module", params=[pytest.param(each, marks=pytest.mark.long) for each in CONTAINER_NAMES])
+def container_runtime(request, tmp_path_factory):
+    """The name of a runtime that has the image, for tests marked ``long``; skipped where it runs no container."""
+    settings = prepare(request.param, tmp_path_factory.mktemp(request.param))
+    if isinstance(settings, str):
+        pytest.skip(settings)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield request.param
+
+
+def containers(runtime: str, pid: int) -> list[str]:
+    """Names of the containers of the edgewise with this process number, running or not."""
+    line = [runtime, "ps", "--all", "--format", "{{.Names}}"]
+    told = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    return [each for each in told.split() if each.startswith(f"edgewise-{pid}-")]
+
+
+def eventually(condition: Callable[[], object]) -> bool:
+    """Whether `condition` comes true; containers take a moment to start and to end."""
+    for _ in range(600):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False

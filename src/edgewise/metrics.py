@@ -125,7 +125,7 @@ _ROWS = (
     Metric("energy", "J", "Energy", "lower", "mean",
            "Energy of one inference, minus the idle consumption measured in the same run."),
     Metric("power", "W", "Power", "lower", "mean", "Mean power during inference, minus the idle power."),
-    Metric("gpu_utilization", "1", "GPU utilization", "none", "mean",
+    Metric("gpu_utilization", "1", "GPU utilisation", "none", "mean",
            "Share of time in which the GPU was busy, as its driver counts it, all processes included."),
     Metric("temperature", "K", "Temperature", "lower", "max", "Highest temperature during inference."),
     Metric("network_bytes", "B", "Network", "lower", "sum",
@@ -214,7 +214,7 @@ def is_score(metric: str) -> bool:
 
 
 _OWN = re.compile(r"(score|loss):([A-Za-z_][A-Za-z0-9_.]{0,63})")
-_ENERGY = re.compile(r"energy:([a-z0-9_.-]{1,64}(?:/.{1,64})?)")
+_ENERGY = re.compile(r"energy:(.{1,160})")
 
 
 class _Catalogue(dict[str, Metric]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -122,9 +122,11 @@ class Registry(Generic[T]):
     Args:
         group: the entry-point group, such as ``"edgewise.runtimes"``.
         noun: what one of them is called in messages, such as ``"runtime"``.
+        members: attributes without which a plug-in can't be used.
     """
 
-    def __init__(self, group: str, noun: str) -> None:
+    def __init__(self, group: str, noun: str, *, members: Sequence[str] = ()) -> None:
+        self._members = members
         self.group = group
         self.noun = noun
         self._instances: dict[str, T] = {}
@@ -147,12 +149,15 @@ class Registry(Generic[T]):
         if name not in self._instances:
             point = self._entry_point(name)
             try:
-                self._instances[name] = _ask(lambda: cast(T, point.load()()), home=point.value)
+                plugin = _ask(lambda: cast(T, point.load()()), home=point.value)
+                if missing := [member for member in self._members if not hasattr(plugin, member)]:
+                    raise TypeError(f"it lacks {', '.join(missing)}")
             except Exception as error:  # third-party code may raise anything; the other plug-ins stay usable
                 raise Unavailable(
                     f"{self.noun} {name!r} can't be loaded: {error}",
                     advice=(f"reinstall the package that provides {point.value}"),
                 ) from error
+            self._instances[name] = plugin
         return self._instances[name]
 
     def __iter__(self) -> Iterator[tuple[str, T]]:

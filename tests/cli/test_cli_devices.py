@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from edgewise.cli.main import run
-from edgewise.device.devices import find_device, transport_of
+from edgewise.device.devices import Device, add_device, find_device, transport_of
 from edgewise.errors import Unavailable
 
 pytest.importorskip("asyncssh", reason="needs asyncssh")
@@ -77,7 +78,29 @@ def test_a_name_is_registered_once(capsys):
     assert "is already in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["[a", "a = 1\n", "[a]\nport = 'x'\n", "[a]\nurl = 3\n", "\xff\x00"])
+def test_devices_that_are_added_at_once_are_all_kept(file, capsys):
+    def add(number):
+        add_device(Device(name=f"d{number}", url=f"ssh://h{number}"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+    assert len(listed(capsys)) == 25
+
+
+def test_a_byte_order_mark_a_link_and_the_permissions_of_the_file_are_no_obstacle(file, tmp_path, capsys):
+    real = tmp_path / "real.toml"
+    real.write_bytes(b"\xef\xbb\xbf[a]\nurl = 'ssh://a'\n")
+    real.chmod(0o600)
+    file.parent.mkdir()
+    file.symlink_to(real)
+    assert run(["devices", "add", "b", "ssh://b"]) == 0
+    assert set(listed(capsys)) == {"local", "a", "b"}
+    assert file.is_symlink() and real.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "text", ["[a", "a = 1\n", "[a]\nport = 'x'\n", "[a]\nurl = 3\n", "\xff\x00", "a = " + "[" * 50_000]
+)
 def test_a_damaged_file_is_named(text, file, capsys):
     file.parent.mkdir()
     file.write_text(text, encoding="latin-1")

@@ -82,6 +82,7 @@ def test_a_meter_of_20_lines_gives_energy_above_idle(tmp_path: Path):
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_the_meter_of_the_documentation_is_listed_and_used(tmp_path: Path):
     pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
     (plugin,) = pages.blocks(PAGE, "python")

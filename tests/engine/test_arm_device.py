@@ -67,13 +67,9 @@ def test_facts_are_those_of_the_emulated_processor(arm):
         assert facts.engines[engine].available and facts.engines[engine].version == version(package)
 
 
-@pytest.mark.parametrize(
-    ("engine", "model"),
-    [("onnxruntime", ONNX), ("litert", TFLITE), ("openvino", ONNX)],
-    ids=lambda value: str(value)[-11:],
-)
-def test_outputs_equal_those_of_this_machine(arm, engine, model):
-    found = {}
+def outputs_of(engine, model):
+    """The outputs of a model on the Arm device and on this machine."""
+    found = []
     for device, transport in (("arm", "ssh"), ("local", "local")):
         plan = make_plan(
             [model],
@@ -87,12 +83,27 @@ def test_outputs_equal_those_of_this_machine(arm, engine, model):
         assert run.status == "done", run.failure
         assert (run.environment["architecture"] == "aarch64") == (device == "arm")
         assert (run.value("latency") is None) == (device == "arm")
-        found[device] = dispatcher._builder.outputs[run.id].arrays
-    assert len(found["arm"]) == len(found["local"]) == 1
-    there, here = found["arm"][0], found["local"][0]
+        (output,) = dispatcher._builder.outputs[run.id].arrays
+        found.append(output)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("engine", "model"),
+    [("onnxruntime", ONNX), ("litert", TFLITE), ("openvino", ONNX)],
+    ids=["onnxruntime", "litert", "openvino"],
+)
+def test_outputs_equal_those_of_this_machine(arm, engine, model):
+    there, here = outputs_of(engine, model)
     assert there.shape == here.shape == (1, 10) and there.dtype == here.dtype == np.float32
     assert np.ptp(here) > 1.0  # scores that tell classes apart
     np.testing.assert_allclose(there, here, rtol=0, atol=TOLERANCE * np.abs(here).max())
+
+
+def test_8_bit_outputs_differ_by_one_step_at_most(arm, shared_models):
+    there, here = outputs_of("litert", shared_models / "kws_ref_model.tflite")
+    assert there.dtype == here.dtype == np.int8 and there.shape == here.shape and np.ptp(here.astype(int)) > 10
+    assert np.abs(there.astype(int) - here.astype(int)).max() <= 1
 
 
 def test_openvino_computes_with_the_arm_compute_library_there(arm):

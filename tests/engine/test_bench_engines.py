@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 import edgewise
+from edgewise.cancellation import CancelToken, cancellable
 from edgewise.cli.main import run
 from edgewise.data import path as bundled
+from edgewise.progress import SessionStarted
 from edgewise.record import Run
+from edgewise.run.dispatch import Interrupted
 from edgewise.run.run_builder import _mixed_precisions
 from edgewise.runtime.base import runtimes
 
@@ -51,6 +54,22 @@ def test_one_onnx_model_on_two_runtimes_as_one_json_document(capsys):
         assert (rows["output_max_rel_error"]["value"] or 0.0) < 1e-4
         assert rows["agreement_top1"]["value"] in (1.0, None)
         assert record["effective"]["engine_version"]
+
+
+def test_ctrl_c_keeps_the_finished_session_of_a_model_whose_operators_are_not_counted_yet():
+    need("onnxruntime")
+    token = CancelToken()
+
+    def progress(event):
+        if isinstance(event, SessionStarted) and event.index == 1:
+            token.cancel("enough")
+
+    with cancellable(token), pytest.raises(Interrupted) as stopped:
+        path = bundled("digits_cnn.onnx")
+        edgewise.bench(path, runtimes=["onnxruntime"], **QUICK | {"sessions": 3}, progress=progress)
+    (cancelled,) = stopped.value.runs
+    assert cancelled.status == "cancelled" and len(cancelled.sessions) == 1
+    assert cancelled.value("latency") > 0 and cancelled.value("macs") > 0
 
 
 def test_every_shared_model_is_measured_on_both_engines(shared_models):

@@ -24,7 +24,7 @@ from edgewise.model.identity import read_graph
 from edgewise.service.context import Context
 from edgewise.service.measuring import measure
 from edgewise.service.requests import BenchRequest
-from edgewise.testing import check_target
+from edgewise.testing import check_target, write_fake_model
 from far_targets import far_python  # noqa: F401
 
 MODEL = data.path("digits_cnn.tflite")
@@ -140,6 +140,13 @@ def test_an_emulator_is_a_virtual_machine(phone, capsys):  # noqa: F811
     assert run["variation"]["sigma"] == 0.02
 
 
+def test_sessions_spread_over_minutes_show_the_variation_themselves(phone, capsys, monkeypatch):  # noqa: F811
+    record(phone, benchmark_model())
+    monkeypatch.setattr("edgewise.run.variation.SPREAD_S", 0.2)
+    run, _ = bench(capsys, "--sessions", "3", "--spread", "0.2s")
+    assert run["variation"]["source"] == "spread"
+
+
 def test_a_charging_and_a_hot_phone_are_cautions(phone, capsys):  # noqa: F811
     record(phone, benchmark_model())
     phone.set_conditions(status=2, thermal=3)
@@ -245,10 +252,12 @@ def test_reports_and_comparisons_read_such_runs(phone, capsys, tmp_path, monkeyp
     )
     record(phone, *fast, *slow)
     ids = [command(capsys, "bench", MODEL, "-d", "phone", "--sessions", "5")["runs"][0]["id"] for _ in range(2)]
+    assert edgewise_command(["report", ids[0]]) == 0
+    assert "TfLiteXNNPackDelegate took 9 of 10 operators" in " ".join(capsys.readouterr().out.split())
     found = command(capsys, "compare", *ids)
     (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
     assert row["ratio"] == pytest.approx(8002 / 4002, rel=1e-3) and row["verdict"] == "slower"
-    report = tmp_path / "report.html"
+    report = tmp_path / "report.md"
     assert edgewise_command(["report", *ids, "-o", str(report)]) == 0
     assert "benchmark_model" in report.read_text()
 
@@ -270,6 +279,9 @@ def test_onnxruntime_perf_test_gives_every_time(phone, capsys):  # noqa: F811
     (line, *_) = phone.commands("onnxruntime_perf_test -I")
     assert "-I -e cpu -m times -r 16 -x 1" in line
     assert not list(phone.tmp.glob("edgewise/results*"))
+    words = ("profile", ONNX, "-d", "phone", "-r", "onnxruntime_perf_test", "--sessions", "1", "--no-store")
+    (run,) = command(capsys, *words, code=3)["runs"]
+    assert run["status"] == "done" and "does not time layers" in run["profile_absent_because"]
 
 
 # --- devices check and list ---
@@ -316,6 +328,31 @@ def test_engines_run_in_a_python_there(phone, far_python, capsys, tmp_path, monk
     assert not list((phone.tmp / "edgewise" / "work").iterdir())
 
 
+def test_a_worker_ends_where_the_link_drops_and_the_next_run_works(phone, far_python, tmp_path, monkeypatch):  # noqa: F811
+    register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+    path, pid = tmp_path / "m.fake", tmp_path / "pid"
+    write_fake_model(path, latency_ns=[1_000_000], behaviour={"at": "invoke", "after": 0, "do": "hang"})
+    workers = []
+
+    def unplug():
+        while not workers:
+            workers.extend(phone.workers())
+            time.sleep(0.05)
+        pid.write_text(str(workers[0]))
+        phone.unplug()
+
+    thread = threading.Thread(target=unplug, daemon=True)
+    thread.start()
+    request = BenchRequest(models=(str(path),), device="phone", sessions=1, meters=False)
+    (run,) = measure(request, Context(keep=False)).runs
+    assert run.failure.cause == "LinkLost", run.failure
+    thread.join()
+    assert_ended(pid)
+    write_fake_model(path, latency_ns=[1_000_000])
+    (run,) = measure(request, Context(keep=False)).runs
+    assert run.status == "done", run.failure
+
+
 # --- what can't work ---
 
 
@@ -323,12 +360,21 @@ def test_evaluate_optimize_and_compare_need_python_there(phone, capsys):  # noqa
     record(phone, benchmark_model())
     words = ("--data", data.path("digits_test.npz"), "--task", "classification", "-d", "phone")
     told = refused(capsys, "evaluate", MODEL, *words, "-r", "benchmark_model")
-    assert "works with bench and profile only" in told and "python = PATH" in told
-    assert "python = PATH" in refused(capsys, "evaluate", MODEL, *words)
-    assert "no" in refused(capsys, "optimize", MODEL, *words, "-r", "benchmark_model")
-    told = refused(capsys, "compare", MODEL, f"b={MODEL}", "-d", "phone", "-r", "benchmark_model")
-    assert "works with bench and profile only" in told
+    assert "phone has no Python set" in told and "python = PATH" in told
+    for line in (
+        ("evaluate", MODEL, *words), ("optimize", MODEL, *words),
+        ("compare", MODEL, f"b={MODEL}", "-d", "phone", "-r", "benchmark_model"),
+        ("gate", MODEL, "--baseline", MODEL, "-d", "phone", "--max-regression", "3%"),
+    ):  # fmt: skip
+        assert "bench and profile only" in refused(capsys, *line)
     assert "single-stream" in refused(capsys, "bench", MODEL, "-d", "phone", "--scenario", "offline", code=2)
+
+
+def test_a_tool_gives_no_outputs_where_there_is_a_python_too(phone, capsys, tmp_path, monkeypatch, far_python):  # noqa: F811
+    record(phone, benchmark_model())
+    register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+    words = ("--data", data.path("digits_test.npz"), "--task", "classification", "-d", "phone", "-r", "benchmark_model")
+    assert "gives no outputs" in refused(capsys, "evaluate", MODEL, *words)
 
 
 def test_on_this_machine_the_tools_name_a_device(capsys):
@@ -360,6 +406,12 @@ def test_another_serial_an_address_that_is_none_and_no_adb(phone, capsys, monkey
     assert "needs adb, which is not installed" in told and "apt install adb" in told
 
 
+def test_a_server_that_can_not_be_reached(phone, capsys, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("ADB_SERVER_SOCKET", "tcp:127.0.0.1:1")
+    told = refused(capsys, "bench", MODEL, "-d", "phone")
+    assert "cannot connect to daemon" in told and "ADB_SERVER_SOCKET" in told
+
+
 def test_a_device_unplugged_in_the_middle_is_a_failed_run(phone, capsys):  # noqa: F811
     record(phone, benchmark_model())
     phone.unplug_at = "--graph="
@@ -385,6 +437,7 @@ def test_a_full_disk_leaves_no_part_behind(phone, capsys):  # noqa: F811
         ("echo \"/system/bin/sh: $0: not executable: 64-bit ELF file\" >&2; exit 126", "Unavailable", "64-bit ELF file"),
         ("echo 'CANNOT LINK EXECUTABLE \"x\": library \"libc++_shared.so\" not found' >&2; exit 1", "Unavailable", "libc++"),
         ("echo 'ERROR: Failed to load model x'; echo 'ERROR: Benchmarking failed.'; exit 1", "BadModel", "Failed to load"),
+        ("echo 'ERROR: TfLiteGpuDelegate Init: x'; echo 'ERROR: Failed to apply GPU delegate.'; exit 1", "Unsupported", "Init: x"),
         ("echo 'terminate called: std::bad_alloc' >&2; exit 1", "OutOfMemory", "ran out of memory"),
         ("echo 'ERROR: something'; exit 3", "EngineError", "exit code 3: ERROR: something"),
         ("echo hello", "Garbage", "no 'Inference timings'"),
@@ -397,6 +450,37 @@ def test_a_tool_that_fails_is_a_failed_run_with_its_cause(phone, capsys, body, c
     phone.script(phone.tmp / "benchmark_model", body)
     run, _ = bench(capsys, "--sessions", "1", code=4)
     assert run["failure"]["cause"] == cause and words in run["failure"]["message"], run["failure"]
+
+
+def test_a_device_that_lies_about_itself(phone, capsys):  # noqa: F811
+    record(phone, benchmark_model("4900"), benchmark_model("1e999"))
+    run, _ = bench(capsys, "--sessions", "2", code=4)
+    assert run["failure"]["cause"] == "Garbage"
+    twice = profile_table([("CONV_2D", 1.0, "[x]:0"), ("CONV_2D", 1.0, "[x]:0")])
+    record(phone, benchmark_model("4900"), benchmark_model("5000", profile=twice))
+    words = ("profile", MODEL, "-d", "phone", "-r", "benchmark_model", "--sessions", "1", "--no-store")
+    (run,) = command(capsys, *words, code=4)["runs"]
+    assert "two steps of one name" in run["profile_absent_because"]
+    target.close_targets()
+    phone.script(
+        phone.root / "bin" / "getprop",
+        "yes '[ro.product.model]: [A very long name]' | head -c 100000; head -c 99999 /dev/zero; echo",
+    )
+    phone.script(
+        phone.root / "bin" / "dumpsys", "echo '== /proc/../../x'; yes 'level: 99999999999999' | head -c 100000"
+    )
+    phone.script(
+        phone.root / "bin" / "uname",
+        "head -c 100000 /dev/zero | tr '\\0' a; echo; echo '== /proc/../../../etc/x'; echo y",
+    )
+    run, _ = bench(capsys, "-r", "benchmark_model/builtin", "--sessions", "1")
+    assert (
+        run["environment"]["device"]["model"] == "A very long name" and len(run["environment"]["architecture"]) == 100
+    )
+    assert run["sessions"][0]["facts"]["conditions"]["before"]["battery_level"] is None
+    phone.script(phone.root / "bin" / "getprop", "cat /dev/zero")
+    target.close_targets()
+    assert "the answer has more than" in refused(capsys, "bench", MODEL, "-d", "phone")
 
 
 def test_a_tool_without_the_right_to_be_executed(phone, capsys):  # noqa: F811

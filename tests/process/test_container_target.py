@@ -6,14 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
-from container_images import IMAGE, prepare
+from container_images import IMAGE, container_runtime, containers, eventually  # noqa: F401
 from edgewise import data
 from edgewise.cli.main import run as edgewise_command
-from edgewise.constraints.base import CONTAINER_NAMES
 from edgewise.device import target
 from edgewise.device.devices import find_device, open_transport
 from edgewise.device.lease import measuring_on
@@ -24,20 +22,9 @@ from far_targets import far_python  # noqa: F401
 MODEL = data.path("digits_cnn.onnx")
 
 
-@pytest.fixture(scope="module", params=CONTAINER_NAMES)
-def settings(request, tmp_path_factory):
-    found = prepare(request.param, tmp_path_factory.mktemp(request.param))
-    if isinstance(found, str):
-        pytest.skip(found)
-    return request.param, found
-
-
 @pytest.fixture
-def box(settings, far_python, tmp_path, monkeypatch):  # noqa: F811
+def box(container_runtime, far_python, tmp_path, monkeypatch):  # noqa: F811
     """A function that registers the device ``box`` with further settings; its image sees this machine's packages."""
-    runtime, variables = settings
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
     monkeypatch.chdir(tmp_path)
     packages = (far_python.parents[1] / "lib").glob("python*/site-packages/engines.pth")
@@ -45,11 +32,12 @@ def box(settings, far_python, tmp_path, monkeypatch):  # noqa: F811
     seen |= {line for file in packages for line in file.read_text().splitlines()}
     options = " ".join(f"--volume {folder}:{folder}:ro" for folder in sorted(seen))
 
-    def register(**more: str) -> str:
-        table = {"url": f"container://{IMAGE}", "runtime": runtime, "python": str(far_python), "options": options}
+    def register(more_options: str = "", **more: str) -> str:
+        table = {"url": f"container://{IMAGE}", "runtime": container_runtime, "python": str(far_python)}
+        table["options"] = f"{options} {more_options}"
         lines = [f"{name} = {json.dumps(value)}\n" for name, value in (table | more).items()]
         (tmp_path / "devices.toml").write_text(f"[box]\n{''.join(lines)}")
-        return runtime
+        return container_runtime
 
     yield register
     target.close_targets()
@@ -66,21 +54,6 @@ def bench(capsys, model, *words, code=ExitCode.DONE):
     return run
 
 
-def containers(runtime):
-    line = [runtime, "ps", "--all", "--format", "{{.Names}}"]
-    told = subprocess.run(line, capture_output=True, text=True, check=True).stdout
-    return [name for name in told.split() if name.startswith("edgewise-")]
-
-
-def eventually(condition):
-    for _ in range(600):
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-@pytest.mark.long
 @pytest.mark.engine
 def test_a_device_is_checked_and_benched_and_leaves_no_container(capsys, box):
     pytest.importorskip("onnxruntime")
@@ -93,10 +66,9 @@ def test_a_device_is_checked_and_benched_and_leaves_no_container(capsys, box):
     assert 0 < rows["latency"]["value"] < 1.0
     assert rows["deployment_time"]["basis"] == "measured"
     target.close_targets()
-    assert eventually(lambda: not containers(runtime))
+    assert eventually(lambda: not containers(runtime, os.getpid()))
 
 
-@pytest.mark.long
 def test_the_conformance_suite_passes(box, tmp_path):
     runtime = box()
     folder = tmp_path / "check"
@@ -104,10 +76,9 @@ def test_the_conformance_suite_passes(box, tmp_path):
     transport = open_transport(find_device("box"))
     check_target(transport, folder=folder)
     transport.close()
-    assert eventually(lambda: not containers(runtime))
+    assert eventually(lambda: not containers(runtime, os.getpid()))
 
 
-@pytest.mark.long
 def test_limits_of_the_device_hold_in_its_containers(capsys, box, tmp_path):
     box(cpus="0.2", memory="150MiB")
     write_fake_model(tmp_path / "m.fake", latency_ns=[2_000_000])
@@ -119,25 +90,30 @@ def test_limits_of_the_device_hold_in_its_containers(capsys, box, tmp_path):
     assert run["failure"]["cause"] == "OutOfMemory"
 
 
-@pytest.mark.long
+def test_a_device_whose_limits_are_not_set_is_not_used(capsys, box):
+    box("--memory=256m --memory-swap=256m", cpus="0.5", memory="150MiB")
+    (missing,) = command(capsys, "devices", "check", "box", code=ExitCode.UNAVAILABLE)["missing"]
+    assert "did not set a limit: memory" in missing["what"]
+    assert missing["what"].endswith(f" is {256 * 2**20}, not {150 * 2**20}")
+
+
 def test_a_worker_that_hangs_is_killed_with_its_container_also_when_edgewise_is_killed(capsys, box, tmp_path):
     runtime = box()
     write_fake_model(tmp_path / "m.fake", behaviour={"at": "invoke", "after": 0, "do": "hang"})
     run = bench(capsys, tmp_path / "m.fake", "--timeout", "2s", code=ExitCode.RUN_FAILED)
     assert run["failure"]["cause"] == "Timeout"
     target.close_targets()
-    assert eventually(lambda: not containers(runtime))
+    assert eventually(lambda: not containers(runtime, os.getpid()))
     line = [sys.executable, "-P", "-m", "edgewise", "bench", "m.fake", "-d", "box", "--no-store", "--no-meters"]
     parent = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        assert eventually(lambda: len(containers(runtime)) == 2)  # the agent's and the worker's
+        assert eventually(lambda: len(containers(runtime, parent.pid)) == 2)  # the agent's and the worker's
     finally:
         parent.kill()
         parent.wait()
-    assert eventually(lambda: not containers(runtime))
+    assert eventually(lambda: not containers(runtime, parent.pid))
 
 
-@pytest.mark.long
 def test_what_the_image_lacks_is_told(capsys, box):
     box(python="python-that-is-missing")
     found = command(capsys, "devices", "check", "box", code=ExitCode.UNAVAILABLE)

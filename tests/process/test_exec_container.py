@@ -7,13 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
-from container_images import IMAGE, prepare
+from container_images import IMAGE, container_runtime, containers, eventually  # noqa: F401
 from edgewise.cli.main import run
-from edgewise.constraints.base import CONTAINER_NAMES
 from edgewise.errors import ExitCode
 
 pytestmark = pytest.mark.cold
@@ -21,22 +19,10 @@ MIB = 2**20
 BURN = "i=0; while [ $i -lt {count} ]; do i=$((i+1)); done"
 
 
-@pytest.fixture(scope="module", params=[pytest.param(each, marks=pytest.mark.long) for each in CONTAINER_NAMES])
-def settings(request, tmp_path_factory):
-    """The runtime's name, and the variables that it needs; skipped where it runs no container."""
-    found = prepare(request.param, tmp_path_factory.mktemp(request.param))
-    if isinstance(found, str):
-        pytest.skip(found)
-    return request.param, found
-
-
 @pytest.fixture
-def runtime(settings, monkeypatch, tmp_path):
-    name, variables = settings
-    for each, value in variables.items():
-        monkeypatch.setenv(each, value)
+def runtime(container_runtime, monkeypatch, tmp_path):  # noqa: F811
     monkeypatch.chdir(tmp_path)
-    return name
+    return container_runtime
 
 
 def execute(capfd, runtime, *words, code=ExitCode.DONE):
@@ -48,22 +34,6 @@ def execute(capfd, runtime, *words, code=ExitCode.DONE):
 
 def value(record, metric):
     return next(row["value"] for row in record["measurements"] if row["metric"] == metric)
-
-
-def containers(runtime, mark):
-    """Names of containers that this test made, running or not."""
-    line = [runtime, "ps", "--all", "--no-trunc", "--format", "{{.Names}} {{.Command}}"]
-    told = subprocess.run(line, capture_output=True, text=True, check=True).stdout
-    return [each for each in told.splitlines() if mark in each]
-
-
-def eventually(condition):
-    """Whether `condition` comes true; containers take a moment to start and to end."""
-    for _ in range(600):
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_limits_hold_and_the_kernel_counts(capfd, runtime):
@@ -107,27 +77,25 @@ def test_much_output_at_the_end_is_read_to_its_end(capfd, runtime):
 
 
 def test_a_program_that_never_ends_is_killed_and_daemons_are_reported(capfd, runtime):
-    mark = f"741.{os.getpid()}"
-    record = execute(capfd, runtime, "--timeout", "0.5s", "--", "sleep", mark, code=ExitCode.RUN_FAILED)
+    record = execute(capfd, runtime, "--timeout", "0.5s", "--", "sleep", "741", code=ExitCode.RUN_FAILED)
     assert record["failure"]["cause"] == "Timeout"
-    record = execute(capfd, runtime, "--", "sh", "-c", f"sleep {mark} & sleep {mark} & exit 0")
+    record = execute(capfd, runtime, "--", "sh", "-c", "sleep 741 & sleep 741 & exit 0")
     assert record["sessions"][0]["facts"]["processes_left"] == 2
-    assert eventually(lambda: not containers(runtime, mark))
+    assert eventually(lambda: not containers(runtime, os.getpid()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_is_left_when_edgewise_is_killed_or_interrupted(runtime, number):
-    mark = f"742.{os.getpid()}.{int(number)}"
     command = [sys.executable, "-P", "-m", "edgewise", "exec", "--no-store", "--json", "--mechanism", runtime]
-    command += ["--image", IMAGE, "--", "sleep", mark]
+    command += ["--image", IMAGE, "--", "sleep", "742"]
     parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        assert eventually(lambda: containers(runtime, mark))
+        assert eventually(lambda: containers(runtime, parent.pid))
     finally:
         parent.send_signal(number)
         parent.wait(60)
     assert parent.returncode == (ExitCode.INTERRUPTED if number == signal.SIGINT else -number)
-    assert eventually(lambda: not containers(runtime, mark))
+    assert eventually(lambda: not containers(runtime, parent.pid))
 
 
 def test_an_image_that_does_not_exist_is_unavailable(capfd, runtime):

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -192,6 +193,7 @@ def test_doctor_examines_the_device(far, capsys, monkeypatch):
     assert [list(row) for row in found["meters"]] == [list(row) for row in here["meters"]]
     engines = {row["name"]: row for row in found["runtimes"]}
     assert engines["onnxruntime"]["available"] and engines["onnxruntime"]["version"] == version("onnxruntime")
+    assert engines["onnxruntime"]["install_hint"] is None
     (device,) = found["devices"]
     assert (device["name"], device["transport"], found["limits"]) == ("far", "far", [])
     assert device["python"] == str(there.transport.python[0]) and device["free_bytes"] > 0
@@ -279,18 +281,29 @@ def test_a_full_disk_is_a_failed_run_that_says_so(far):
     assert "File too large" in run.failure.message
 
 
-def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys):
+def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys, monkeypatch):
+    monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
+    monkeypatch.setattr("edgewise.run.peaks.SIDE", 64)
     far().transport.emulator = "qemu-system-arm"
-    words = ("profile", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
-    (run,) = command(capsys, *words, code=3)["runs"]
+    words = ("bench", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
+    (run,) = command(capsys, *words)["runs"]
     told = values(run)
     assert run["environment"]["virtualisation"]["emulator"] == "qemu-system-arm"
     assert told["model_size"] == SIZE and told["network_bytes"] > SIZE and told["macs"] > 0
     assert told["latency"] is None and told["memory_peak"] is None and told["deployment_time"] is None
-    assert not run["layers"] and "latency to which" in run["profile_absent_because"]
-    assert "emulated processor: qemu-system-arm" in run["profile_absent_because"]
     assert edgewise_command(["compare", str(MODEL), f"b={MODEL},threads=1", "-d", "far", "--no-store"]) == 3
     assert "times there can't be compared" in capsys.readouterr().err
+    assert edgewise_command(["doctor", "-d", "far", "--calibrate", "6min"]) == 3
+    assert "times there can't be compared" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_device_in_an_emulator_has_no_profile(far, capsys):
+    far().transport.emulator = "qemu-system-arm"
+    words = ("profile", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
+    (run,) = command(capsys, *words, code=3)["runs"]
+    assert not run["layers"] and "latency to which" in run["profile_absent_because"]
+    assert "emulated processor: qemu-system-arm" in run["profile_absent_because"]
 
 
 def test_an_unknown_device_names_the_known_ones(capsys):
@@ -332,6 +345,38 @@ def test_optimize_measures_its_variants_there(far, capsys, tmp_path, monkeypatch
     assert made, [(each["id"], each["stage"], each["why"]) for each in found["variants"]]
     assert found["baseline"]["metrics"]["accuracy_top1"]["value"] > 0.9
     assert 0 < found["baseline"]["metrics"]["latency"]["value"] < 0.05
+
+
+@pytest.mark.long
+def test_optimize_chooses_the_same_file_there_as_here(far, capsys, tmp_path):
+    far()
+    found = []
+    for device in ("far", "local"):
+        words = (
+            "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "60",
+            "--passes", "ort-static:float-stem,ort-dynamic", "-r", "onnxruntime", "-d", device, "--aim", "size",
+            "--time-budget", "90s", "-o", tmp_path / device, "--no-sensitivity",
+        )  # fmt: skip
+        document = command(capsys, *words)
+        variants = {each["id"]: each for each in (document["baseline"], *document["variants"])}
+        judged = {
+            name: (
+                {
+                    metric: row["value"]
+                    for metric, row in each["metrics"].items()
+                    if metric in ("accuracy_top1", "model_size")
+                },
+                sha256(Path(each["path"]).read_bytes()).hexdigest(),
+            )
+            for name, each in variants.items()
+            if each["path"] and Path(each["path"]).exists() and "accuracy_top1" in each["metrics"]
+        }
+        found.append((document["chosen"], judged))
+    (chosen, there), (_, here) = found
+    assert found[0][0] == found[1][0] and chosen != document["baseline"]["id"]
+    assert there == here and len(there) == 3
+    accuracy, size = there[chosen][0]["accuracy_top1"], there[chosen][0]["model_size"]
+    assert accuracy > 0.9 and size < SIZE / 2
 
 
 class Board:

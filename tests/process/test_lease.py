@@ -139,6 +139,14 @@ def test_what_measures_nothing_waits_for_nobody(hold):
 
 def test_a_folder_that_can_not_be_written_costs_no_measurement(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path / "missing"))
+    first = Waiting()
+    first.end()
+    assert first.got.is_set() and "no lock of local" in first.lines[0]
+
+
+def test_something_else_in_the_place_of_the_lock_file_costs_no_measurement(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))
+    os.mkfifo(tmp_path / "edgewise-measuring.lock")
     with measuring_on("local"):
         pass
 

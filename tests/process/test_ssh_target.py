@@ -21,6 +21,7 @@ from edgewise.cli.main import run as edgewise_command
 from edgewise.device import target
 from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import LinkLost, TargetError
+from edgewise.device.transports.ssh import line_for_shell
 from edgewise.progress import SessionStarted, reporting_to
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.dispatch import Dispatcher
@@ -292,6 +293,11 @@ def test_another_users_login_is_denied(ssh_server, capsys, tmp_path, monkeypatch
         ("cat /dev/zero", "its shell prints more than"),
         ("echo 'edgewise-process {'", "its answer is garbage"),
         ("exit 3", "exit code 3"),
+        ("echo This account is not available.; exit 1", "This account is not available."),
+        ("printf 'edgewise-process '; head -c 60000 /dev/zero | tr '\\0' '['; echo; sleep 100", "its answer is garbage"),
+        ("echo 'edgewise-process [1]'; sleep 100", "its answer is garbage"),
+        ("printf 'edgewise-process {\"version\": \"'; head -c 5000 /dev/zero | tr '\\0' 9; echo '\"}'; sleep 100", "garbage"),
+        ("echo 'edgewise-process {\"version\": \"\u00b2.1\"}'; sleep 100", "3.11 or newer is needed"),
     ],
 )  # fmt: skip
 def test_a_python_that_can_not_be_used(ssh_server, capsys, tmp_path, monkeypatch, script, words):  # noqa: F811
@@ -300,8 +306,33 @@ def test_a_python_that_can_not_be_used(ssh_server, capsys, tmp_path, monkeypatch
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)
     register(ssh_server, tmp_path / "devices.toml", monkeypatch, python=str(python))
-    told = refused(capsys)
-    assert words in told and "edgewise devices check board" in told
+    told = " ".join(refused(capsys).split())
+    assert words in told and ("edgewise devices check board" in told or "check the connection and its Python" in told)
+
+
+def test_a_home_folder_that_can_not_be_written_is_named(board, capsys):
+    board.restart(HOME="/proc")
+    assert "/proc/edgewise: No such file or directory" in " ".join(refused(capsys).split())
+
+
+def test_a_key_that_can_not_be_read_is_named(ssh_server, capsys, tmp_path, monkeypatch):  # noqa: F811
+    register(ssh_server, tmp_path / "devices.toml", monkeypatch, key=str(tmp_path / "missing"))
+    assert "can't be read" in refused(capsys)
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "ksh", "tcsh", "fish"])
+def test_every_login_shell_runs_the_line(shell, tmp_path, monkeypatch):
+    # csh and tcsh end a quoted text at the end of a line.
+    line = line_for_shell(sys.executable, ["import sys\nprint(\n sys.argv[1:])", "a b", "it's !$HOME `x`", "", "é"])
+    assert "\n" not in line
+    if (program := shutil.which(shell)) is None:
+        pytest.skip(f"needs {shell}")
+    done = subprocess.run([program, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == "['a b', \"it's !$HOME `x`\", '', 'é']\n"
+    (tmp_path / "my python").symlink_to(sys.executable)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = subprocess.run([program, "-c", line_for_shell("~/my python", ["print(7)"])], capture_output=True, text=True)
+    assert done.stdout == "7\n", done.stderr
 
 
 @pytest.mark.parametrize("answer", ["yes {}", 'yes \'{"bytes": "many"}\'', "cat /dev/zero", "yes '[1]'"])

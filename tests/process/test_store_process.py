@@ -34,16 +34,21 @@ def numbered(name, n):
     return replace(golden, id=f"0193-{{name}}-{{n:04}}", measurements=(row, *golden.measurements[1:]))
 """
 
+# One process that has everything imported forks the writers: many writers cost no import each.
 WRITE = """
-name, count, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-sys.stdin.readline()
-with open_store(path) as store:
-    for n in range(count):
-        store.save(numbered(name, n))
-        print(n, flush=True)
+names, count, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+children = []
+for name in names:
+    children.append(os.fork())
+    if children[-1] == 0:
+        with open_store(path) as store:
+            for n in range(count):
+                store.save(numbered(name, n))
+        os._exit(0)
+print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]))
 """
 
-# One process that has everything imported forks a writer for each line it is told: twenty writers cost no twenty imports.
+# The same, with a writer for each line that it is told.
 FORK = """
 path = sys.argv[1]
 for line in sys.stdin:
@@ -61,14 +66,16 @@ for line in sys.stdin:
 """
 
 ATTEMPT = """
-try:
-    with open_store(sys.argv[1]) as store:
-        before = len(store.list())
-        if "save" in sys.argv:
-            store.save(numbered("new", 0))
-    print(json.dumps({"runs": before, "read_only": store.read_only}))
-except EdgewiseError as error:
-    print(json.dumps({"kind": type(error).__name__, "message": error.message, "advice": error.advice}))
+def attempt(path, save):
+    try:
+        with open_store(path) as store:
+            before = len(store.list())
+            if save:
+                store.save(numbered("new", 0))
+        return {"runs": before, "read_only": store.read_only}
+    except EdgewiseError as error:
+        return {"kind": type(error).__name__, "message": error.message, "advice": error.advice}
+print(json.dumps([attempt(path, save) for path, save in json.loads(sys.argv[1])]))
 """
 
 
@@ -79,9 +86,10 @@ def start(script, *arguments, prefix=()):
     )  # fmt: skip
 
 
-def attempt(path, *words, prefix=()):
-    """What opening (and saving, with the word ``save``) in a process of its own came to."""
-    with start(ATTEMPT, path, *words, prefix=prefix) as process:
+def attempt(*stores, prefix=()):
+    """What opening each store, and saving where it is a pair of path and True, came to in a process of its own."""
+    pairs = [each if isinstance(each, tuple) else (each, False) for each in stores]
+    with start(ATTEMPT, json.dumps([(str(path), save) for path, save in pairs]), prefix=prefix) as process:
         answer, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0
     return json.loads(answer)
@@ -110,29 +118,13 @@ def assert_whole(path):
     return {run.id for run in runs}
 
 
-def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
+@pytest.mark.parametrize(("names", "count"), [("ab", 100), ("abcdef", 1)])
+def test_processes_that_make_the_store_and_write_at_once_lose_nothing(tmp_path, names, count):
     path = tmp_path / "runs.db"
-    writers = [start(WRITE, name, 100, path) for name in ("a", "b")]
-    for writer in writers:  # both have imported everything before either opens the store, which neither has made
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        answer, _ = writer.communicate(timeout=LIMIT_S)
-        assert writer.returncode == 0
-        assert answer.split() == [str(n) for n in range(100)]
-    assert assert_whole(path) == {f"0193-{name}-{n:04}" for name in "ab" for n in range(100)}
-
-
-def test_many_processes_may_make_the_store_at_once(tmp_path):
-    path = tmp_path / "runs.db"
-    writers = [start(WRITE, name, 1, path) for name in "abcdef"]
-    for writer in writers:
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate(timeout=LIMIT_S)
-    assert [writer.returncode for writer in writers] == [0] * 6
-    assert assert_whole(path) == {f"0193-{name}-0000" for name in "abcdef"}
+    with start(WRITE, names, count, path) as writers:
+        answer, _ = writers.communicate(timeout=LIMIT_S)
+    assert json.loads(answer) == [0] * len(names)
+    assert assert_whole(path) == {f"0193-{name}-{n:04}" for name in names for n in range(count)}
 
 
 def test_a_writer_that_is_killed_leaves_a_whole_store_with_all_it_had_saved(tmp_path):
@@ -170,12 +162,12 @@ def test_a_full_disk_is_said_and_keeps_what_was_saved(tmp_path):
     if shutil.which("prlimit") is None:
         pytest.skip("prlimit is not installed")
     # The limit also holds for the write-ahead log, which starts empty: a run with 2,000 samples goes past it.
-    answer = attempt(path, "save", prefix=("prlimit", "--fsize=20000"))
+    (answer,) = attempt((path, True), prefix=("prlimit", "--fsize=20000"))
     assert answer["kind"] == "StoreError"
     assert "can't be written" in answer["message"]
     assert "free some space" in answer["advice"]
-    assert attempt(path) == {"runs": 1, "read_only": False}
     with open_store(str(path)) as store:
+        assert len(store.list()) == 1 and not store.read_only
         assert store.get("last").id == "0193-before"
         store.save(replace(golden(), id="0193-after"))
 
@@ -184,7 +176,7 @@ def test_a_new_store_on_a_full_disk_is_said(tmp_path):
     if shutil.which("prlimit") is None:
         pytest.skip("prlimit is not installed")
     path = tmp_path / "runs.db"
-    answer = attempt(path, "save", prefix=("prlimit", "--fsize=4096"))
+    (answer,) = attempt((path, True), prefix=("prlimit", "--fsize=4096"))
     assert answer["kind"] == "StoreError"
     assert "free some space" in answer["advice"]
     with open_store(str(path)) as store:
@@ -208,48 +200,54 @@ def bound_by_modes():
 
 @pytest.fixture
 def locked_folder(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    with open_store(str(folder / "runs.db")) as store:
-        store.save(golden())
-    yield folder
-    folder.chmod(0o755)
+    """Makes folders with a store, whose modes a test may set."""
+    made = []
+
+    def make(name):
+        made.append(tmp_path / name)
+        made[-1].mkdir()
+        with open_store(str(made[-1] / "runs.db")) as store:
+            store.save(golden())
+        return made[-1]
+
+    yield make
+    for folder in made:
+        folder.chmod(0o755)
 
 
-@pytest.mark.parametrize(("of_file", "of_folder"), [(0o444, 0o555), (0o644, 0o555), (0o444, 0o755)])
-def test_a_store_that_can_not_be_written_can_be_read(locked_folder, bound_by_modes, of_file, of_folder):
-    path = locked_folder / "runs.db"
-    path.chmod(of_file)
-    locked_folder.chmod(of_folder)
-    assert attempt(path, prefix=bound_by_modes) == {"runs": 1, "read_only": True}
-    answer = attempt(path, "save", prefix=bound_by_modes)
-    assert answer["kind"] == "StoreError"
-    assert "read-only" in answer["message"]
-    assert "--store" in answer["advice"]
+def test_a_store_that_can_not_be_written_can_be_read(locked_folder, bound_by_modes):
+    steps = []
+    for of_file, of_folder in ((0o444, 0o555), (0o644, 0o555), (0o444, 0o755)):
+        folder = locked_folder(f"{of_file:o}-{of_folder:o}")
+        (folder / "runs.db").chmod(of_file)
+        folder.chmod(of_folder)
+        steps += [folder / "runs.db", (folder / "runs.db", True)]
+    answers = attempt(*steps, prefix=bound_by_modes)
+    assert answers[::2] == [{"runs": 1, "read_only": True}] * 3
+    for answer in answers[1::2]:
+        assert answer["kind"] == "StoreError"
+        assert "read-only" in answer["message"]
+        assert "--store" in answer["advice"]
 
 
 def test_a_read_only_reader_sees_what_a_writer_has_not_yet_moved_into_the_file(locked_folder, bound_by_modes):
-    path = locked_folder / "runs.db"
+    folder = locked_folder("folder")
+    path = folder / "runs.db"
     with open_store(str(path)) as store:
         store.save(replace(golden(), id="0193-in-the-log"))
         assert path.with_name("runs.db-wal").stat().st_size > 0
-        locked_folder.chmod(0o555)
-        assert attempt(path, prefix=bound_by_modes) == {"runs": 2, "read_only": True}
-        locked_folder.chmod(0o755)
+        folder.chmod(0o555)
+        assert attempt(path, prefix=bound_by_modes) == [{"runs": 2, "read_only": True}]
+        folder.chmod(0o755)
 
 
 def test_a_file_that_can_not_be_read_and_a_folder_that_takes_none(locked_folder, bound_by_modes):
-    path = locked_folder / "runs.db"
-    path.chmod(0o000)
-    answer = attempt(path, prefix=bound_by_modes)
-    assert (answer["kind"], "can't be opened" in answer["message"], bool(answer["advice"])) == (
-        "StoreError",
-        True,
-        True,
-    )
-    locked_folder.chmod(0o555)
-    answer = attempt(locked_folder / "other.db", prefix=bound_by_modes)
-    assert (answer["kind"], "is read-only" in answer["message"], bool(answer["advice"])) == ("StoreError", True, True)
+    unreadable, full = locked_folder("unreadable") / "runs.db", locked_folder("full")
+    unreadable.chmod(0o000)
+    full.chmod(0o555)
+    answers = attempt(unreadable, full / "other.db", prefix=bound_by_modes)
+    for answer, words in zip(answers, ("can't be opened", "is read-only"), strict=True):
+        assert (answer["kind"], words in answer["message"], bool(answer["advice"])) == ("StoreError", True, True)
 
 
 def test_a_store_that_stays_busy_is_said(tmp_path, monkeypatch):

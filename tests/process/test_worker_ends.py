@@ -233,6 +233,7 @@ def wait_for(moment, process, database):
     file = database if moment == "exists" else database.with_name(database.name + "-wal")
     while not file.exists():
         assert process.poll() is None, process.stderr.read()
+        time.sleep(0.0005)  # the process needs the core
 
 
 def test_a_slow_schedule_is_not_a_hang(tmp_path):

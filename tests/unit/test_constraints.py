@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.constraints.cgroups import PREFIX, V1, V2, Cgroup, find_cgroup, remove_stale
+from edgewise.constraints.containers import group_of, missing_limits, signal_or_code
 from edgewise.constraints.process_limits import ProcessLimits
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, TargetSpec
@@ -66,6 +67,42 @@ def test_version_2_is_found_where_the_children_have_the_controllers(tmp_path):
     assert isinstance(found, Cgroup)
     assert set(found.parents.values()) == {base}
     assert find_cgroup(V1, cpus=1.0, root=root) == "cgroup-v1: no writable hierarchy for cpu, cpuacct"
+
+
+ID = "c0ffee" * 10
+
+
+def put_process(root, pid, own):
+    """A process of another control group on the machine of `tree`."""
+    write(root / f"proc/{pid}", {"cgroup": own})
+
+
+@pytest.mark.parametrize("place", [f"system.slice/docker-{ID}.scope", f"machine.slice/libpod-{ID}.scope/container"])
+def test_the_group_of_a_container_is_the_one_with_its_identity(tmp_path, place):
+    root = tree(tmp_path, mounts=[("sys/fs/cgroup", "cgroup2", "rw")], own="0::/user/app\n")
+    put_process(root, 77, f"0::/{place}\n")
+    limits = {"cgroup.controllers": "cpu memory", "cpu.max": "50000 100000\n", "memory.max": "1044480\n"}
+    named = write(root / "sys/fs/cgroup" / place.removesuffix("/container"), limits)
+    if place.endswith("/container"):
+        write(
+            named / "container", {"cgroup.controllers": "cpu memory", "cpu.max": "max 100000\n", "memory.max": "max\n"}
+        )
+    group = group_of("77", ID, root)
+    assert group is not None
+    assert (group.version, set(group.folders.values())) == (V2, {named})
+    assert missing_limits(group, cpus=0.5, memory_bytes=1044480 + 4095) == []
+    assert missing_limits(group, cpus=1.0, memory_bytes=1044480 + 4096) == [
+        "cpu.max is 50000 100000, not 100000 100000", "memory.max is 1044480, not 1048576",
+    ]  # fmt: skip
+    (named / "memory.max").write_text("max\n")
+    assert missing_limits(group, cpus=None, memory_bytes=MIB) == ["memory.max is max, not 1048576"]
+
+
+def test_a_process_number_of_another_machine_is_no_container(tmp_path):
+    root = tree(tmp_path, mounts=[("sys/fs/cgroup", "cgroup2", "rw")], own="0::/user/app\n")
+    put_process(root, 77, "0::/user/another\n")
+    assert group_of("77", ID, root) is None
+    assert group_of("78", ID, root) is None
 
 
 @pytest.mark.parametrize(
@@ -172,6 +209,8 @@ def test_cautions_tell_whether_limits_held_and_processors_were_used():
     idle = execution(usage=Usage(cpu_s=0.8))
     assert codes(limits, execution(), idle) == ["cpu-not-used"]
     assert codes(limits, execution(left=2), execution()) == ["processes-left"]
+    assert codes(limits, execution(paused_s=1.5), execution()) == ["edgewise-paused"]
+    assert codes(limits, execution(paused_s=0.9), execution()) == []
     assert codes(Constraints(cpus=1000), execution(), execution()) == ["limit-not-held", "cpu-not-used"]
     assert codes(Constraints(memory_bytes=2**50), execution(), execution()) == ["limit-not-held"]
     (alone,) = cautions_of([execution()], Constraints(), failed=False)
@@ -261,3 +300,7 @@ def test_a_placeholder_and_models_need_each_other():
 
 def test_the_hierarchy_of_this_machine_is_read():
     assert isinstance(find_cgroup(V1, root=Path("/nowhere")), str)
+
+
+def test_exit_codes_of_a_shell_above_128_are_signals():
+    assert [signal_or_code(code) for code in (0, 1, 127, 128, 137, 139, 255)] == [0, 1, 127, 128, -9, -11, 255]

@@ -148,3 +148,11 @@ def test_jobs_of_before_keep_their_keys_and_every_condition_has_its_own():
         )
     }  # fmt: skip
     assert len(keys) == 7
+
+
+def test_conditions_are_named_and_paced_runs_too():
+    assert Scenario().words == Scenario().kind_in_words == "single-stream"
+    paced = Scenario(kind="paced", fps=30.0, sustained_s=1800.0, background_load=1, background_kind="memory")
+    assert paced.words == "paced 30 fps, sustained for 30 min, 1 busy process (memory)"
+    assert paced.kind_in_words == "paced, sustained for 30 min, 1 busy process (memory)"
+    assert Scenario(duty_cycle=0.125).words == "single-stream, duty cycle 12.5%"

@@ -4,6 +4,7 @@ import pytest
 
 from edgewise.metrics import METRICS
 from edgewise.run.energy import energy_rows
+from edgewise.run.run_builder import is_metered
 
 IDLE_W, LOAD_W = 5.0, 9.0
 NOISE = (0.1, -0.1, 0.2, -0.2, 0.1, -0.1)
@@ -163,3 +164,10 @@ def test_a_meter_that_read_nothing_leaves_its_reason_beside_one_that_did():
     assert rows["energy"].value == pytest.approx(0.08)
     assert rows["energy:battery"].absent_because == "it is charging"
     assert rows_of(facts({}, problems=silent))["energy"].absent_because == "battery: it is charging"
+
+
+def test_the_energy_of_one_meter_is_a_metric_that_only_sensors_measure():
+    assert all(map(is_metered, ("energy", "energy:rapl", "energy:hwmon/ina3221 VDD_IN", "power", "gpu_utilization")))
+    assert not any(map(is_metered, ("latency", "energetic", "model_size", "")))
+    assert METRICS["energy:rapl"].unit == "J" and METRICS["energy:rapl"].better == "lower"
+    assert "energy:" not in METRICS and "energy:a\nb" not in METRICS

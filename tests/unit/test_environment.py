@@ -150,6 +150,7 @@ def test_this_machine_is_stable_but_for_its_state_and_json_shaped():
 
 
 LEAVES_THAT_MAY_BE_NONE_AND_KNOWN = {
+    "clock.limit_hz",  # no limit
     "cpu.quota_cores",  # no quota
     "memory.limit_bytes",  # no limit
     "virtualisation.vendor",  # no hypervisor

@@ -1,11 +1,13 @@
 """The sensors' pass: windows in turn, a thread for every meter, and what a broken meter costs."""
 
+import json
+import math
 import threading
 import time
 
 import pytest
 
-from edgewise.run.metering import IDLE_S, LOAD_S, LONGEST_S, ROUNDS, MeterThread, read_meters
+from edgewise.run.metering import IDLE_S, LOAD_S, LONGEST_S, ROUNDS, MeterThread, check_metered, read_meters
 from edgewise.run.meters.base import NoReading, Reading
 
 
@@ -20,13 +22,20 @@ class FakeTime:
         self.ns += round(seconds * 1e9)
 
 
+class RealTime:
+    @property
+    def ns(self):
+        return time.monotonic_ns()
+
+
 class FakeMeter:
     """5 W idle, 9 W in loaded windows, which come second, third, sixth, seventh …"""
 
     name, title, metrics = "fake", "Fake", ("energy",)
+    clock = FakeTime()
 
-    def __init__(self, clock=None):
-        self.clock, self.windows = clock or FakeTime(), 0
+    def __init__(self):
+        self.windows = 0
 
     def begin(self):
         self.start = self.clock.ns
@@ -43,12 +52,14 @@ class FakeMeter:
 
 def run(*meters, seconds=0.01, clock=None, **given):
     clock = clock or FakeTime()
+    for meter in meters:
+        meter.clock = clock
     return read_meters(meters, lambda: clock.sleep(seconds), now=clock.now, sleep=clock.sleep, **given)
 
 
 def test_idle_and_loaded_windows_take_turns_in_both_orders():
     clock, told = FakeTime(), []
-    facts = run(FakeMeter(clock), clock=clock, tell=lambda kind, **fields: told.append(tuple(fields.values())))
+    facts = run(FakeMeter(), clock=clock, tell=lambda kind, **fields: told.append(tuple(fields.values())))
     assert facts["idle"]["seconds"] == pytest.approx(IDLE_S)
     assert facts["load"]["seconds"] == pytest.approx(LOAD_S)
     assert facts["load"]["inferences"] == round(LOAD_S / 0.01)
@@ -82,14 +93,37 @@ def test_every_reading_names_its_meter_and_the_traits_are_in_the_facts():
     ]
 
 
-@pytest.mark.parametrize(("slow", "idle_s"), [(100.0, IDLE_S), (10.0, 4 / 10 * ROUNDS), (0.01, 18.0)])
+@pytest.mark.parametrize(("slow", "idle_s"), [(100.0, IDLE_S), (10.0, 4 / 10 * ROUNDS), (0.01, 15.0)])
 def test_a_slow_sensor_gets_longer_windows_up_to_a_limit(slow, idle_s):
     class Slow(FakeMeter):
         rate_hz = slow
 
     for facts in (run(Slow()), run(FakeMeter(), slowest_hz=slow)):
         assert facts["idle"]["seconds"] == pytest.approx(idle_s)
-        assert facts["idle"]["seconds"] + facts["load"]["seconds"] <= LONGEST_S * 1.001
+        assert facts["load"]["seconds"] == pytest.approx(2 * idle_s)
+        assert facts["idle"]["seconds"] * 4 <= LONGEST_S
+
+
+def test_the_process_settles_before_a_window():
+    """What a slow sensor still shows of the state before is over when the window begins."""
+    clock, events = FakeTime(), []
+
+    class Rate(FakeMeter):
+        rate_hz = 10.0
+
+        def begin(self):
+            events.append((clock.ns / 1e9, "begin"))
+            super().begin()
+
+    def sleep(seconds):
+        events.append((clock.ns / 1e9, "rest"))
+        clock.sleep(seconds)
+
+    meter = Rate()
+    meter.clock = clock
+    read_meters([meter], lambda: clock.sleep(0.01), now=clock.now, sleep=sleep)
+    assert events[:3] == [(0.0, "rest"), (0.2, "begin"), (0.2, "rest")]
+    assert events[3] == (pytest.approx(0.6 + 0.2), "begin")  # 0.4 s idle, then two periods of load
 
 
 def test_a_slow_model_gets_fewer_rounds():
@@ -104,7 +138,9 @@ def test_a_meter_is_sampled_while_the_model_runs():
         def sample(self):
             sampled.set()
 
-    facts = read_meters([Sampled()], lambda: sampled.wait(60.0), sleep=lambda seconds: time.sleep(0.001))
+    meter = Sampled()
+    meter.clock = RealTime()
+    facts = read_meters([meter], lambda: sampled.wait(60.0), sleep=lambda seconds: time.sleep(0.001))
     assert sampled.is_set() and facts["load"]["readings"]
 
 
@@ -140,6 +176,47 @@ def test_whatever_a_meter_raises_is_a_reason(error, call):
     assert facts["load"]["problems"][0] == {"meter": "fake", "window": 0, "reason": words}
 
 
+@pytest.mark.parametrize(
+    ("reading", "reason"),
+    [
+        ({"metric": "energy", "value": 3}, "{'metric': 'energy', 'value': 3} is not a Reading"),
+        (Reading(metric="energy", value="much", method="x"), "energy is much (None to None, None s)"),
+        (Reading(metric="energy", value=math.nan, method="x"), "energy is nan (None to None, None s)"),
+        (Reading(metric="heat", value=1.0, method="x"), "reads 'heat', which is not among its metrics"),
+        (Reading(metric="energy", value=1.0, method=None), "energy has no method in words"),
+        (
+            Reading(metric="energy", value=1.0, method="x", part="a\nb"),
+            "the part of energy is not a printable name of at most 64 characters",
+        ),
+    ],
+)
+def test_a_reading_that_breaks_the_contract_is_a_reason(reading, reason):
+    meter = FakeMeter()
+    meter.end = lambda: [reading]
+    facts = run(meter)
+    assert not facts["load"]["readings"]
+    assert facts["load"]["problems"][0]["reason"] == reason
+
+
+def test_what_read_meters_returns_passes_the_check_of_the_host_and_garbage_does_not():
+    good = json.loads(json.dumps(run(FakeMeter(), Stops())))
+    check_metered(good)
+    for path, value in (
+        (("sensors",), None), (("sensors", 0, "name"), "a\nb"), (("sensors", 0, "resolution"), {"power": "x"}), (("sensors", 0, "resolution"), [1]), (("idle",), 3), (("idle", "windows", 0, "seconds"), 0.0), (("load", "windows"), []),
+        (("load", "windows", 0, "inferences"), 0), (("load", "readings", 0, "value"), "x"), (("idle", "problems"), [{}]),
+        (("load", "readings", 0, "window"), -1), (("load", "readings", 0, "window"), 6), (("load", "readings", 0, "x"), 1),
+        (("load", "readings", 0, "meter"), "other"), (("load", "readings", 0, "covers"), "all"), (("idle", "windows"), 7),
+        (("load", "readings", 0, "value"), math.inf), (("load", "readings", 0, "seconds"), -1.0),
+    ):  # fmt: skip
+        bad = json.loads(json.dumps(good))
+        place = bad
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        with pytest.raises((ValueError, TypeError, LookupError, AttributeError)):
+            check_metered(bad)
+
+
 @pytest.mark.parametrize("call", ["begin", "sample", "end"])
 def test_a_meter_that_blocks_is_given_up(call):
     free = threading.Event()
@@ -153,3 +230,13 @@ def test_a_meter_that_blocks_is_given_up(call):
     assert thread.end() == ([], "the meter did not answer within 0.2 s")
     free.set()
     thread.close()
+
+
+def test_without_room_for_another_thread_the_meter_is_not_read(monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    facts = run(FakeMeter())
+    assert facts["load"]["inferences"] and not facts["load"]["readings"]
+    assert facts["load"]["problems"][0]["reason"] == "the meter has no thread: can't start new thread"

@@ -1,4 +1,4 @@
-"""GPU utilization on made-up folders; NVML through a library with the calls and units of nvidia-ml-py."""
+"""GPU utilisation on made-up folders; NVML through a library with the calls and units of nvidia-ml-py."""
 
 from types import SimpleNamespace
 
@@ -40,8 +40,10 @@ def test_a_load_that_can_not_be_is_no_reading(tmp_path, text):
     file.parent.mkdir(parents=True)
     file.write_text(text)
     assert "holds no load from 0 to 100" in GpuMeter(tmp_path).availability().reason
+    meter = GpuMeter(tmp_path)
+    meter.begin()
     with pytest.raises(NoReading, match="gpu_busy_percent"):
-        GpuMeter(tmp_path).begin()
+        meter.end()
 
 
 def test_without_a_gpu_the_files_are_named(tmp_path):
@@ -61,8 +63,6 @@ class Nvml:
         pass
 
     def nvmlDeviceGetCount(self):
-        if self.gone:
-            raise self.NVMLError("GPU is lost")
         return 2
 
     def nvmlDeviceGetHandleByIndex(self, index):
@@ -72,11 +72,15 @@ class Nvml:
         return f"Board {device}"
 
     def nvmlDeviceGetTotalEnergyConsumption(self, device):
+        if self.gone:
+            raise self.NVMLError("GPU is lost")
         if device == 0:
             raise self.NVMLError("Not Supported")
         return int(self.joules * 1000)
 
     def nvmlDeviceGetPowerUsage(self, device):
+        if self.gone:
+            raise self.NVMLError("GPU is lost")
         return int(self.watts * 1000)
 
     def nvmlDeviceGetUtilizationRates(self, device):
@@ -107,8 +111,10 @@ def test_a_gpu_that_is_lost_in_the_middle_is_a_reason():
     meter = NvmlMeter(lambda: library)
     meter.begin()
     library.gone = True
-    with pytest.raises(NoReading, match="GPU is lost"):
+    with pytest.raises(NoReading, match="GPU is lost") as caught:
         meter.end()
+    # The other calls still answer: the reason comes with their readings.
+    assert {reading.metric for reading in caught.value.readings} == {"gpu_utilization"}
 
 
 def test_a_missing_package_is_named():

@@ -29,7 +29,18 @@ class Tree:
             self.now += 0.5
             self.put(folder, **files)
             meter.sample()
-        return {reading.part: reading for reading in meter.end()}
+        return by_part(meter)
+
+
+def by_part(meter):
+    """The readings by part, without those that are missing. Raises `NoReading` where all are."""
+    try:
+        readings = meter.end()
+    except NoReading as reason:
+        if not reason.readings:
+            raise
+        readings = reason.readings
+    return {reading.part: reading for reading in readings}
 
 
 @pytest.fixture

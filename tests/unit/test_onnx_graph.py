@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.cost import cost_of, total_of
 from edgewise.model.graph import Quantization
-from edgewise.model.readers import onnx_blocks, onnx_isolated, onnx_order, onnx_wire
+from edgewise.model.readers import onnx_blocks, onnx_isolated, onnx_order, onnx_shapes, onnx_wire
 from edgewise.model.readers.base import ReadsGraph
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.wire import encode_varint
@@ -722,6 +722,7 @@ def test_shapes_that_explode_end_another_process_and_not_this_one(read, monkeypa
 
 
 def test_inference_that_fails_leaves_a_graph_without_shapes(read, monkeypatch, tmp_path):
+    monkeypatch.setattr(onnx_shapes, "_kept", {})
     nodes = [node("Shape", ["x"], ["s"]), node("Identity", ["s"], ["y"])]
     worker = tmp_path / "worker.py"
     for code, reason in (
@@ -739,6 +740,20 @@ def test_inference_that_fails_leaves_a_graph_without_shapes(read, monkeypatch, t
     assert "took longer" in read(nodes).metadata["shape_inference"]
     monkeypatch.setattr("sys.executable", str(tmp_path / "nowhere"))
     assert "could not be started" in read(nodes).metadata["shape_inference"]
+
+
+def test_the_same_network_is_inferred_once_and_a_failure_is_tried_again(read, monkeypatch):
+    monkeypatch.setattr(onnx_shapes, "_kept", {})
+    nodes = [node("Relu", ["x"], ["y"])]
+    with monkeypatch.context() as broken:
+        broken.setattr("sys.executable", "/nowhere")
+        assert "could not be started" in read(nodes).metadata["shape_inference"]
+    first = read(nodes)
+    monkeypatch.setattr("sys.executable", "/nowhere")
+    again = read(nodes)
+    assert again.tensors["y"].shape == first.tensors["y"].shape == (1, 4)
+    assert "shape_inference" not in again.metadata
+    assert "could not be started" in read([*nodes, node("Relu", ["x"], ["z"])]).metadata["shape_inference"]
 
 
 def test_what_crashes_the_package_costs_only_the_shapes(read):

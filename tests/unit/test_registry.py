@@ -66,6 +66,16 @@ def test_what_does_not_load_is_unavailable_with_the_reason(registry, monkeypatch
         registry.get(name)
 
 
+def test_a_plug_in_without_a_member_that_is_needed_can_not_be_used():
+    registry = Registry("edgewise.nothing", "thing", members=("availability", "title"))
+    point = EntryPoint("shy", f"{__name__}:Shy", "edgewise.nothing")
+    registry.__dict__["_entry_points"] = {"shy": point}
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="thing 'shy' can't be loaded: it lacks title"):
+            registry.get("shy")
+    assert not list(registry)
+
+
 def test_an_unknown_name_lists_the_known_ones(registry):
     with pytest.raises(Unavailable) as caught:
         registry.get("other")

@@ -845,7 +845,7 @@ def test_hosts_that_share_a_server_take_turns(store, monkeypatch, tmp_path):
     from edgewise.progress import LogLine, reporting_to
     from edgewise.service import leasing
 
-    monkeypatch.setattr(leasing, "open_store", lambda url: store)
+    monkeypatch.setattr("edgewise.store.open_store", lambda url: store)
     monkeypatch.setattr(store, "close", lambda: None)
     monkeypatch.setattr("edgewise.device.lease.RETRY_S", 0.01)
     monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))

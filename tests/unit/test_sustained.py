@@ -85,10 +85,11 @@ def measure(trace, *meters, **scenario):
     return bins, session
 
 
-def result_of(bins, *, sustained_s=MINUTES, absences=None, kind="single-stream", fps=None):
+def result_of(bins, *, sustained_s=MINUTES, absences=None, kind="single-stream", fps=None, counters=None):
     """What bins of these columns show; missing columns are made up."""
     session = SessionResult(index=0, started_at="")
     session.bins = bins
+    session.facts = {"counters": counters or {}}
     job = run_of(scenario=Scenario(kind=kind, fps=fps, sustained_s=sustained_s)).job
     return sustained_of(job, session, absences=absences or {})
 
@@ -220,6 +221,24 @@ def test_only_a_clock_that_fell_is_called_throttling(columns, cause, words):
     rows = {name: [first] * 300 + [later] * 300 for name, (first, later) in columns.items()}
     found = result_of(bins_of([10.0] * 300 + [12.0] * 300, **rows))
     assert (found.verdict, found.cause) == ("slower", cause) and words in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("counters", "columns", "cause", "words"),
+    [
+        ({"busy_share_of_others": 0.8}, {}, "disturbance",
+         "other processes used 80% of the processor time over the whole measurement; clock not readable"),
+        ({"steal_share": 0.05}, {}, "disturbance",
+         "other virtual machines used 5% of the processor time over the whole measurement; clock not readable"),
+        ({"busy_share_of_others": 0.08, "steal_share": None}, {}, "unknown", "clock not readable; cause unknown"),
+        ({"busy_share_of_others": 0.8}, {"clock_rate": (2e9, 1e9)}, "clock",
+         "clock fell from 2.00 GHz to 1.00 GHz"),
+    ],
+)  # fmt: skip
+def test_other_work_that_was_there_all_along_may_be_the_cause(counters, columns, cause, words):
+    rows = {name: [first] * 300 + [later] * 300 for name, (first, later) in columns.items()}
+    found = result_of(bins_of([10.0] * 300 + [12.0] * 300, **rows), counters=counters)
+    assert (found.cause, found.explanation) == (cause, words)
 
 
 def test_a_slowdown_that_ends_is_told_with_its_end_and_short_ones_are_not():

@@ -74,7 +74,7 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     """Measure the bundled network over `duration_s` and save the run; later runs use its reference times.
 
     Returns:
-        The exit code. Raises `BadInput` for too short a time, `Unavailable` without an engine.
+        The exit code. Raises `BadInput` for too short a time, `Unavailable` without an engine or a real processor.
     """
     from edgewise.cli.bench import PRESENTATION
     from edgewise.cli.verb import Output, with_context
@@ -82,6 +82,7 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     from edgewise.device.devices import transport_of
     from edgewise.errors import BadInput
     from edgewise.record import Scenario, Stopping, TargetSpec
+    from edgewise.run.facts import require_real_processor
     from edgewise.run.plan import Axes, Plan, make_plan
     from edgewise.service.measuring import execute
     from edgewise.stats.between_runs import LEAST_SPAN_S
@@ -91,13 +92,15 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
             f"--calibrate {duration_s:g}s is too short to see how the machine's speed varies",
             advice=f"{LEAST_SPAN_S * 1.2 / 60:g}min or more; 10min is a good start",
         )
+    target = TargetSpec(device=device, transport=transport_of(device))
+    require_real_processor(target)
     count = round(duration_s / CALIBRATION_STEP_S) + 1
     plan = make_plan(
         [bundled("digits_cnn.onnx")],
         axes=Axes(),
         scenario=Scenario(),
         stopping=Stopping(sessions=count, spread_s=duration_s, min_s=0.05, max_s=0.1),
-        target=TargetSpec(device=device, transport=transport_of(device)),
+        target=target,
     )
     output = Output(store=store)
     measured = with_context(output, lambda context: execute(Plan(jobs=plan.jobs[:1]), context, meters=False))
@@ -165,8 +168,10 @@ def _check(device: str) -> DeviceCheck:
     found = check(find_device(device))
     if not found.environment:
         raise Unavailable(f"{device} can't be examined: {found.missing[0].what}", advice=found.missing[0].advice)
-    hints = {name: install_advice(name, one, found.pip) for name, one in found.engines.items()}
-    engines = {name: replace(one, install_hint=hints[name]) for name, one in found.engines.items()}
+    engines = {
+        name: one if one else replace(one, install_hint=install_advice(name, one, found.pip))
+        for name, one in found.engines.items()
+    }
     return replace(found, engines=engines)
 
 

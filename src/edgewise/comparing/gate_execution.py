@@ -31,7 +31,7 @@ from edgewise.errors import BadInput
 from edgewise.record import Job, Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import Plan
-from edgewise.run.run_builder import METERED, Sensors
+from edgewise.run.run_builder import METERED, Sensors, is_metered
 from edgewise.run.variation import History
 
 
@@ -79,7 +79,7 @@ class Gate:
     @property
     def sensors(self) -> Sensors | None:
         """None reads all sensors; without a requirement on a metered metric none is read."""
-        if any(one.metric in METERED for one in self.requirements):
+        if any(one.metric and is_metered(one.metric) for one in self.requirements):
             return None
         return Sensors(absences=dict.fromkeys(METERED, "no requirement asked for it"))
 

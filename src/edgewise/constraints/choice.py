@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from edgewise.constraints.base import PROCESS_NAME, Group
+from edgewise.constraints.base import CONTAINER_NAMES, PROCESS_NAME, Group
 from edgewise.constraints.cgroups import V1, V2, find_cgroup
+from edgewise.constraints.containers import why_not
 from edgewise.constraints.process_limits import ProcessLimits
 from edgewise.errors import Unavailable
 
@@ -38,9 +39,12 @@ def find_group(
 
 
 def examine_mechanisms() -> dict[str, str]:
-    """Every mechanism, the best first, and why it can't limit both processors and memory here; "" if it can."""
+    """Every mechanism, the best first, and why it can't limit both processors and memory here; "" if it can.
+
+    Container runtimes come last: they are used only where one is asked for.
+    """
     found = {version.name: find_cgroup(version, cpus=1.0, memory_bytes=2**30) for version in (V2, V1)}
     reasons = {
         name: answer.removeprefix(f"{name}: ") if isinstance(answer, str) else "" for name, answer in found.items()
     }
-    return reasons | {PROCESS_NAME: ""}
+    return reasons | {PROCESS_NAME: ""} | {name: why_not(name) for name in CONTAINER_NAMES}

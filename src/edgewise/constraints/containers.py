@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from edgewise.constraints.base import CONTAINER_NAMES, PERIOD_S, Usage
 from edgewise.constraints.cgroups import PREFIX, V1, V2, Cgroup
-from edgewise.constraints.hierarchy import cgroup_folders, read_text
+from edgewise.constraints.hierarchy import ROOT, cgroup_folders, read_text
 from edgewise.errors import BadInput, Unavailable
 from edgewise.text import one_line
 
@@ -61,21 +61,25 @@ def ask(*command: str) -> str:
     return done.stdout.strip()
 
 
+def why_not(runtime: str) -> str:
+    """Why a container runtime does not answer here; "" if it does."""
+    if shutil.which(runtime) is None:
+        return f"{runtime}: no such command"
+    try:
+        ask(runtime, "ps", "--quiet")
+    except Unavailable as error:
+        return error.message
+    return ""
+
+
 def find_runtime(name: str | None = None) -> str:
     """The container runtime `name`, or the first that works here. Raises `Unavailable` with the reasons."""
-    reasons = []
-    for each in CONTAINER_NAMES if name is None else (name,):
-        if shutil.which(each) is None:
-            reasons.append(f"{each}: no such command")
-            continue
-        try:
-            ask(each, "ps", "--quiet")
-        except Unavailable as error:
-            reasons.append(error.message)
-        else:
+    reasons = {each: why_not(each) for each in (CONTAINER_NAMES if name is None else (name,))}
+    for each, reason in reasons.items():
+        if not reason:
             return each
     raise Unavailable(
-        f"no container can be run here: {'; '.join(reasons)}",
+        f"no container can be run here: {'; '.join(reasons.values())}",
         advice="install Docker or Podman, start its service and check your permission with 'docker ps'; limits of "
         "exec also work without containers",
     )
@@ -146,17 +150,12 @@ class Container:
 
     def examine(self) -> None:
         """Find the control group of the container that has started, and verify the limits. Raises `Unavailable`."""
-        form = "{{.State.Pid}} {{.Id}} {{.Image}}"
-        pid, identity, self.image_id = ask(self.runtime, "inspect", "--format", form, self.name).split()
-        self._pid, self._group = int(pid), _group_of(pid, identity)
+        pid, identity, self.image_id = inspect(self.runtime, self.name)
+        self._pid, self._group = int(pid), group_of(pid, identity)
         if self._group is None:
             self.cannot_hold = "the limits were not verified: the container's control group is not visible here"
             return
-        lacking = [
-            f"{file} is {found}, not {value}"
-            for controller, file, value in self._group.version.settings(self.cpus, self.memory_bytes)[0]
-            if not _is_set(value, found := (read_text(self._group.folders[controller] / file) or "absent").strip())
-        ]
+        lacking = missing_limits(self._group, cpus=self.cpus, memory_bytes=self.memory_bytes)
         self.cannot_hold = f"{self.runtime} did not set a limit: {', '.join(lacking)}" if lacking else ""
         self._before = self._group.usage()
 
@@ -190,14 +189,34 @@ class Container:
             ask(*self.removal[0])
 
 
-def _group_of(pid: str, identity: str) -> Cgroup | None:
-    """The control group of a container; None where the number belongs to another machine or namespace."""
-    if identity not in (read_text(Path(f"/proc/{pid}/cgroup")) or ""):
+def inspect(runtime: str, name: str) -> tuple[str, str, str]:
+    """The number of a container's first process, its identity, and the digest of its image. Raises `Unavailable`."""
+    pid, identity, image = ask(runtime, "inspect", "--format", "{{.State.Pid}} {{.Id}} {{.Image}}", name).split()
+    return pid, identity, image
+
+
+def missing_limits(group: Cgroup, *, cpus: float | None, memory_bytes: int | None) -> list[str]:
+    """The limits that the files of a control group do not have: ``memory.max is max, not 1048576``."""
+    return [
+        f"{file} is {found}, not {value}"
+        for controller, file, value in group.version.settings(cpus, memory_bytes)[0]
+        if not _is_set(value, found := (read_text(group.folders[controller] / file) or "absent").strip())
+    ]
+
+
+def group_of(pid: str, identity: str, root: Path = ROOT) -> Cgroup | None:
+    """The control group of a container; None where the number belongs to another machine or namespace.
+
+    Args:
+        pid: number of a process in it.
+        identity: of the container, which is a part of the group's name.
+    """
+    if identity not in (read_text(root / f"proc/{pid}/cgroup") or ""):
         return None
     for version in (V2, V1):
         folders: dict[str, Path] = {}
         for controller in version.controllers:
-            levels = cgroup_folders(controller, process=pid)
+            levels = cgroup_folders(controller, root, process=pid)
             # A runtime may keep the processes in a group below the one that has the limits.
             own = [each for each in levels if identity in each.name] or list(levels[:1])
             is_v2 = bool(own) and (own[0] / "cgroup.controllers").exists()

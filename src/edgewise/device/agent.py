@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -45,6 +46,9 @@ def try_lock(file: Path, holder: str) -> int | str:
         except FileNotFoundError:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
             os.fchmod(descriptor, 0o666)  # other users lock it too, whatever the umask is
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            return -1
     except FileExistsError:  # another process was faster
         return try_lock(file, holder)
     except OSError:
@@ -114,12 +118,15 @@ class Agent:
             self._answer(held_by=found.partition("\n")[0])
         else:
             self._lock = found
-            self._answer(held_by=None)
+            self._answer(held_by=None, locked=found >= 0)
 
     def _end_predecessor(self, told: str) -> None:
         """End the agent and the workers of this host's earlier connection, which have not noticed that it is gone."""
         with contextlib.suppress(OSError, ValueError):
-            os.kill(int(told.rpartition("\n")[2]), signal.SIGKILL)
+            pid = int(told.rpartition("\n")[2])
+            # Every user can write the lock file: only a process with this command line is an agent of this host.
+            if pid > 1 and _command_line(pid)[1:] == _command_line(os.getpid())[1:]:
+                os.kill(pid, signal.SIGKILL)
         give_up = time.monotonic() + PATIENCE_S
         while not self._is_free(lock_file()) and time.monotonic() < give_up:
             time.sleep(0.05)
@@ -162,26 +169,31 @@ class Agent:
         """Take the last `size` bytes of a content that begin at `offset`."""
         file = self._cache / _checked(sha256)
         partial = file.with_suffix(".part")
-        with partial.open("r+b" if offset else "wb") as target:
+        with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as target:
             fcntl.flock(target, fcntl.LOCK_EX)
+            if file.exists():  # another agent was faster, and this is its file now
+                with Path(os.devnull).open("wb") as nowhere:
+                    self._receive(nowhere, size)
+                self._answer()
+                return
             target.truncate(offset)
             target.seek(offset)
             try:
                 self._receive(target, size)
+                os.fsync(target.fileno())  # a board that loses its power must not keep an empty file under this name
             except ConnectionError:
                 raise
             except OSError:
                 target.truncate(0)  # a disk that is full stays so otherwise
                 raise
-        with partial.open("rb") as content:
-            whole = hashlib.file_digest(content, "sha256").hexdigest() == sha256
-        if whole:
-            partial.chmod(0o444)
-            partial.replace(file)
-            self._answer()
-        else:
-            partial.unlink()
-            self._answer(error="the content was damaged in transit")
+            target.seek(0)
+            whole = hashlib.file_digest(target, "sha256").hexdigest() == sha256
+            if whole:
+                partial.chmod(0o444)
+                partial.replace(file)
+            else:
+                partial.unlink()
+        self._answer(**({} if whole else {"error": "the content was damaged in transit"}))
 
     def do_unpack(self, *, sha256: str) -> None:
         """The folder with what the archive of this content holds, compiled."""
@@ -264,7 +276,10 @@ class Agent:
     def _sweep(self) -> None:
         """Remove the work folders of agents that were killed, which are those whose lock is free."""
         for folder in self._work.iterdir():
-            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError:  # another agent was faster
+                continue
             try:
                 if time.time() - os.fstat(descriptor).st_mtime > 60.0:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -287,6 +302,10 @@ class Agent:
     def _answer(self, **fields: Any) -> None:
         self._answers.write(json.dumps(fields).encode() + b"\n")
         self._answers.flush()
+
+
+def _command_line(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
 def _checked(sha256: str) -> str:

@@ -10,11 +10,13 @@ that is read here; every other key is a setting of the transport. ``[local]`` wi
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +26,7 @@ from edgewise.errors import BadInput, EdgewiseError, Unavailable
 
 ENVIRONMENT_VARIABLE = "EDGEWISE_DEVICES"
 LOCAL = "local"
+MOST_BYTES = 2**20
 POWER_METER = "power_meter"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -73,12 +76,22 @@ def read_devices(path: Path | None = None) -> dict[str, Device]:
     """Registered devices by name, in the order of the file; empty without a file. Raises `BadInput`."""
     file = devices_file(path)
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(_read(file))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{file} can't be read: {error}", advice="correct it, or name another file") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise BadInput(f"{file} can't be read: {reason}", advice="correct it, or name another file") from error
     return {name: _device(name, table, file) for name, table in content.items()}
+
+
+def _read(file: Path) -> str:
+    """The text of the file. Raises OSError; ValueError where it is too large or not UTF-8."""
+    with file.open("rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES} B")
+    return content.decode("utf-8-sig")
 
 
 def _device(name: str, table: object, file: Path) -> Device:
@@ -99,20 +112,19 @@ def add_device(device: Device, path: Path | None = None) -> Path:
             f"{device.name!r} can't be the name of a device",
             advice="use 1 to 64 letters, digits, _ and -, and not the name of a transport",
         )
-    if device.name in read_devices(file):
-        raise BadInput(f"{device.name} is already in {file}", advice=f"edgewise devices rm {device.name}")
     words = {"url": device.url, **device.settings}
     if any(_CONTROL.search(value) for value in words.values()) or not all(map(_NAME.fullmatch, words)):
         raise BadInput(f"{device.name}: a URL or a setting has a control character or no valid name")
     open_transport(device)
     # A JSON string without control characters is a TOML string.
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in words.items()]
-    try:
-        before = file.read_text(encoding="utf-8") if file.exists() else ""
-        _write(file, before + ("\n" if before else "") + f"[{device.name}]\n" + "".join(lines))
-    except OSError as error:
-        raise BadInput(f"{file} can't be written: {error.strerror}", advice="name another file with --file") from error
-    return file
+
+    def append(before: str) -> str:
+        if device.name in read_devices(file):
+            raise BadInput(f"{device.name} is already in {file}", advice=f"edgewise devices rm {device.name}")
+        return before + ("\n" if before else "") + f"[{device.name}]\n" + "".join(lines)
+
+    return _rewrite(file, append)
 
 
 def remove_device(name: str, path: Path | None = None) -> Path:
@@ -120,20 +132,33 @@ def remove_device(name: str, path: Path | None = None) -> Path:
     file = devices_file(path)
     if name not in read_devices(file):
         raise BadInput(f"{name} is not in {file}", advice="see 'edgewise devices list'")
-    text = file.read_text(encoding="utf-8")
     section = re.compile(
         rf"^[ \t]*\[[ \t]*\"?{re.escape(name)}\"?[ \t]*\].*?(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL
     )
-    _write(file, section.sub("", text, count=1).rstrip("\n") + "\n")
+
+    return _rewrite(file, lambda before: section.sub("", before, count=1).rstrip("\n") + "\n")
+
+
+def _rewrite(file: Path, edit: Callable[[str], str]) -> Path:
+    """Replace the text of the file at once, so that a full disk loses nothing. Raises `BadInput`."""
+    place = file.resolve()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(place.parent, os.O_RDONLY)  # two commands at once lose no device
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            text = edit(_read(place) if place.exists() else "")
+            fresh = place.with_name(f"{place.name}.new")
+            fresh.write_text(text, encoding="utf-8")
+            if place.exists():
+                shutil.copymode(place, fresh)
+            fresh.replace(place)
+        finally:
+            os.close(lock)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"{file} can't be written: {reason}", advice="name another file with --file") from error
     return file
-
-
-def _write(file: Path, text: str) -> None:
-    """Replace the file at once, so that a full disk loses nothing."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = file.with_name(f"{file.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(file)
 
 
 def find_device(name: str, path: Path | None = None) -> Device:

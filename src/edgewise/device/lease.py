@@ -20,7 +20,7 @@ from pathlib import Path
 from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.devices import LOCAL
-from edgewise.device.target import LocalTarget, RemoteTarget, find_target
+from edgewise.device.target import LocalTarget, RemoteTarget, find_target, report_no_lock
 from edgewise.device.transport import RunsPrograms, SharesMachine
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
@@ -91,6 +91,8 @@ def _held_here(name: str, file: Path) -> Iterator[None]:
         return None
 
     wait_for_lock(name, attempt)
+    if descriptor < 0:
+        report_no_lock(name)
     if name == LOCAL:
         os.environ[INHERITED] = LOCAL
     try:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ FREE_SPACE = (
     "free space on the device: ~/edgewise/cache there can be deleted; 'edgewise devices check' tells what is free"
 )
 PINGS = 5
+MOST_DRIFT = 5e-4
+"""Seconds per second that two clocks drift apart at most: the kernel corrects a clock no faster (adjtimex(2))."""
 MOST_HEADER = 2**16
 """Bytes that a shell may print before the supervisor starts."""
 
@@ -66,10 +69,10 @@ def process_number(header: Mapping[str, Any], python: str, *, advice: str) -> in
     Raises TargetError: the interpreter is too old, or nothing was started.
     """
     told = str(header.get("version", "0"))[:20]
-    if tuple(int(part) for part in told.split(".")[:2] if part.isdigit()) < OLDEST_PYTHON:
+    if tuple(int(part) for part in re.findall(r"[0-9]+", told)[:2]) < OLDEST_PYTHON:
         raise TargetError(f"{python} is Python {told}; 3.11 or newer is needed", advice=advice)
     if not isinstance(number := header.get("pid"), int):
-        raise TargetError(str(header.get("error"))[:500])
+        raise TargetError(str(header.get("error", "its answer is garbage"))[:500])
     return number
 
 
@@ -88,6 +91,16 @@ class ClockOffset:
     wall_s: float
     error_s: float
     at: float
+
+    def jumps(self, later: ClockOffset) -> tuple[float, float]:
+        """By how much the monotonic clock and the time of day jumped until `later`, s; error and drift are none.
+
+        Only the difference of both machines' clocks is known, so it may be this machine's clock that jumped.
+        """
+        allowed = self.error_s + later.error_s + MOST_DRIFT * (later.at - self.at)
+        changes = (later.monotonic_ns - self.monotonic_ns) / 1e9, later.wall_s - self.wall_s
+        monotonic_s, wall_s = (change if abs(change) > allowed else 0.0 for change in changes)
+        return monotonic_s, wall_s
 
 
 class Link:
@@ -117,6 +130,12 @@ class Link:
         os.set_blocking(self._process.stdin.fileno(), False)
         try:
             self.python: Mapping[str, str] = self._read_answer()
+        except LinkLost as error:
+            told = self._last_words()
+            self.close()
+            if told:
+                raise TargetError(told) from error
+            raise
         except BaseException:
             self.close()
             raise
@@ -130,6 +149,15 @@ class Link:
             self._process.wait(2.0)
         self._process.kill()
         self._files.cleanup()
+
+    def _last_words(self) -> str:
+        """The last line of an agent that ended with an error; empty where the link is the reason."""
+        with contextlib.suppress(TimeoutError, OSError):
+            self._process.wait(2.0)
+            if (self._process.returncode or 0) > 0:
+                told = self._process.stderr.read_text(errors="replace").strip().splitlines()
+                return " ".join(told[-1:])[-300:] or f"the agent ended with exit code {self._process.returncode}"
+        return ""
 
     def request(self, do: str, **fields: Any) -> Answer:
         """The answer to a request. Raises `TargetError` with the target's reason."""

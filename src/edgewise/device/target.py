@@ -28,6 +28,7 @@ from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
 from edgewise.errors import Unavailable
+from edgewise.progress import LogLine, emit
 
 MOST_RECONNECTS = 20
 """A push is continued over this many new connections, as long as each of them moves something."""
@@ -100,6 +101,9 @@ class Workspace(Protocol):
     def oom_kills(self) -> int:
         """How many processes the kernel there has killed for want of memory since it started; 0 where it can't tell."""
 
+    def clock_jumps(self) -> tuple[float, float]:
+        """As `ClockOffset.jumps`, since the workspace was made; 0 on this machine. Raises OSError."""
+
 
 class Target(Protocol):
     """A place where jobs run.
@@ -163,6 +167,10 @@ class LocalWorkspace:
             found = re.search(r"^oom_kill (\d+)$", Path("/proc/vmstat").read_text(), re.MULTILINE)
             return int(found[1]) if found else 0
         return 0
+
+    def clock_jumps(self) -> tuple[float, float]:
+        """None: there is no other clock to compare with."""
+        return 0.0, 0.0
 
 
 def command_of(module: str) -> Sequence[str]:
@@ -229,8 +237,10 @@ class RemoteTarget:
         """
 
         def attempt() -> str | None:
-            told = self.link.request("lock", holder=holder)["held_by"]
-            return None if told is None else str(told)
+            answer = self.link.request("lock", holder=holder)
+            if answer.get("locked") is False:
+                report_no_lock(self.name)
+            return None if answer["held_by"] is None else str(answer["held_by"])
 
         def lock() -> None:
             self._hold = None  # while it waits, a new connection must not wait too
@@ -270,7 +280,12 @@ class RemoteTarget:
     def clock(self) -> ClockOffset:
         """The offset of its clocks, measured anew where it is not fresh. Raises OSError."""
         if self._clock is None or time.monotonic() - self._clock.at > CLOCK_FRESH_S:
-            self._clock = self.insist(lambda: self.link.measure_clock())  # noqa: PLW0108 - a new link every time
+            return self.insist(lambda: self.measure_clock(self.link))
+        return self._clock
+
+    def measure_clock(self, link: Link) -> ClockOffset:
+        """The offset of its clocks, measured now. Raises OSError."""
+        self._clock = link.measure_clock()
         return self._clock
 
     def insist(self, act: Callable[[], Result]) -> Result:
@@ -292,7 +307,7 @@ class RemoteTarget:
         use = LinkUse()
         begin, before = time.monotonic(), self._traffic()
         worker = self._worker(use)
-        contents = {name: _digest_of(file) for name, file in (files or {}).items()}
+        contents = {name: digest_of(file) for name, file in (files or {}).items()}
         for name, file in (files or {}).items():
             with file.open("rb") as content:
                 self.push(content, contents[name], file.stat().st_size, use)
@@ -371,6 +386,7 @@ class RemoteWorkspace:
         self.path = path
         self.use: LinkUse | None = use
         self._use = use
+        self._clock = target.clock()
         self._target = target
         self._worker = worker
         self._folder = folder
@@ -425,6 +441,15 @@ class RemoteWorkspace:
         except OSError:
             return 0
 
+    def clock_jumps(self) -> tuple[float, float]:
+        """As `Workspace.clock_jumps`."""
+        return self._clock.jumps(self._target.measure_clock(self._link))
+
+
+def report_no_lock(device: str) -> None:
+    """Report as progress that nothing keeps other measurements from the device."""
+    emit(LogLine(text=f"no lock of {device}: its lock file can't be used, so other measurements there don't wait"))
+
 
 _TARGETS: dict[str, LocalTarget | RemoteTarget] = {}
 
@@ -451,7 +476,8 @@ def close_targets() -> None:
                 target.transport.close()
 
 
-def _digest_of(file: Path) -> str:
+def digest_of(file: Path) -> str:
+    """The SHA-256 of a file in hex, computed once as long as the file does not change. Raises OSError."""
     status = file.stat()
     return _digest(str(file), status.st_ino, status.st_size, status.st_mtime_ns)
 

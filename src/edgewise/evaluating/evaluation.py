@@ -305,7 +305,7 @@ class _Evaluator:
         if self._first is None:
             self._first = results, scorer
         variation = run.variation if plan.latency else self.builder.usual_variation(run.job.target)
-        untimed = emulation_of(run.environment)
+        untimed = emulation_of(run.environment) or results.untimed
         time = inference_time(results, scorer, task=plan.task_name, variation=variation, untimed=untimed)
         run = replace(
             run,

@@ -77,6 +77,7 @@ class SampleResults:
         resumed: entries that come from an earlier, interrupted evaluation.
         seconds: how long it took.
         times: (preparing, engine, reading the answer) of each of the first inferences, s.
+        untimed: why `times` can't be used; "" where they can.
         example: the model's answer to the first sample, as `Evaluation.example` has it.
         checkpoint: the file from which it can be resumed; None where there is none.
     """
@@ -90,6 +91,7 @@ class SampleResults:
     resumed: int = 0
     seconds: float = 0.0
     times: Sequence[tuple[float, float, float]] = ()
+    untimed: str = ""
     example: Mapping[str, Any] | None = None
     checkpoint: Path | None = None
 
@@ -273,6 +275,7 @@ def run_samples(
         resumed=loop.resumed,
         seconds=time.monotonic() - begin,
         times=adapter.times,
+        untimed=adapter.inference.untimed,
         example=loop.example,
         checkpoint=path,
     )

@@ -117,13 +117,23 @@ class Scenario:
     @property
     def words(self) -> str:
         """``single-stream``, ``paced 30 fps``, ``single-stream, sustained for 30 min``."""
-        words = [f"{self.kind} {self.fps:g} fps" if self.kind == "paced" and self.fps is not None else self.kind]
-        words += [f"sustained for {long_time(self.sustained_s)}"] if self.sustained_s is not None else []
+        kind = f"{self.kind} {self.fps:g} fps" if self.kind == "paced" and self.fps is not None else self.kind
+        return ", ".join([kind, *self.conditions])
+
+    @property
+    def kind_in_words(self) -> str:
+        """`words` without the rate of arrivals: ``paced``, ``single-stream, duty cycle 20%``."""
+        return ", ".join([self.kind, *self.conditions])
+
+    @property
+    def conditions(self) -> list[str]:
+        """What is unlike the scenario's usual conditions, in words."""
+        words = [f"sustained for {long_time(self.sustained_s)}"] if self.sustained_s is not None else []
         words += [f"duty cycle {self.duty_cycle * 100:.3g}%"] if self.duty_cycle is not None else []
         words += ["file cache dropped"] if self.drop_cache else []
         busy = "busy process" if self.background_load == 1 else "busy processes"
         words += [f"{self.background_load} {busy} ({self.background_kind})"] if self.background_load else []
-        return ", ".join(words)
+        return words
 
     @property
     def headline(self) -> str:

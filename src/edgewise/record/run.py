@@ -31,6 +31,7 @@ Cause = Literal[
     "Killed",
     "Garbage",
     "LinkLost",
+    "ClockJumped",
     "CommandFailed",
 ]
 Grade = Literal["A", "B", "C", "D"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+ALWAYS = ("begin_s", "end_s", "inferences", "median", "p99", "max")
+"""Columns that every `Sustained.series` has."""
 SlowdownCause = Literal["clock", "disturbance", "limit", "unknown"]
 
 
@@ -39,7 +41,7 @@ class Sustained:
         series: name → one number per bin. ``begin_s`` and ``end_s`` (since the beginning), ``inferences``, ``median``,
             ``p99`` (None with fewer than 1000 inferences) and ``max`` latency, s, are always there; ``missed`` (inputs
             that were unfinished when the next one was due) in paced runs; ``clock_rate`` (Hz), ``temperature`` (K) and
-            ``power`` (W, idle power included) with meters; ``busy_share_of_others``, ``steal_share``,
+            ``power`` (W, idle power included) and other metrics with meters; ``busy_share_of_others``, ``steal_share``,
             ``involuntary_per_s`` and ``throttled_share`` (paused by a quota) as the system counts them.
         absent: column of a meter that is not there → the reason.
         first, last: the first and the last minute; None with too few bins.
@@ -55,7 +57,7 @@ class Sustained:
     """
 
     elapsed_s: float
-    metric: str
+    metric: Literal["latency", "latency_paced"]
     series: dict[str, tuple[float | None, ...]]
     absent: dict[str, str] = field(default_factory=dict)
     first: Window | None = None

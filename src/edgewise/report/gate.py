@@ -108,7 +108,7 @@ def describe_run(variant: Variant) -> str:
     words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
     words += [f"batch {job.workload.batch}"] if job.workload.batch != 1 else []
     words += [runtime.precision] if runtime.precision else []
-    words += [job.workload.scenario.kind] if job.workload.scenario.kind != "single-stream" else []
+    words += [scenario] if (scenario := job.workload.scenario.kind_in_words) != "single-stream" else []
     return one_line(f"{', '.join(words)} (run {run.id})")
 
 

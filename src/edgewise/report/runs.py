@@ -130,7 +130,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     runtime = " ".join(filter(None, (job.runtime.name, job.runtime.version, job.runtime.provider)))
     threads = "its own number of" if job.runtime.threads is None else str(job.runtime.threads)
     yield "runtime", f"{runtime}, {threads} thread{'' if threads == '1' else 's'}"
-    yield "scenario", f"{job.workload.scenario.kind}, batch {job.workload.batch}"
+    yield "scenario", f"{job.workload.scenario.words}, batch {job.workload.batch}"
     yield "device", job.target.device
     if run.evaluation is not None:
         yield "judged on", judged_on(run)

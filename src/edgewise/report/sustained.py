@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from edgewise.formatting import quantity, ratio_text, time_unit_of
+from edgewise.formatting import quantity, ratio_text, time_unit_of, value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run, Sustained
 from edgewise.report.chart_text import Spec, legend_below
@@ -28,12 +28,13 @@ from edgewise.report.timeline import WIDEST, draw_bars
 from edgewise.run.sustained import WINDOW_S, window_of
 from edgewise.run.sustained_result import SLOWDOWN
 from edgewise.text import one_line
-from edgewise.units import long_time, significant
+from edgewise.units import long_time
 
+_FIRST = ("clock_rate", "temperature", "power")
 _TONES: dict[str, Tone] = {"slower": "poor", "same": "good", "faster": "plain", "inconclusive": "plain"}
 _CAUSES = {
     "clock": "the processor throttled",
-    "disturbance": "other work disturbed the measurement",
+    "disturbance": "other work may be the cause",
     "limit": "a quota paused the worker",
     "unknown": "cause unknown",
 }
@@ -46,7 +47,7 @@ def sustained_sections(runs: Sequence[Run]) -> list[Section]:
             title="Over time" + (f": {label}" if len(runs) > 1 else ""),
             lines=_lines(run.sustained, run.job.workload.scenario.sustained_s or run.sustained.elapsed_s),
             drawing=_drawing(run.sustained),
-            tone=_TONES[run.sustained.verdict],
+            tone="poor" if run.sustained.slowdown_from_s is not None else _TONES[run.sustained.verdict],
         )
         for run, label in zip(runs, labels_of(runs), strict=True)
         if run.sustained is not None
@@ -74,9 +75,24 @@ def _lines(found: Sustained, requested_s: float) -> tuple[str, ...]:
     if found.cause is not None:
         told = one_line(found.explanation)
         lines.append(told if found.cause == "unknown" else f"{_CAUSES[found.cause]}: {told}")
-    elif found.explanation:
-        lines.append(one_line(found.explanation))
+    elif readings := [words for name in _metered(found) if (words := _ends_in_words(found, name))]:
+        lines.append("; ".join(readings))
     return tuple(lines)
+
+
+def _metered(found: Sustained) -> list[str]:
+    """Metrics that meters told over time: clock, temperature and power first."""
+    told = {
+        name for name, column in found.series.items() if name in METRICS and any(each is not None for each in column)
+    }
+    return sorted(told, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+
+
+def _ends_in_words(found: Sustained, name: str) -> str:
+    """``"clock 2.40 GHz at first, 2.38 GHz at last"``; "" where a window has no reading."""
+    ends = [window.readings.get(name) for window in (found.first, found.last) if window is not None]
+    known = [value_text(name, METRICS[name].unit, value) for value in ends if value is not None]
+    return f"{METRICS[name].label.lower()} {known[0]} at first, {known[1]} at last" if len(known) == 2 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +132,7 @@ def sustained_charts(group: Sequence[Series]) -> list[Chart | None]:
     latency = METRICS[shown[0][1].metric].label if shown else ""
     return [_chart(shown, "median", f"{latency} over time", "s")] + [
         _chart(shown, metric, f"{METRICS[metric].label} over time", METRICS[metric].unit)
-        for metric in ("clock_rate", "temperature", "power")
+        for metric in dict.fromkeys(name for _, found in shown for name in _metered(found))
     ]
 
 
@@ -162,14 +178,15 @@ def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, uni
         {"data": {"values": rows(tails)}, "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.6},
          "encoding": channels},
     ]  # fmt: skip
+    what = "Medians" if name == "median" else "Readings"
     tail = " The thin line is the 99th percentile." if any(tails.values()) else ""
     slow = f" The dashed line is where a slowdown of more than {SLOWDOWN:.0%} begins." if starts else ""
     return wide_chart(
         title,
         [layer for layer in layers if layer["data"]["values"]],
         height=180,
-        description="; ".join(f"{label}: {_in_words(found, name, unit)}" for label, found in lines.items()),
-        caption=f"Medians of time bins; the first and the last minute are shaded.{slow}{tail}",
+        description="; ".join(f"{label}: {_in_words(found, name)}" for label, found in lines.items()),
+        caption=f"{what} of time bins; the first and the last window, which are compared, are shaded.{slow}{tail}",
     )
 
 
@@ -177,12 +194,10 @@ def _shown_unit(unit: str, largest: float) -> tuple[str, float, float]:
     """Unit of the axis, and factor and offset to it from the SI unit."""
     if unit == "s":
         return (*time_unit_of(largest), 0.0)
-    return {"Hz": ("GHz", 1e-9, 0.0), "K": ("°C", 1.0, -273.15)}.get(unit, (unit, 1.0, 0.0))
+    return {"Hz": ("GHz", 1e-9, 0.0), "K": ("°C", 1.0, -273.15), "1": ("%", 100.0, 0.0)}.get(unit, (unit, 1.0, 0.0))
 
 
-def _in_words(found: Sustained, name: str, unit: str) -> str:
+def _in_words(found: Sustained, name: str) -> str:
     if name == "median":
         return "; ".join(_lines(found, found.elapsed_s))
-    ends = [window.readings.get(name) for window in (found.first, found.last) if window is not None]
-    known = [quantity(value, unit) for value in ends if value is not None]
-    return " at first, ".join(known) + " at last" if len(known) == 2 else f"{significant(found.elapsed_s)} s measured"
+    return _ends_in_words(found, name) or f"over {long_time(found.elapsed_s)}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from edgewise.cancellation import sleep
+from edgewise.cancellation import CancelToken, cancellable, sleep
 from edgewise.device.target import RemoteTarget
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
@@ -137,7 +137,8 @@ class Dispatcher:
                 interrupted = True
             for place, (job, told) in enumerate(zip(jobs, sessions, strict=True)):
                 if told:
-                    run = self._builder.build(job, told, created=created)
+                    with _despite_cancellation(cancelled=interrupted):
+                        run = self._builder.build(job, told, created=created)
                     run = replace(run, status="cancelled") if interrupted and run.status == "done" else run
                     runs.append(self._builder.note_outputs(run, told))
                     self._builder.save(runs[-1])
@@ -169,7 +170,8 @@ class Dispatcher:
             if late or (_adaptive(job) and index >= 1 and time.monotonic() - begin > JOB_BUDGET_S):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
-        run = self._builder.build(job, sessions, created=created)
+        with _despite_cancellation(cancelled=interrupted):
+            run = self._builder.build(job, sessions, created=created)
         if interrupted:
             run = replace(run, status="cancelled")
         if job.workload.profile and run.status == "done":
@@ -203,6 +205,14 @@ class Dispatcher:
         session_folder = folder / f"{mode}-{index}"
         session_folder.mkdir()
         return run_session(request, target=target, folder=session_folder, end_by=self._end_by)
+
+
+def _despite_cancellation(*, cancelled: bool) -> AbstractContextManager[None]:
+    """What was measured is kept, although counting the model's operators waits for a process, which the token ends.
+
+    Only another Ctrl-C ends that wait.
+    """
+    return cancellable(CancelToken() if cancelled else None)
 
 
 def _adaptive(job: Job) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.record import Measurement
+from edgewise.run.metering import SLOW_HZ
 from edgewise.run.meters.base import COVERAGES
 from edgewise.stats import intervals
 from edgewise.stats.summary import summarise
@@ -113,8 +114,10 @@ def _row(
         f"{source.method}; {why}{_SEES[source.covers]}{blind}; mean of {pairs}, loaded minus idle; "
         f"95 % interval: {interval.method}"
     )
-    known = bool(source.traits.get("resolution"))
-    method += f", widened by {format_si(step, unit)} for the sensor's resolution" if known else ""
+    if source.traits.get("resolution"):
+        method += f", widened by {format_si(step, unit)} for the sensor's resolution"
+    if not source.traits.get("rate_hz"):
+        method += f"; the sensor's rate is not known: below {SLOW_HZ:g} values per second the result is too small"
     return Measurement.of(
         metric,
         value,

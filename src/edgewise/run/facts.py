@@ -67,6 +67,15 @@ def default_kinds(spec: TargetSpec) -> tuple[bool, bool]:
     return bool(target.transport.python), True
 
 
+def require_python(spec: TargetSpec) -> None:
+    """Raise `Unavailable` where a target has only benchmark tools, which give no outputs and take no turns."""
+    if not default_kinds(spec)[0]:
+        raise Unavailable(
+            f"{spec.device} has no Python set; its benchmark tools work with bench and profile only",
+            advice="set python = PATH for the device (Termux), or compare stored runs of bench",
+        )
+
+
 def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availability:
     """Whether an engine can be used on a target, and in which version. Raises `Unavailable`."""
     facts = facts_of(spec)

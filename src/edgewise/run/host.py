@@ -111,6 +111,7 @@ class LiveSession:
                 self._process.kill()
                 self._protocol.close()
             self._pull_outputs()
+            self._check_clock()
             self._conclude()
 
     def _patience(self) -> float:
@@ -180,6 +181,33 @@ class LiveSession:
             use.sent_bytes += self._protocol.sent_bytes
             use.received_bytes += self._protocol.received_bytes
             self._protocol.use_host_time(use.wall_offset_s)
+
+    def _check_clock(self) -> None:
+        """Note a jump of the target's clock. Then no time can be used, and a failure may be due to the jump."""
+        result, workspace = self.result, self.workspace
+        if result.link is None or workspace is None or (result.failure and result.failure.cause == "LinkLost"):
+            return
+        try:
+            monotonic_s, wall_s = workspace.clock_jumps()
+        except OSError:
+            return  # the link is gone since the worker was done
+        if wall_s:
+            result.facts.pop("reference", None)  # its times of day are of two clocks
+        if monotonic_s:
+            result.clock_jump = (
+                f"the monotonic clocks of the device and of this machine moved apart by {monotonic_s:+.3f} s"
+            )
+            result.clock_jump += " during the session, so no time of this session can be used"
+            result.profile = None
+            result.bins.clear()
+        if result.clock_jump and not (self._request.mode == "samples" and result.failure is None):
+            earlier = f"; the session failed: {result.failure.message}" if result.failure else ""
+            result.failure = Failure(
+                cause="ClockJumped",
+                message=result.clock_jump + earlier,
+                phase=self._protocol.phase,
+                advice=ADVICE["ClockJumped"],
+            )
 
     def _conclude(self) -> None:
         """Why there is no complete result, if there is none."""

@@ -23,11 +23,12 @@ from edgewise.profiling.message import read_profile
 from edgewise.progress import BinDone, InferencesDone, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.metering import MeterThread, collect, slowest_rate
+from edgewise.run.metering import MeterThread, check_metered, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
 from edgewise.run.sustained import MOST_BINS, end_windows, values_of
 from edgewise.run.timing import OFFLINE_S
+from edgewise.run.told_facts import check_facts
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
 from edgewise.text import means_disk_full
@@ -45,6 +46,7 @@ ADVICE = {
     "OutOfMemory": "raise --memory-limit, lower --batch, or use a smaller model",
     "Unsupported": "try another runtime with -r, or convert the model",
     "BadModel": "check the file with the tool that made it",
+    "ClockJumped": "run it again; if the device was suspended, or its clock was set, prevent that while measuring",
     "LinkLost": "check the connection and run it again; files already on the target are not sent again",
 }
 
@@ -63,6 +65,7 @@ class SessionResult:
         answers: after ``inferred``: the file with the outputs of the last samples.
         answer_ns: how long each of them took, copying in and out included.
         link: what went over the link to the target; None on this machine.
+        clock_jump: why no time of this session can be used: the target's clock jumped; "" where it did not.
         failure: why there is no complete result, or None.
     """
 
@@ -79,6 +82,7 @@ class SessionResult:
     answers: Path | None = None
     answer_ns: list[int] = field(default_factory=list)
     link: LinkUse | None = None
+    clock_jump: str = ""
     failure: Failure | None = None
 
 
@@ -327,9 +331,11 @@ class HostProtocol:
             case "samples":
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
+                check_facts(message["values"])
                 result.facts |= message["values"]
-                if self._meters and "meters" in message["values"]:
+                if "meters" in message["values"]:
                     self._add_readings(result.facts["meters"])
+                    check_metered(result.facts["meters"])
             case "outputs":
                 file = self.folder / Path(str(message["file"])).name
                 result.outputs = (file, [str(name) for name in message["names"]])

@@ -43,6 +43,7 @@ class Inference:
 
     Attributes:
         effective: settings in effect in the engine; complete once the context was left without a failure.
+        untimed: why `seconds` can't be used, complete once the context was left; "" where they can.
         seconds: of each of the last inferences by the worker's clock, copying in and out included.
 
     Args:
@@ -52,6 +53,7 @@ class Inference:
 
     def __init__(self, job: Job, *, builder: RunBuilder, end_by: float | None = None) -> None:
         self.effective: Mapping[str, Any] = {}
+        self.untimed = ""
         self.seconds: Sequence[float] = ()
         self._job = job
         self._builder = builder
@@ -83,6 +85,7 @@ class Inference:
         else:
             self._live.dismiss()
         self._stack.__exit__(kind, error, trace)
+        self.untimed = self._live.result.clock_jump
         facts = self._live.result.facts
         self.effective = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
 

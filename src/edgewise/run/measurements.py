@@ -346,7 +346,9 @@ def _cpu_utilization(sessions: Sequence[SessionResult]) -> Measurement:
         if cpu is not None and wall:
             values.append([cpu / wall])
     if not values:
-        return Measurement.absent("cpu_utilization", "the system does not report the processor time of the process")
+        ended = any(session.bins and "steady" not in session.phases for session in sessions)
+        by = "the worker, which ended early, did not" if ended else "the system does not"
+        return Measurement.absent("cpu_utilization", f"{by} report the processor time of the process")
     phase = "loading and the first inference" if "steady" not in sessions[0].phases else "the steady phase"
     return distribution("cpu_utilization", values, f"processor time / wall time of {phase}; 1 = one core")
 

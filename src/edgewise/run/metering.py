@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from edgewise.run.meters.base import Meter, NoReading, Reading, traits_of
+from edgewise.metrics import METRICS
+from edgewise.run.meters.base import Meter, NoReading, Reading, flaw_of, traits_of
 
 ROUNDS = 6
 """Pairs of an idle and a loaded window; their differences give the interval. Even, so that a drift cancels out."""
 LEAST_ROUNDS = 4
-IDLE_S = 0.9
-LOAD_S = 2.1
-"""Time of all idle, and of all loaded windows, where no sensor is slow."""
+IDLE_S = 0.75
+LOAD_S = 1.5
+SETTLE_S = 0.75
+"""Time of all idle windows, of all loaded windows, and of settling before them, where no sensor is slow."""
 SENSOR_PERIODS = 4
-"""New values of the slowest sensor in an idle window: its first value may still be that of the window before."""
+"""New values of the slowest sensor in an idle window. Half as many pass before: they still show the state before."""
+SLOW_HZ = SENSOR_PERIODS * ROUNDS / IDLE_S
+"""Sensors with a lower rate lengthen the pass."""
 LONGEST_S = 60.0
 """Slow sensors lengthen the pass up to this time; a slow model shortens it to `LEAST_ROUNDS` rounds."""
 BLOCK_S = 0.05
@@ -48,7 +54,10 @@ class MeterThread:
         self._dead = ""
         self._orders: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[Sequence[Reading], str]] = queue.SimpleQueue()
-        threading.Thread(target=self._serve, daemon=True).start()
+        try:
+            threading.Thread(target=self._serve, daemon=True).start()
+        except RuntimeError as error:  # a limit on memory or tasks
+            self._dead = f"the meter has no thread: {error}"
 
     def begin(self) -> None:
         """Start a window."""
@@ -84,7 +93,9 @@ class MeterThread:
             while not _arrived(self._orders, self._every_s):
                 problem = problem or _try(self._meter.sample)[1]
             readings, problem = ((), problem) if problem else _try(self._meter.end)
-            self._answers.put((readings, problem))
+            flaws = [flaw_of(each, self._meter.metrics) for each in readings]
+            sound = [each for each, flaw in zip(readings, flaws, strict=True) if not flaw]
+            self._answers.put((sound, problem or "; ".join(filter(None, flaws))))
 
 
 def _arrived(orders: queue.SimpleQueue[bool], every_s: float) -> bool:
@@ -97,42 +108,50 @@ def _arrived(orders: queue.SimpleQueue[bool], every_s: float) -> bool:
 
 
 def _try(call: Callable[[], Sequence[Reading] | None]) -> tuple[Sequence[Reading], str]:
-    """The readings that `call` returns, and why there are none where it raises anything."""
+    """The readings that `call` gives, and why some are missing if it raises anything."""
     try:
         return tuple(call() or ()), ""
     except NoReading as reason:
-        return (), str(reason)
+        return tuple(reason.readings), str(reason)
     except BaseException as error:
         return (), f"the meter failed: {type(error).__name__}: {error}"
 
 
-class Windows:
-    """The windows of one kind, ``idle`` or ``load``, of one process.
-
-    Attributes:
-        facts: ``seconds`` and ``inferences`` of all windows, ``windows`` with the same of each one, ``readings``, and
-            ``problems``: why a meter has no reading. A reading or problem has the index of its ``window``.
-    """
-
-    def __init__(self) -> None:
-        self.facts: dict[str, Any] = {"seconds": 0.0, "inferences": 0, "windows": [], "readings": [], "problems": []}
-
-    def add(self, meters: Iterable[MeterThread], *, seconds: float, inferences: int) -> None:
-        """End the window of every meter and keep what they read."""
-        index = len(self.facts["windows"])
-        self.facts["windows"].append({"seconds": seconds, "inferences": inferences})
-        self.facts["seconds"] += seconds
-        self.facts["inferences"] += inferences
-        collect(self.facts, meters, index=index)
-
-
 def collect(facts: dict[str, Any], meters: Iterable[MeterThread], *, index: int, note: str = "") -> None:
-    """End the window `index` of every meter; append readings and problems to `facts`, `note` to each method."""
+    """End the window `index` of every meter.
+
+    Args:
+        facts: gets the ``readings``, and the ``problems``: why a meter lacks a reading.
+        note: is added to each method.
+    """
     for meter in meters:
         readings, problem = meter.end()
         facts["readings"] += [{**each, "method": each["method"] + note, "window": index} for each in readings]
         if problem:
             facts["problems"].append({"meter": meter.traits["name"], "window": index, "reason": problem})
+
+
+def check_metered(facts: Mapping[str, Any]) -> None:
+    """Raise an error where another machine sent what `read_meters` can't return.
+
+    It is a ValueError, TypeError, LookupError or AttributeError.
+    """
+    metrics = {str(each["name"]): list(each["metrics"]) for each in facts["sensors"]}
+    if any(f"energy:{name}" not in METRICS for name in metrics):
+        raise ValueError("a meter without a usable name")
+    if any(not math.isfinite(step) for each in facts["sensors"] for step in each["resolution"].values()):
+        raise ValueError("a resolution that is not a number")
+    for kind in ("idle", "load"):
+        windows = facts[kind]["windows"]
+        if any(not 0 < each["seconds"] < math.inf or each["inferences"] < (kind == "load") for each in windows):
+            raise ValueError(f"a window of {kind} without time or inferences")
+        for each in facts[kind]["readings"]:
+            fields = {name: value for name, value in each.items() if name not in ("meter", "window")}
+            if flaw := flaw_of(Reading(**fields), metrics[each["meter"]]):
+                raise ValueError(flaw)
+        for each in (*facts[kind]["readings"], *facts[kind]["problems"]):
+            if each["meter"] not in metrics or not 0 <= each["window"] < len(windows):
+                raise ValueError("a reading of an unknown meter or window")
 
 
 def slowest_rate(meters: Iterable[Meter]) -> float | None:
@@ -152,8 +171,8 @@ def read_meters(
 ) -> dict[str, Any]:
     """Readings of idle and of loaded windows in turn, JSON-shaped.
 
-    Every second round has its loaded window first, so that a steady drift cancels out. A sensor with a low rate gets
-    longer windows.
+    Every second round has its loaded window first, so that a steady drift cancels out. Before each window the process
+    already rests or works, until the sensors show that. A sensor with a low rate gets longer windows.
 
     Args:
         slowest_hz: `slowest_rate` of meters that are read elsewhere.
@@ -161,32 +180,42 @@ def read_meters(
             ``alive`` between windows.
 
     Returns:
-        ``{"sensors": […], "idle": …, "load": …}``: names and traits of the meters, and `Windows.facts` of each kind.
+        ``{"sensors": […], "idle": …, "load": …}``: names and traits of the meters, and of each kind of window
+        ``seconds`` and ``inferences`` of all windows, ``windows`` with the same of each one, ``readings`` and
+        ``problems``. A reading or problem has the index of its ``window``.
     """
     tell = tell or _ignore
     threads = [MeterThread(meter) for meter in meters]
-    found = {"idle": Windows(), "load": Windows()}
+    found: dict[str, dict[str, Any]] = {
+        kind: {"seconds": 0.0, "inferences": 0, "windows": [], "readings": [], "problems": []}
+        for kind in ("idle", "load")
+    }
     rates = [rate for rate in (slowest_rate(meters), slowest_hz) if rate]
-    shortest = IDLE_S / ROUNDS
-    wanted = max(1.0, SENSOR_PERIODS / min(rates) / shortest) if rates else 1.0
-    stretch = min(wanted, LONGEST_S / (IDLE_S + LOAD_S))
-    length = {"idle": shortest * stretch, "load": LOAD_S / ROUNDS * stretch}
+    wanted = max(1.0, SLOW_HZ / min(rates)) if rates else 1.0
+    stretch = min(wanted, LONGEST_S / (IDLE_S + LOAD_S + SETTLE_S)) / ROUNDS
+    length = {"idle": IDLE_S * stretch, "load": LOAD_S * stretch}
+    pass_time = partial(_pass_time, now=now, sleep=sleep)
     begin = now()
     for index in range(ROUNDS):
         if index >= LEAST_ROUNDS and (now() - begin) / 1e9 > LONGEST_S:
             break
         for kind in ("load", "idle") if index % 2 else ("idle", "load"):
+            work = invoke if kind == "load" else None
+            pass_time(SETTLE_S / 2 * stretch, work)
             for thread in threads:
                 thread.begin()
             tell("window", name=kind, event="begin")
-            work = invoke if kind == "load" else None
-            seconds, inferences = _pass_time(length[kind], work, now=now, sleep=sleep)
+            seconds, inferences = pass_time(length[kind], work)
             tell("window", name=kind, event="end")
-            found[kind].add(threads, seconds=seconds, inferences=inferences)
+            facts = found[kind]
+            collect(facts, threads, index=len(facts["windows"]))
+            facts["windows"].append({"seconds": seconds, "inferences": inferences})
+            facts["seconds"] += seconds
+            facts["inferences"] += inferences
             tell("alive")
     for thread in threads:
         thread.close()
-    return {"sensors": [thread.traits for thread in threads], **{kind: each.facts for kind, each in found.items()}}
+    return {"sensors": [thread.traits for thread in threads], **found}
 
 
 def _pass_time(

@@ -10,10 +10,10 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
+from edgewise.device.target import digest_of
 from edgewise.device.transport import RunsPrograms
 from edgewise.folders import job_folder
 from edgewise.registry import Availability
@@ -21,9 +21,12 @@ from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
 from edgewise.runtime.base import runtimes
 from edgewise.runtime.device_tools import DeviceTool
+from edgewise.text import one_line
 
 PATIENCE_S = 30.0
 MOST_OUTPUT = 4 * 2**20
+MOST_FILE, MOST_WORD = 2**18, 100
+"""Characters of one file, and of one property, that are kept."""
 _CPU = "/sys/devices/system/cpu"
 _FILES = (
     "/proc/cpuinfo", "/proc/meminfo", "/proc/self/status", "/proc/loadavg", "/proc/sys/kernel/osrelease",
@@ -73,8 +76,7 @@ def describe_phone(transport: RunsPrograms) -> Phone:
         found = re.match(r"([0-9a-f]{64})\s+(\S.*)", told.get(f"tool {name}", ""))
         if name in own:
             programs[name] = str(own[name])
-            with own[name].open("rb") as content:
-                tools[name] = _version(file_digest(content, "sha256").hexdigest())
+            tools[name] = _version(digest_of(own[name]))
         elif found:
             programs[name], tools[name] = found[2].strip(), _version(found[1])
         else:
@@ -89,7 +91,7 @@ def describe_phone(transport: RunsPrograms) -> Phone:
             if re.fullmatch(r"/(?:proc|sys)/[A-Za-z0-9_/]+", path):
                 file = root / path.lstrip("/")
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8")
+                file.write_text(text[:MOST_FILE], encoding="utf-8")
         environment, cores = fingerprint(root=root), usable_cores(root)
     return Phone(environment=_android(environment, told), cores=cores, tools=tools, programs=programs)
 
@@ -111,7 +113,7 @@ def read_conditions(transport: RunsPrograms) -> dict[str, Any]:
     level, scale = number("level"), number("scale")
     voltage, temperature, status = number("voltage"), number("temperature"), number("status")
     live = thermal.partition("Current temperatures from HAL:")[2] or thermal.partition("Cached temperatures:")[2]
-    sensors = re.findall(r"Temperature\{mValue=(-?\d+(?:\.\d+)?), mType=-?\d+, mName=([^,}]{1,60}),", live)
+    sensors = re.findall(r"Temperature\{mValue=(-?\d{1,4}(?:\.\d{1,9})?), mType=-?\d+, mName=([^,}]{1,60}),", live)
     return {
         "battery_level": level / scale if level is not None and scale else None,
         "battery_voltage": None if voltage is None else voltage / 1000,
@@ -146,11 +148,11 @@ def _android(environment: dict[str, Any], told: Mapping[str, str]) -> dict[str, 
     properties = dict(re.findall(r"^\[([\w.]+)\]: \[(.*)\]$", told.get("getprop", ""), re.MULTILINE))
 
     def first(*names: str) -> str | None:
-        return next((properties[name] for name in names if properties.get(name)), None)
+        return next((one_line(properties[name])[:MOST_WORD] for name in names if properties.get(name)), None)
 
     maker, chip = first("ro.soc.manufacturer"), first("ro.soc.model", "ro.board.platform", "ro.hardware")
     release = first("ro.build.version.release")
-    environment["architecture"] = told.get("uname", "").strip() or first("ro.product.cpu.abi")
+    environment["architecture"] = one_line(told.get("uname", "").strip())[:MOST_WORD] or first("ro.product.cpu.abi")
     environment["device"] = {"vendor": first("ro.product.manufacturer"), "model": first("ro.product.model")}
     environment["os"] |= {"name": f"Android {release}" if release else None, "libc": None}
     environment["python"] = None

@@ -14,7 +14,7 @@ from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
-from edgewise.run.facts import availability_at, cores_at, default_kinds
+from edgewise.run.facts import availability_at, cores_at, default_kinds, require_python
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import Provider, Runtime, runtimes
 from edgewise.runtime.device_tools import DeviceTool
@@ -98,6 +98,8 @@ def make_plan(
         seed=seed,
     )
     digest = _digest(input_data) if input_data is not None else None
+    if not with_tools:
+        require_python(target)
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
@@ -247,9 +249,10 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
             f"none of the requested runtimes can run {model.ref.name} ({model.ref.format})",
             advice=f"runtimes that read it: {known or 'none'}",
         )
-    hints = "; ".join(availability_at(target, name, runtime).install_hint for name, runtime in readers)
+    hints = dict.fromkeys(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(
-        f"no installed runtime reads {model.ref.name} ({model.ref.format})", advice=hints or "see 'edgewise doctor'"
+        f"no installed runtime reads {model.ref.name} ({model.ref.format})",
+        advice="; ".join(filter(None, hints)) or "see 'edgewise doctor'",
     )
 
 

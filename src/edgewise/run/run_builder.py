@@ -59,6 +59,12 @@ KEPT_OUTPUT_BYTES = 2**30
 METERED = ("energy", "power", "temperature", "clock_rate")
 """Metrics that sensors measure, in a pass of its own."""
 
+
+def is_metered(metric: str) -> bool:
+    """Whether only a sensor measures a metric."""
+    return metric in (*METERED, "gpu_utilization") or metric.startswith("energy:")
+
+
 METERS_OFF = Sensors(absences=dict.fromkeys(METERED, "meters were switched off"))
 """Measure without sensors."""
 
@@ -183,16 +189,15 @@ class RunBuilder:
         place = self._place(job.target)
         emulated = emulation_of(place.environment)
         records = tuple(session_record(session, timed=not emulated) for session in complete)
-        variation = place.speed.variation(job, records)
         tool = self._runtimes.get(job.runtime.name)
+        variation = place.speed.variation(job, records, always=isinstance(tool, DeviceTool))
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
         sustained = None
         if complete:
             absences = place.sensors.absences
             if isinstance(tool, DeviceTool):
-                variation = variation or place.speed.usual()
-                measured = tool_measurements_of(job, tool, complete, meter_absences=absences, variation=variation)
+                measured = tool_measurements_of(job, tool, complete, variation=variation)
             else:
                 measured = measurements_of(job, complete, meter_absences=absences, variation=variation)
             if complete[0].bins and not emulated:

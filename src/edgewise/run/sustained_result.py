@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from edgewise.formatting import quantity
 from edgewise.record import Job, Measurement, Sustained, Window
-from edgewise.record.sustained import SlowdownCause
+from edgewise.record.sustained import ALWAYS, SlowdownCause
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.sustained import COUNTED, window_of
+from edgewise.run.trust import BUSY, STEAL
 from edgewise.stats.comparison import contrast_intervals, decide
 from edgewise.stats.diagnosis import drift
 from edgewise.stats.intervals import RANKS_FROM, median_interval
@@ -60,7 +61,7 @@ def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str
     """
     bins, scenario = session.bins, job.workload.scenario
     assert scenario.sustained_s is not None
-    names = list(dict.fromkeys(name for row in bins for name in row))
+    names = list(dict.fromkeys((*ALWAYS, *(name for row in bins for name in row))))
     begins, ends, medians = (_column(bins, name) for name in ("begin_s", "end_s", "median"))
     window_s = window_of(scenario.sustained_s)
     trend = drift(medians, (len(medians),))
@@ -88,7 +89,7 @@ def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str
     if stretch is not None or found["verdict"] == "slower":
         begin, until = stretch or (end.begin_s, None)
         after = [row for row, at in zip(bins, begins, strict=True) if begin <= at < (until or math.inf)]
-        found["cause"], found["explanation"] = _cause(first, after)
+        found["cause"], found["explanation"] = _cause(first, after, session.facts.get("counters", {}))
     return Sustained(**found)
 
 
@@ -143,7 +144,8 @@ def _mean(bins: Sequence[Bin], name: str) -> float | None:
 def _window(bins: Sequence[Bin]) -> Window:
     medians = _column(bins, "median")
     interval = median_interval(medians, (len(medians),))
-    means = {name: _mean(bins, name) for name in (*METERED, *COUNTED, "throttled_share")}
+    told = dict.fromkeys(name for row in bins for name in row if name not in (*ALWAYS, "missed"))
+    means = {name: _mean(bins, name) for name in told}
     return Window(
         begin_s=float(_column(bins, "begin_s")[0]),
         end_s=float(_column(bins, "end_s")[-1]),
@@ -180,8 +182,13 @@ def _first_slowdown(
     return None
 
 
-def _cause(first: Sequence[Bin], after: Sequence[Bin]) -> tuple[SlowdownCause, str]:
-    """The likely cause of a slowdown, and the observations that it rests on."""
+def _cause(first: Sequence[Bin], after: Sequence[Bin], whole: Bin) -> tuple[SlowdownCause, str]:
+    """The likely cause of a slowdown, and the observations that it rests on.
+
+    Args:
+        whole: counters of the whole measurement. Other work that did not increase may still be the cause, and bins
+            below 0.1 s have no shares of their own.
+    """
     words: list[str] = []
 
     def both(name: str) -> tuple[float, float] | None:
@@ -207,6 +214,13 @@ def _cause(first: Sequence[Bin], after: Sequence[Bin]) -> tuple[SlowdownCause, s
         grew("busy_share_of_others", BUSIER, "processor time of other processes"),
         grew("steal_share", MORE_STEAL, "processor time taken by other virtual machines"),
     ]
+    for name, least, text in (
+        ("busy_share_of_others", BUSY, "other processes"),
+        ("steal_share", STEAL, "other virtual machines"),
+    ):
+        if not any(disturbed) and not fell and (share := whole.get(name) or 0.0) > least:
+            disturbed.append(True)
+            words.append(f"{text} used {share:.0%} of the processor time over the whole measurement")
     limited = grew("throttled_share", MORE_PAUSES, "time in which a quota paused the worker")
     if clock is None:
         words.append("clock not readable")

@@ -22,13 +22,11 @@ def tool_measurements_of(
     tool: DeviceTool,
     sessions: Sequence[SessionResult],
     *,
-    meter_absences: Mapping[str, str],
     variation: Variation | None,
 ) -> tuple[Measurement, ...]:
     """Every measurement that complete sessions support, latency first.
 
     Args:
-        meter_absences: metric → why no sensor tells it here.
         variation: what runs on this device differ by; it is in every interval of a time or a rate.
     """
     count = f"{len(sessions)} session{'s' if len(sessions) > 1 else ''}"
@@ -64,7 +62,7 @@ def tool_measurements_of(
     method = "size of the model's files on disk, weight files included"
     rows.append(Measurement.of("model_size", job.model.size_bytes, method))
     rows += [
-        Measurement.absent(metric, meter_absences.get(metric, "no meter works through adb"))
+        Measurement.absent(metric, "benchmark tools are measured without meters")
         for metric in ("energy", "power", "clock_rate")
     ]
     return (*rows, *deployment(sessions))

@@ -6,14 +6,13 @@ import re
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from hashlib import file_digest
 from pathlib import Path
 
 from edgewise.child_process import signal_name
 from edgewise.device.link import LinkLost, TargetError
-from edgewise.device.target import LinkUse, RemoteTarget
+from edgewise.device.target import LinkUse, RemoteTarget, digest_of
 from edgewise.device.transport import RunsPrograms, ShellResult
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import open_model
@@ -93,7 +92,8 @@ def _fill(
         raise TargetError("limits are held on this machine only")
     mode: ToolMode = "layers" if request.mode == "layers" else "measure"
     if mode not in tool.modes:
-        raise UnsupportedModel(f"{tool.name} does not time layers")
+        message = f"{tool.name} does not time layers"
+        raise ToolFailed(Failure(cause="Unavailable", message=message, phase="profile"))
     begin = time.monotonic()
     files = files_of(job, is_here=False)
     root = transport.home / "edgewise"
@@ -101,7 +101,7 @@ def _fill(
     _place(transport, {str(folder / name): file for name, file in files.items()}, result.link)
     own = Path(program).expanduser()
     if own.is_file():
-        program = str(root / "tools" / _digest(own)[:32] / tool.name)
+        program = str(root / "tools" / digest_of(own)[:32] / tool.name)
         _place(transport, {program: own}, result.link, executable=True)
     result.link.push_s = time.monotonic() - begin
     asked = _request(
@@ -115,35 +115,23 @@ def _fill(
     answer = _execute(tool, transport, asked, timeout_s=job.workload.stopping.timeout_s, end_by=end_by)
     result.facts["conditions"] = {"before": before, "after": read_conditions(transport)}
     if not answer.applied:
-        raise UnsupportedModel(f"{tool.name} did not apply {asked.provider}: the model ran on the processor's kernels")
+        raise UnsupportedModel(f"{tool.name} did not apply {asked.provider}: the model ran on other kernels")
     memory = dict(answer.memory)
     if mode == "measure" and request.index == 0 and "memory" in tool.modes:
         asked = _request(job, program=program, model=asked.model, results=asked.results, mode="memory")
         more = _execute(tool, transport, asked, timeout_s=job.workload.stopping.timeout_s, end_by=end_by)
         memory |= {name: value for name, value in more.memory.items() if name == "peak"}
-    _keep(result, job, answer, memory)
-
-
-def _keep(result: SessionResult, job: Job, answer: ToolAnswer, memory: Mapping[str, int]) -> None:
     result.samples["latency"] = list(answer.latency_ns)
     if answer.first_ns is not None:
         result.samples["latency_first"] = [answer.first_ns]
     if answer.load_ns is not None:
         result.phases["load"] = answer.load_ns / 1e9
-    result.facts["tool"] = {
-        "statistics": dict(answer.statistics),
-        "memory": dict(memory),
-        "delegates": [dict(each) for each in answer.delegates],
-    }
-    result.facts["effective"] = {
-        "provider": job.runtime.provider,
-        "threads": answer.threads,
-        "precision": None,
-        "delegates": [dict(each) for each in answer.delegates],
-    }
+    result.facts["tool"] = {"statistics": dict(answer.statistics), "memory": memory}
+    delegates = [dict(each) for each in answer.delegates]
+    effective = {"provider": asked.provider, "threads": answer.threads, "precision": None, "delegates": delegates}
+    result.facts["effective"] = effective
     result.facts["steady"] = {"stopped_because": "the tool's own rule"}
-    if answer.profile is not None:
-        result.profile = read_profile(asdict(answer.profile))
+    result.profile = answer.profile
 
 
 def _place(transport: RunsPrograms, files: Mapping[str, Path], use: LinkUse, *, executable: bool = False) -> None:
@@ -156,7 +144,7 @@ def _place(transport: RunsPrograms, files: Mapping[str, Path], use: LinkUse, *, 
         re.findall(r"^([0-9a-f]{64})\s+(\S.*?)\s*$", _shell(transport, f"sha256sum {names}").output, re.MULTILINE)
     )
     for path, file in files.items():
-        size, digest = file.stat().st_size, _digest(file)
+        size, digest = file.stat().st_size, digest_of(file)
         if (digest, path) in there:
             use.kept_bytes += size
             continue
@@ -184,11 +172,6 @@ def _shell(transport: RunsPrograms, line: str, *, most: int = 2**20) -> ShellRes
         return transport.shell(line, timeout_s=PATIENCE_S + 30.0, most=most)
     except TimeoutError as error:
         raise LinkLost(f"no answer within {PATIENCE_S + 30.0:g} s") from error
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as content:
-        return file_digest(content, "sha256").hexdigest()
 
 
 def _request(job: Job, *, program: str, model: str, results: str, mode: ToolMode) -> ToolRequest:
@@ -241,7 +224,8 @@ def _execute(
     if done.code:
         raise ToolFailed(_failure(tool, done))
     try:
-        return tool.read(done.output, answer.output, request)
+        told = tool.read(done.output, answer.output, request)
+        return told if told.profile is None else replace(told, profile=read_profile(asdict(told.profile)))
     except (ValueError, ArithmeticError, LookupError) as error:
         message = f"the output of {tool.name} can't be read: {one_line(str(error))[:300]}"
         advice = "check the version of the tool; docs/targets.md names those that are known"
@@ -271,6 +255,8 @@ def _failure(tool: DeviceTool, done: ShellResult) -> Failure:
         advice = "Android kills processes when memory runs out: close apps, or use a smaller model"
     elif name is not None:
         what = f"crashed ({name})"
+    elif "Failed to apply" in told:
+        cause, what, advice = "Unsupported", "could not apply the delegate", ADVICE["Unsupported"]
     elif _BAD_MODEL.search(told):
         cause, what, advice = "BadModel", "can't read the model", ADVICE["BadModel"]
     else:

@@ -74,9 +74,12 @@ class SpeedHistory:
         self._history = history
         self._found: dict[str, BetweenRuns] | None = None
 
-    def variation(self, job: Job, sessions: Sequence[SessionRecord]) -> Variation | None:
-        """Return the variation between runs like this one; None if no session timed the reference kernels."""
-        if not any("reference" in session.facts for session in sessions):
+    def variation(self, job: Job, sessions: Sequence[SessionRecord], *, always: bool = False) -> Variation | None:
+        """Return the variation between runs like this one.
+
+        None if no session timed the reference kernels, except for machines on which none ever does (`always`).
+        """
+        if not always and not any("reference" in session.facts for session in sessions):
             return None
         spread = job.workload.stopping.spread_s
         if spread is not None and spread >= SPREAD_S and len(sessions) > 2:

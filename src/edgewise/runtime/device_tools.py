@@ -181,6 +181,8 @@ class BenchmarkModel(_OnDevices):
         if timings is None or not statistics:
             raise ValueError("it printed no 'Inference timings'")
         load, first, mean = (round(float(value) * 1000) for value in timings.groups())
+        if min(load, first, mean) < 0 or not all(0 <= value < math.inf for value in statistics[-1].values()):
+            raise ValueError("it printed times that are not possible")
         delegates = tuple(
             {"name": name, "nodes": int(nodes), "of": int(of) if of else None, "partitions": int(partitions)}
             for nodes, of, name, partitions in re.findall(
@@ -200,7 +202,8 @@ class BenchmarkModel(_OnDevices):
             memory=_memory(output),
             delegates=delegates,
             threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1),
-            applied=request.provider == "builtin" or request.provider in told.lower(),
+            applied=request.provider == "builtin"
+            or (request.provider in told.lower() and f"failed to apply {request.provider}" not in output.lower()),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,
         )
 
@@ -210,12 +213,12 @@ def _plain(value: Any) -> str:
 
 
 def _statistics(line: str) -> dict[str, float]:
-    """One ``count=… first=… avg=…`` line, times in s. With all times the same the tool prints only this time."""
+    """One ``count=… first=… avg=…`` line, times in s; for times that are all the same the tool prints only ``curr``."""
     told = {name: float(value) for name, value in re.findall(rf"(\w+)=({_NUMBER})", line)}
-    count, same = told.pop("count"), told.get("curr", math.nan)
+    if "avg" not in told:
+        told |= {**dict.fromkeys(("avg", "min", "max"), told.get("curr", math.nan)), "std": 0.0}
     names = {"avg": "mean", "min": "min", "max": "max", "std": "std", "p5": "p5", "median": "median", "p95": "p95"}
-    values = {new: told[old] * 1e-6 for old, new in names.items() if old in told}
-    return {"count": count} | (values or {"mean": same * 1e-6, "min": same * 1e-6, "max": same * 1e-6, "std": 0.0})
+    return {"count": told["count"]} | {new: told[old] * 1e-6 for old, new in names.items() if old in told}
 
 
 def _memory(output: str) -> dict[str, int]:
@@ -314,10 +317,13 @@ class OrtPerfTest(_OnDevices):
     modes: Sequence[ToolMode] = ("measure",)
 
     def command(self, request: ToolRequest) -> Sequence[str]:
-        """As `DeviceTool.command`. The tool makes one untimed run; further ones are timed and left out."""
+        """As `DeviceTool.command`, with a number of runs or a time, not both.
+
+        The tool makes one untimed run; further ones are timed and left out.
+        """
         count = ["-m", "times", "-r", str((request.runs or 1) + (request.warmup or 0))]
-        if request.runs is None:
-            count = ["-m", "duration", "-t", str(math.ceil(request.seconds or 1))]
+        if request.seconds is not None:
+            count = ["-m", "duration", "-t", str(math.ceil(request.seconds))]
         words = [request.program, "-I", "-e", request.provider, *count, "-x", str(request.threads or 0)]
         for name, size in _open_dimensions(request).items():
             words += ["-f", f"{name}:{size}"]
@@ -329,13 +335,12 @@ class OrtPerfTest(_OnDevices):
         times = times[request.warmup or 0 :]
         if not times or min(times) <= 0:
             raise ValueError("its file of results has no times")
+        peak = _scaled(rf"Peak working set size: ({_NUMBER}) bytes", output, 1)
         return ToolAnswer(
             latency_ns=tuple(times),
             load_ns=_scaled(rf"Session creation time cost: ({_NUMBER}) s", output, 1e9),
             first_ns=_scaled(rf"First inference time cost: ({_NUMBER}) ms", output, 1e6),
-            memory={}
-            if (peak := _scaled(rf"Peak working set size: ({_NUMBER}) bytes", output, 1)) is None
-            else {"peak": peak},
+            memory={} if peak is None else {"peak": peak},
             threads=_scaled(r"Setting intra_op_num_threads to (\d+)", output, 1),
         )
 

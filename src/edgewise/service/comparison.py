@@ -12,7 +12,7 @@ from edgewise.comparing.subjects import ComparisonSettings, compare_matched, com
 from edgewise.comparing.trial import TrialSettings
 from edgewise.device.target import find_target
 from edgewise.errors import BadField
-from edgewise.run.run_builder import METERED, METERS_OFF
+from edgewise.run.run_builder import METERS_OFF, is_metered
 from edgewise.service.context import Context
 from edgewise.service.requests import CompareRequest
 from edgewise.service.subjects import build_words, pair_runs, read_subjects
@@ -54,7 +54,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
 
 def _check_sensors(subjects: Sequence[Subject], request: CompareRequest) -> None:
     """Raises `BadField` where a metric is asked for that only sensors measure, and they are not read."""
-    wanted = {*request.metrics, *([request.until] if request.until else [])} & set(METERED)
+    wanted = set(filter(is_metered, (*request.metrics, request.until or "")))
     if wanted and not request.meters and len(runs_among(subjects)) < len(subjects):
         raise BadField(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add {meters=True}")
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from edgewise.constraints.base import CONTAINER_NAMES, MECHANISMS
-from edgewise.constraints.containers import find_runtime
+from edgewise.constraints.containers import ask, find_runtime, limit_options
 from edgewise.device.bootstrap import run_reported
 from edgewise.device.transports.local import LocalTransport
 from edgewise.errors import BadField, Unavailable
@@ -27,6 +27,9 @@ def with_image(request: ExecRequest) -> ExecRequest:
     try:
         runtime = find_runtime(request.mechanism)
         image = _build(runtime, request.dockerfile, Path(request.build_context or request.run_in or "."))
+        # An image can be built where no container can be run, and options may not be accepted.
+        options = (*limit_options(request.cpus, request.memory), *request.container_options)
+        ask(runtime, "run", "--rm", *options, "--entrypoint", "/bin/sh", image, "-c", "exit 0")
     except Unavailable as error:
         if request.mechanism in CONTAINER_NAMES:
             raise

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.device.lease import measuring_on
@@ -14,7 +15,9 @@ from edgewise.progress import Progress, reporting_to
 from edgewise.record import Run
 from edgewise.run.variation import History, stored_history
 from edgewise.service.leasing import leased
-from edgewise.store import Store, open_store
+
+if TYPE_CHECKING:
+    from edgewise.store import Store
 
 Unsaved = Callable[[StoreError, Sequence[Run]], None]
 
@@ -107,6 +110,8 @@ class Saver:
         store = self._context.store
         try:
             if store is None or isinstance(store, str):
+                from edgewise.store import open_store
+
                 store = self._opened = self._opened or open_store(store)
             store.save(run)
         except StoreError as error:

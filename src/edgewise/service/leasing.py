@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from edgewise.device.devices import LOCAL, find_device
 from edgewise.device.lease import holder, wait_for_lock
 from edgewise.errors import StoreError
 from edgewise.progress import LogLine, emit
-from edgewise.store import Store, open_store
-from edgewise.store.leases import Lease, Leases
 from edgewise.store.location import find_location
+
+if TYPE_CHECKING:
+    from edgewise.store import Store
+    from edgewise.store.leases import Lease, Leases
 
 LEASE_S = 120.0
 RENEW_S = 30.0
@@ -29,6 +32,8 @@ def leased(store: str | Store | None, device: str) -> Iterator[None]:
     if device == LOCAL or (not url and store is not None) or find_location(url).path is not None:
         yield
         return
+    from edgewise.store import open_store
+
     with contextlib.ExitStack() as stack:
         try:
             leases = stack.enter_context(open_store(url)).leases

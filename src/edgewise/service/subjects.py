@@ -12,14 +12,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgewise.comparing.jobs import AXES, Subject
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
 from edgewise.model.identity import is_model_folder
 from edgewise.model.recognition import PADDLE_JSON
 from edgewise.record import Run
-from edgewise.store import Store, open_store
 from edgewise.text import one_line
+
+if TYPE_CHECKING:
+    from edgewise.store import Store
 
 SETTINGS = tuple(AXES)
 """The settings that can follow a comma, or be varied with ``--vary``."""
@@ -237,6 +240,8 @@ def _look_up(reference: str, *, store: str | Store | None) -> list[Run]:
         raise BadInput(f"there is no run {reference!r}", advice="see 'edgewise runs list'")
     if not (store is None or isinstance(store, str)):
         return list(store.resolve([reference]))
+    from edgewise.store import open_store
+
     with open_store(store, create=False) as opened:
         return list(opened.resolve([reference]))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS, OWN_METRIC
 from edgewise.record import SCHEMA, Run
+from edgewise.record.sustained import ALWAYS
 from edgewise.store.upgrade import upgrade
 
 if TYPE_CHECKING:
@@ -197,6 +198,17 @@ def _check(run: Run) -> None:
             )
     if run.profile is not None and run.profile.memory is not None:
         _check_memory(run.profile.memory)
+    if run.sustained is not None:
+        _check_series(run.sustained.series)
+
+
+def _check_series(series: Mapping[str, tuple[float | None, ...]]) -> None:
+    """What reports read of the bins of a sustained run. Raises `BadInput`."""
+    missing = [name for name in ALWAYS if name not in series]
+    unequal = len(set(map(len, series.values()))) > 1
+    if missing or unequal:
+        what = f"no column {missing[0]}" if missing else "columns of unequal length"
+        raise BadInput(f"sustained.series: {what}", advice="check that edgewise wrote this document")
 
 
 def _check_memory(memory: Mapping[str, Any]) -> None:

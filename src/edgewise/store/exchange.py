@@ -198,7 +198,8 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
         common = {
             "run": run.id, "created": run.created_at, "model": job.model.name, "format": job.model.format,
             "runtime": job.runtime.name, "provider": job.runtime.provider, "version": job.runtime.version,
-            "threads": job.runtime.threads, "batch": job.workload.batch, "scenario": job.workload.scenario.kind,
+            "threads": job.runtime.threads, "batch": job.workload.batch,
+            "scenario": job.workload.scenario.kind_in_words,
         }  # fmt: skip
         for row in to_document(run)["measurements"]:
             cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}

@@ -159,7 +159,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "threads": _integer(job.runtime.threads),
         "precision": _text(job.runtime.precision),
         "batch": _integer(job.workload.batch),
-        "scenario": job.workload.scenario.kind,
+        "scenario": job.workload.scenario.kind_in_words,
         "device": _text(job.target.device),
         "status": run.status,
         "cause": run.failure.cause if run.failure else None,

@@ -7,6 +7,7 @@ One connection per device carries all its processes. Host keys are checked again
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -37,6 +38,7 @@ START_S = 30.0
 KILL_S = 5.0
 KEEPALIVE_S, KEEPALIVES = 10.0, 3
 """A device that answers none of this number of messages, this far apart, is lost."""
+_UNPACK = "import base64, json, sys; sys.argv[1:] = json.loads(base64.b64decode(sys.argv[1])); exec(sys.argv.pop(1))"
 BLOCK = 2**16
 MOST_HEADER = 2**16
 """Bytes that a login shell may print before the supervisor starts."""
@@ -101,10 +103,7 @@ class SshTransport:
             LinkLost: the connection dropped.
         """
         source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
-        words = ["-c", source, str(folder), json.dumps(dict(environment)), *command]
-        # The shell expands ~ only where it is not quoted.
-        home, python = ('"$HOME"/', self.python[0][2:]) if self.python[0].startswith("~/") else ("", self.python[0])
-        line = f'PATH="$HOME/{BOOTSTRAPPED}/bin:$PATH" exec {home}{shlex.quote(python)} {shlex.join(words)}'
+        line = line_for_shell(self.python[0], [source, str(folder), json.dumps(dict(environment)), *command])
         try:
             return _complete(self._start(line, stderr), START_S + 2 * CONNECT_S)
         except TimeoutError as error:
@@ -156,7 +155,10 @@ class SshTransport:
         keys = _KnownHosts(self._settings.get("known_hosts"))
         given: dict[str, Any] = {"username": self._user, "port": self._port, "tunnel": self._settings.get("jump")}
         if "key" in self._settings:
-            given["client_keys"] = [str(Path(self._settings["key"]).expanduser())]
+            key = Path(self._settings["key"]).expanduser()
+            if not os.access(key, os.R_OK):
+                raise TargetError(f"the key {key} can't be read", advice="set key = FILE in devices.toml")
+            given["client_keys"] = [str(key)]
         try:
             return await asyncssh.connect(
                 self._host,
@@ -180,6 +182,19 @@ class SshTransport:
             raise Unreachable(message, advice="check the address, the port and that sshd is running there") from error
         except (ValueError, asyncssh.KeyImportError) as error:
             raise TargetError(f"{self._host}: {error}", advice="check the settings of the device") from error
+
+
+def line_for_shell(python: str, words: Sequence[str]) -> str:
+    """A line for any login shell, tcsh and fish too, that runs the source in ``words[0]`` with the other words.
+
+    Args:
+        python: command of the interpreter; ``~/`` at its begin is the home folder there.
+    """
+    packed = base64.b64encode(json.dumps(list(words)).encode()).decode()
+    # The shell expands ~ only where it is not quoted.
+    home, python = ('"$HOME"/', python[2:]) if python.startswith("~/") else ("", python)
+    script = f'PATH="$HOME/{BOOTSTRAPPED}/bin:$PATH" exec {home}{shlex.quote(python)} -c "{_UNPACK}" {packed}'
+    return f"exec sh -c {shlex.quote(script)}"
 
 
 class _KnownHosts:
@@ -343,7 +358,7 @@ async def _read_header(channel: asyncssh.SSHClientProcess[bytes]) -> tuple[Mappi
         if begin >= 0 and (end := seen.find(b"\n", begin)) >= 0:
             try:
                 return dict(json.loads(seen[begin + len(mark) : end])), seen[end + 1 :]
-            except ValueError:
+            except (ValueError, TypeError, RecursionError):
                 return "its answer is garbage"
         piece = await channel.stdout.read(BLOCK)
         if not piece:
@@ -351,6 +366,8 @@ async def _read_header(channel: asyncssh.SSHClientProcess[bytes]) -> tuple[Mappi
             await channel.wait_closed()
             if channel.returncode is None:
                 raise EOFError("it ended early")
+            # Some programs in place of a shell tell on standard output that no login is possible.
+            told = told or seen.decode(errors="replace").strip().splitlines()
             return " ".join(told[-1:])[-300:] or f"exit code {channel.returncode}"
         seen += piece
     channel.close()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgewise.child_process import run_child
+from edgewise.child_process import Outcome, run_child
 from edgewise.errors import BadInput
 from edgewise.model.readers import onnx_isolated
 from edgewise.model.readers.base import check_shapes
@@ -25,6 +25,10 @@ from edgewise.model.readers.onnx_wire import MAX_DESCRIPTION
 
 _SHAPED = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 """Operators with which arithmetic on shapes begins."""
+_MOST_KEPT, _MOST_BYTES = 32, 2**20
+"""Answers kept in memory, and the size of the largest model whose answer is kept."""
+_kept: dict[tuple[str, str, bytes], bytes] = {}
+"""Answers that were models, by what was asked: a search reads the same network again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +140,33 @@ def _ask_process(model: Proto, mode: str) -> tuple[Proto | None, str]:
     file = _find_script() if mode == "symbolic" else _find_extension()
     if file is None:
         return None, "ONNX Runtime is not installed"
+    request = model.SerializeToString()
+    key = mode, file, request
+    if key in _kept:
+        return type(model).FromString(_kept[key]), ""
+    done = _run(mode, file, request)
+    if done.cause == "exit" and done.tail:
+        return None, done.tail.splitlines()[-1]
+    if done.failure:
+        return None, f"{noun} {done.failure}"
+    try:
+        answer = type(model).FromString(done.output)
+    except Exception:  # protobuf's DecodeError, which implementations derive differently
+        return None, f"{noun} returned no model"
+    if len(request) <= _MOST_BYTES:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        _kept[key] = done.output
+    return answer, ""
+
+
+def _run(mode: str, file: str, request: bytes) -> Outcome:
+    """What the process says of the model in `request`, and how it ended."""
     plain = ["-I"] if mode == "symbolic" else ["-I", "-S"]
     with tempfile.TemporaryDirectory(prefix=f"edgewise-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
-        done = run_child(
+        return run_child(
             [sys.executable, *plain, onnx_isolated.__file__, mode, file],
-            request=model.SerializeToString(),
+            request=request,
             seconds=2 * onnx_isolated.CPU_SECONDS,
             folder=Path(folder),  # the script leaves a file where it does not get to the end
             environment={
@@ -149,14 +175,6 @@ def _ask_process(model: Proto, mode: str) -> tuple[Proto | None, str]:
             },  # whose threads would take the memory that is given
             max_output=2 * MAX_DESCRIPTION,
         )
-    if done.cause == "exit" and done.tail:
-        return None, done.tail.splitlines()[-1]
-    if done.failure:
-        return None, f"{noun} {done.failure}"
-    try:
-        return type(model).FromString(done.output), ""
-    except Exception:  # protobuf's DecodeError, which implementations derive differently
-        return None, f"{noun} returned no model"
 
 
 def _find_extension() -> str:

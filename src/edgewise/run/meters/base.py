@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
+from edgewise.metrics import METRICS
 from edgewise.registry import Availability, Registry
 
 Coverage = Literal["device", "processor", "accelerator", "part", ""]
 """What the energy of a reading feeds, the most first: everything that the supply feeds, the processor and perhaps its
 memory, an accelerator, one rail or another part, not known."""
 
+LONGEST_PART = 64
 COVERAGES: tuple[Coverage, ...] = get_args(Coverage)
 
 
 class NoReading(Exception):
-    """A window has no reading, with the reason; `Meter.begin`, `Meter.sample` and `Meter.end` may raise it."""
+    """A window lacks a reading, with the reason; `Meter.begin`, `Meter.sample` and `Meter.end` may raise it.
+
+    Args:
+        readings: what `Meter.end` could read nevertheless.
+    """
+
+    def __init__(self, reason: str, readings: Sequence[Reading] = ()) -> None:
+        super().__init__(reason)
+        self.readings = readings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +52,33 @@ class Reading:
     seconds: float | None = None
     part: str = ""
     covers: Coverage = ""
+
+
+def flaw_of(reading: object, metrics: Sequence[str]) -> str:
+    """What breaks the contract of a reading by a meter of `metrics`; empty for a sound one."""
+    if not isinstance(reading, Reading):
+        return f"{reading!r} is not a Reading"
+    metric, numbers = reading.metric, [reading.value, reading.low, reading.high, reading.seconds]
+    if metric not in metrics or metric not in METRICS:
+        return f"reads {metric!r}, which is not among its metrics"
+    if not reading.method or not isinstance(reading.method, str):
+        return f"{metric} has no method in words"
+    if not isinstance(reading.part, str) or not reading.part.isprintable() or len(reading.part) > LONGEST_PART:
+        return f"the part of {metric} is not a printable name of at most {LONGEST_PART} characters"
+    if any(each is not None and not (isinstance(each, int | float) and math.isfinite(each)) for each in numbers):
+        return f"{metric} is {reading.value} ({reading.low} to {reading.high}, {reading.seconds} s)"
+    unit = METRICS[metric].unit
+    low = reading.value if reading.low is None else reading.low
+    high = reading.value if reading.high is None else reading.high
+    if not low <= reading.value <= high:
+        return f"{metric} {reading.value} is outside {low} … {high}"
+    if low <= 0 and unit in ("K", "Hz"):
+        return f"{metric} of {low} {unit} can't be"
+    if reading.value <= 0 and unit == "J":
+        return f"an energy of {reading.value} J is a reading that should be left out"
+    if reading.seconds is not None and reading.seconds <= 0:
+        return f"{metric} of {reading.seconds} s"
+    return "" if reading.covers in COVERAGES else f"covers {reading.covers!r} is none of {', '.join(COVERAGES[:-1])}"
 
 
 class Meter(Protocol):
@@ -116,4 +154,5 @@ def watches_from_host(meter: Meter) -> bool:
 
 def meters() -> Registry[Meter]:
     """All meters, built-in and plugged in."""
-    return Registry("edgewise.meters", "meter")
+    members = ("name", "title", "metrics", "availability", "begin", "sample", "end")
+    return Registry("edgewise.meters", "meter", members=members)

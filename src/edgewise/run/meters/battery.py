@@ -12,6 +12,7 @@ from pathlib import Path
 from edgewise.constraints.hierarchy import read_text
 from edgewise.run.meters.base import NoReading
 from edgewise.run.meters.rails import Rail, RailMeter, read_number
+from edgewise.run.meters.trace import EnergyCounter, PowerTrace, Window
 
 SUPPLIES = "/sys/class/power_supply"
 _JOULES_PER_UWH = 3.6e-3
@@ -38,8 +39,8 @@ class BatteryMeter(RailMeter):
         if None in sources:
             return ()
         reads = [source for source in sources if source is not None]
-        counts = {counts for _, counts, _ in reads}
-        if len(counts) > 1:
+        kinds = {kind for _, kind, _ in reads}
+        if len(kinds) > 1:
             raise NoReading("the batteries do not all give power, nor all a counter")
 
         def read() -> float:
@@ -47,7 +48,7 @@ class BatteryMeter(RailMeter):
             return sum(source() for source, _, _ in reads)
 
         words = ", ".join(f"{each.name}/{files}" for each, (_, _, files) in zip(batteries, reads, strict=True))
-        return [Rail(read=read, method=f"{SUPPLIES}: {words}", covers="device", counts=counts == {True})]
+        return [Rail(read=read, method=f"{SUPPLIES}: {words}", covers="device", window=kinds.pop())]
 
     def absence(self) -> str:
         """The files that were looked for."""
@@ -65,25 +66,26 @@ class BatteryMeter(RailMeter):
             raise NoReading(f"{words}; a reading needs a discharging battery: unplug the charger")
 
 
-def _source(battery: Path) -> tuple[Callable[[], float], bool, str] | None:
-    """How to read a battery, whether that is a counter in J (else a power in W), and the files; None without a way."""
+def _source(battery: Path) -> tuple[Callable[[], float], Window, str] | None:
+    """How to read a battery, what becomes of the samples, and the files; None without a way."""
 
     def has(*names: str) -> bool:
         return all((battery / name).exists() for name in names)
 
     if has("power_now"):
-        return lambda: abs(read_number(battery / "power_now", 1e-6)), False, "power_now"
+        return lambda: abs(read_number(battery / "power_now", 1e-6)), PowerTrace, "power_now"
     volts = partial(read_number, battery / "voltage_now", 1e-6)
     if has("current_now", "voltage_now"):
         # Drivers differ in the sign of a current that leaves the battery.
-        return lambda: abs(read_number(battery / "current_now", 1e-6)) * volts(), False, "current_now × voltage_now"
+        amperes = partial(read_number, battery / "current_now", 1e-6)
+        return lambda: abs(amperes()) * volts(), PowerTrace, "current_now × voltage_now"
     # What is left falls; its negative grows, as a counter of what was used.
     if has("energy_now"):
-        return lambda: -read_number(battery / "energy_now", _JOULES_PER_UWH), True, "energy_now"
+        return partial(read_number, battery / "energy_now", -_JOULES_PER_UWH), EnergyCounter, "energy_now"
     if has("charge_now", "voltage_now"):
         # The voltage of the beginning of a window: it changes little, and its noise would make the counter go back.
-        first = volts()
-        return lambda: -read_number(battery / "charge_now", _JOULES_PER_UWH) * first, True, "charge_now × voltage_now"
+        scale = -_JOULES_PER_UWH * volts()
+        return partial(read_number, battery / "charge_now", scale), EnergyCounter, "charge_now × voltage_now"
     return None
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from edgewise.constraints.hierarchy import read_text
 from edgewise.run.meters.base import Coverage
 from edgewise.run.meters.rails import Rail, RailMeter, read_number
+from edgewise.run.meters.trace import EnergyCounter, PowerTrace
 
 MONITORS = "/sys/class/hwmon"
 _GPUS = frozenset({"amdgpu", "radeon", "nouveau", "i915", "xe"})
@@ -64,7 +65,7 @@ class HwmonMeter(RailMeter):
                 method=method,
                 part=part,
                 covers=covers,
-                counts=channel.startswith("energy"),
+                window=EnergyCounter if channel.startswith("energy") else PowerTrace,
             )
         return list(rails.values())
 

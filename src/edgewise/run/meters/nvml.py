@@ -1,4 +1,4 @@
-"""Energy and utilization of NVIDIA GPUs, from the driver's management library (the package nvidia-ml-py)."""
+"""Energy and utilisation of NVIDIA GPUs, from the driver's management library (the package nvidia-ml-py)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from statistics import fmean
 from typing import Any
 
 from edgewise.registry import Availability
-from edgewise.run.meters.base import NoReading, Reading
+from edgewise.run.meters.base import NoReading
 from edgewise.run.meters.rails import Rail, RailMeter
+from edgewise.run.meters.trace import EnergyCounter, MeanShare, PowerTrace, Window
+
+_Way = tuple[Callable[[Any], Any], str, Window]
+"""A call of the library for a device, which gives mJ, mW or tenths of a percent; words; what becomes of the samples."""
 
 
 class NvmlMeter(RailMeter):
@@ -34,7 +37,6 @@ class NvmlMeter(RailMeter):
         super().__init__(clock=clock)
         self._import = library
         self._library: Any = None
-        self._busy: dict[str, list[float]] = {}
 
     def availability(self) -> Availability:
         """Whether the driver answers and a GPU tells its energy or power, else what is missing."""
@@ -47,51 +49,26 @@ class NvmlMeter(RailMeter):
         return super().availability()
 
     def find_rails(self) -> Sequence[Rail]:
-        """A rail for each GPU with a counter of energy, or with power. Raises `NoReading` where the driver fails."""
+        """Energy or power, and utilisation, of each GPU. Raises `NoReading` where the driver fails."""
         try:
             library = self._open()
         except ImportError:
             return ()
+        energy: _Way = (library.nvmlDeviceGetTotalEnergyConsumption, "total energy", EnergyCounter)
+        power: _Way = (library.nvmlDeviceGetPowerUsage, "power usage", PowerTrace)
+        load: _Way = (lambda device: library.nvmlDeviceGetUtilizationRates(device).gpu * 10, "utilisation", MeanShare)
         rails = []
         for index, device in enumerate(self._devices()):
-            counts = self._ask(library.nvmlDeviceGetTotalEnergyConsumption, device) is not None
-            call = library.nvmlDeviceGetTotalEnergyConsumption if counts else library.nvmlDeviceGetPowerUsage
-            if self._ask(call, device) is None:
-                continue
-            method = f"NVML of GPU {index}, {self._title(device)}: {'total energy' if counts else 'power usage'}"
-            read = partial(self._milli, call, device)
-            part = f"GPU {index}"
-            rails.append(Rail(read=read, method=method, part=part, covers="accelerator", counts=counts))
+            for call, words, window in (power if self._ask(energy[0], device) is None else energy, load):
+                if self._ask(call, device) is not None:
+                    method = f"NVML of GPU {index}, {self._title(device)}: {words}"
+                    read, part = partial(self._number, call, device), f"GPU {index}"
+                    rails.append(Rail(read=read, method=method, part=part, covers="accelerator", window=window))
         return rails
 
     def absence(self) -> str:
         """No GPU tells its energy."""
         return "NVML: no GPU here tells its energy or its power"
-
-    def begin(self) -> None:
-        """Start a window. Raises `NoReading`."""
-        self._busy = {}
-        super().begin()
-
-    def sample(self) -> None:
-        """Read energy or power, and the utilization, of every GPU once."""
-        super().sample()
-        if self._windows:
-            for index, device in enumerate(self._devices()):
-                rates = self._ask(self._library.nvmlDeviceGetUtilizationRates, device)
-                if rates is not None:
-                    self._busy.setdefault(f"GPU {index}", []).append(rates.gpu / 100)
-
-    def end(self) -> Sequence[Reading]:
-        """Energy and mean utilization of every GPU. Raises `NoReading` where no GPU has an energy."""
-        readings = list(super().end())
-        for part, shares in self._busy.items():
-            low, high = min(shares), max(shares)
-            value, method = min(max(fmean(shares), low), high), f"NVML of {part}, mean over samples"
-            readings.append(
-                Reading(metric="gpu_utilization", value=value, low=low, high=high, method=method, part=part)
-            )
-        return readings
 
     def _open(self) -> Any:
         """The library, initialised once. Raises ImportError, or `NoReading` where the driver does not answer."""
@@ -122,8 +99,8 @@ class NvmlMeter(RailMeter):
         name = self._ask(self._library.nvmlDeviceGetName, device)
         return name.decode(errors="replace") if isinstance(name, bytes) else str(name or "name not known")
 
-    def _milli(self, call: Callable[[Any], Any], device: Any) -> float:
-        """J or W; NVML gives mJ and mW. Raises `NoReading`."""
+    def _number(self, call: Callable[[Any], Any], device: Any) -> float:
+        """What a call returns in thousandths, over 1000: J, W or a share. Raises `NoReading`."""
         try:
             return float(call(device)) / 1000
         except self._library.NVMLError as error:

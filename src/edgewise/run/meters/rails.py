@@ -1,4 +1,4 @@
-"""What meters of electrical rails share: rails are found, sampled, and become one reading of energy each."""
+"""What meters with several sensors share: rails are found and sampled, and each becomes a reading of its own."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from pathlib import Path
 from edgewise.constraints.hierarchy import ROOT
 from edgewise.registry import Availability
 from edgewise.run.meters.base import Coverage, NoReading, Reading
-from edgewise.run.meters.trace import EnergyCounter, PowerTrace
+from edgewise.run.meters.trace import EnergyCounter, MeanShare, PowerTrace, Window
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rail:
-    """A place where power, or a counter of energy, can be read.
+    """A place where power, a counter of energy, or a utilisation can be read.
 
     Attributes:
-        read: the power in W, or a growing energy in J where `counts`; raises OSError, ValueError or `NoReading`.
+        read: W, J of a counter that grows, or a share, as `window` takes it; raises OSError, ValueError or `NoReading`.
         method: which sensor, in words.
         part, covers: as in `Reading`.
+        window: what becomes of the samples of a window.
     """
 
     read: Callable[[], float]
     method: str
     part: str = ""
     covers: Coverage = "part"
-    counts: bool = False
+    window: Window = PowerTrace
 
 
 class RailMeter:
     """Base class of meters that read rails; a subclass has ``find_rails``, and ``absence`` where there are none.
 
-    A rail that fails loses its own reading; where all fail, the reason is the first one's.
+    A rail that fails loses its own reading; the reason of the first one is that of the meter.
     """
 
     metrics: Sequence[str] = ("energy",)
@@ -41,8 +42,8 @@ class RailMeter:
     def __init__(self, root: Path = ROOT, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._root = root
         self._clock = clock
-        self._windows: list[tuple[Rail, PowerTrace | EnergyCounter]] = []
-        self._failures: dict[str, str] = {}
+        self._windows: list[tuple[Rail, PowerTrace | EnergyCounter | MeanShare]] = []
+        self._failures: dict[Rail, str] = {}
 
     def find_rails(self) -> Sequence[Rail]:
         """The rails that are there. Raises `NoReading` where they say nothing now."""
@@ -71,30 +72,30 @@ class RailMeter:
     def begin(self) -> None:
         """Start a window with a first sample of every rail. Raises `NoReading`."""
         self._windows, self._failures = [], {}
-        self._windows = [(rail, EnergyCounter() if rail.counts else PowerTrace()) for rail in self.find_rails()]
+        self._windows = [(rail, rail.window()) for rail in self.find_rails()]
         self.sample()
 
     def sample(self) -> None:
         """Read every rail once."""
         for rail, trace in self._windows:
-            if rail.part not in self._failures:
+            if rail not in self._failures:
                 try:
                     trace.add(self._clock(), rail.read())
                 except (OSError, ValueError, NoReading) as error:
-                    self._failures[rail.part] = str(error)
+                    self._failures[rail] = str(error)
 
     def end(self) -> Sequence[Reading]:
-        """The energy of every rail. Raises `NoReading` where no rail has one."""
+        """A reading of every rail. Raises `NoReading` where one has none, with the readings of the others."""
         self.sample()
         readings = []
         for rail, trace in self._windows:
-            if rail.part not in self._failures:
+            if rail not in self._failures:
                 try:
                     readings.append(trace.reading(rail.method, part=rail.part, covers=rail.covers))
                 except NoReading as reason:
-                    self._failures[rail.part] = str(reason)
-        if self._failures and not readings:
-            raise NoReading(next(iter(self._failures.values())))
+                    self._failures[rail] = str(reason)
+        if self._failures:
+            raise NoReading(next(iter(self._failures.values())), readings)
         return readings
 
 

@@ -1,8 +1,9 @@
-"""Power that is sampled over time, and its energy."""
+"""What becomes of the samples of one window: the integral of a power, the difference of a counter, a mean."""
 
 from __future__ import annotations
 
 import math
+from statistics import fmean
 
 from edgewise.run.meters.base import Coverage, NoReading, Reading
 
@@ -85,3 +86,29 @@ class EnergyCounter:
         method = f"{method}, difference of a counter"
         seconds = end_s - begin_s
         return Reading(metric="energy", value=last - first, method=method, seconds=seconds, part=part, covers=covers)
+
+
+class MeanShare:
+    """The mean of samples of a utilisation, 0 to 1."""
+
+    def __init__(self) -> None:
+        self._samples: list[float] = []
+
+    def add(self, at_s: float, share: float) -> None:
+        """Add a sample."""
+        del at_s  # samples come at an even pace
+        self._samples.append(share)
+
+    def reading(self, method: str, *, part: str = "", covers: Coverage = "") -> Reading:
+        """Return the mean with the smallest and the largest sample. Raises `NoReading` without samples."""
+        del covers  # only an energy has one
+        if not self._samples:
+            raise NoReading("no sample in the window")
+        low, high = min(self._samples), max(self._samples)
+        value = min(max(fmean(self._samples), low), high)  # rounding may leave the range
+        method = f"{method}, mean over samples"
+        return Reading(metric="gpu_utilization", value=value, low=low, high=high, method=method, part=part)
+
+
+Window = type[PowerTrace | EnergyCounter | MeanShare]
+"""What becomes of the samples of a rail."""

@@ -1,0 +1,99 @@
+"""The agent on a device, driven over its streams: hostile lock files, and two agents of one user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from importlib import resources
+
+import pytest
+
+from edgewise.device.agent import try_lock
+
+SOURCE = resources.files("edgewise.device").joinpath("agent.py").read_text(encoding="utf-8")
+
+
+class Agent:
+    """An agent in a process of its own."""
+
+    def __init__(self, root):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SOURCE, root], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.answer()["version"]
+
+    def send(self, data=b"", **request):
+        line = json.dumps(request).encode() + b"\n" if request else b""
+        self.process.stdin.write(line + data)
+        self.process.stdin.flush()
+
+    def answer(self):
+        return json.loads(self.process.stdout.readline())
+
+    def request(self, **request):
+        self.send(**request)
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        assert self.process.wait(20.0) == 0
+
+
+@pytest.fixture
+def agent(tmp_path, monkeypatch):
+    (tmp_path / "locks").mkdir()
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path / "locks"))
+    made = []
+
+    def make():
+        made.append(Agent(str(tmp_path / "root")))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+def test_a_forged_lock_file_makes_the_agent_kill_no_other_process(agent, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgewise.device.agent.PATIENCE_S", 0.1)
+    victim = subprocess.Popen(["sleep", "600"])
+    file = tmp_path / "locks" / "edgewise-measuring.lock"
+    held = try_lock(file, f"me\n{victim.pid}")  # any user can hold the lock, and write what a host will look for
+    try:
+        assert agent().request(do="lock", holder="me") == {"held_by": "me"}
+        assert victim.poll() is None
+    finally:
+        os.close(held)
+        victim.kill()
+        victim.wait()
+
+
+def test_the_agent_of_an_earlier_connection_gives_way(agent):
+    first, second = agent(), agent()
+    assert first.request(do="lock", holder="me") == {"held_by": None, "locked": True}
+    assert second.request(do="lock", holder="you")["held_by"] == "me"
+    assert second.request(do="lock", holder="me") == {"held_by": None, "locked": True}
+    assert first.process.wait(20.0) == -9
+    first.process.wait = lambda timeout: 0
+
+
+def test_two_agents_that_get_one_file_at_once_keep_it_whole(agent, tmp_path):
+    first, second = agent(), agent()
+    content = os.urandom(200_000)
+    sha256 = hashlib.sha256(content).hexdigest()
+    first.send(content[:100_000], do="put", sha256=sha256, offset=0, size=len(content))
+    part = tmp_path / "root" / "cache" / f"{sha256}.part"
+    while not part.exists() or part.stat().st_size < 100_000:
+        assert first.process.poll() is None
+    second.send(do="put", sha256=sha256, offset=0, size=len(content))
+    second.send(content[:60_000])
+    first.send(content[100_000:])
+    assert first.answer() == {}
+    second.send(content[60_000:])
+    assert second.answer() == {}
+    assert (tmp_path / "root" / "cache" / sha256).read_bytes() == content
+    assert second.request(do="have", sha256=sha256) == {"bytes": len(content), "complete": True}
