@@ -8,6 +8,7 @@ and benchmark tools are scripts that print recorded text.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.device import target
+from edgewise.device.supervisor import descendants
 
 ADB = shutil.which("adb")
 SERIAL = "31071FDH2000XY"
@@ -98,6 +100,7 @@ class AdbServer:
         disk_full: whether files can't be stored.
         unplug_at: the link drops when a command line contains this text.
         requests: command lines and pushed paths so far.
+        shells: numbers of the shells so far.
         environment: more variables of the device's shell.
     """
 
@@ -108,6 +111,7 @@ class AdbServer:
         self.unplug_at = ""
         self.requests: list[str] = []
         self.environment: dict[str, str] = {}
+        self.shells: list[int] = []
         self._live: list[socket.socket] = []
         self.tmp = root / TMP.lstrip("/")
         self.tmp.mkdir(parents=True)
@@ -146,6 +150,16 @@ class AdbServer:
                 each.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
+
+    def workers(self) -> list[int]:
+        """The numbers of the processes on the device that run a worker in its Python."""
+        found = []
+        for shell in self.shells:
+            for pid in descendants(shell):
+                with contextlib.suppress(OSError):
+                    if b"edgewise.run.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        found.append(pid)
+        return found[-1:]  # behind the shell and the supervisor
 
     def commands(self, word: str) -> list[str]:
         """The lines of command lines that contain `word`."""
@@ -231,6 +245,7 @@ class AdbServer:
                 stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True, cwd="/",
                 env={**os.environ, "PATH": path, **self.environment},
             )  # fmt: skip
+        self.shells.append(process.pid)
         lock = threading.Lock()
 
         def send(kind: int, content: bytes) -> None:

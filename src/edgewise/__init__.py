@@ -14,7 +14,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
-    from edgewise.api import bench, compare, evaluate, inspect, open_store, optimize, profile
+    from edgewise.api import bench, compare, estimate, evaluate, inspect, open_store, optimize, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 

@@ -66,6 +66,8 @@ def workplace(folder: Path, *, empty: bool = False) -> dict[str, str]:
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith(("EDGEWISE_", "PYTEST_"))},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        # Others that measure meanwhile, such as another test, are not waited for.
+        "EDGEWISE_LOCKS": str(folder),
         "HOME": str(home),
         "EDGEWISE_STORE": str(folder / "store" / "runs.db"),
         "PYTHONPATH": str(folder),

@@ -97,7 +97,7 @@ def shell(script: str, folder: Path, environment: dict[str, str]) -> subprocess.
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script],
         cwd=folder,
-        env={**clean, "PATH": path, "HOME": str(folder.parent), **environment},
+        env={**clean, "PATH": path, "HOME": str(folder.parent), "EDGEWISE_LOCKS": str(folder.parent), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

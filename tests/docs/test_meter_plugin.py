@@ -39,7 +39,7 @@ class WorkMeter:
 def install(folder: Path, code: str, location: str) -> dict[str, str]:
     """Put a module and what pip writes beside it into `folder`; gives an environment that finds both."""
     assert len([line for line in code.splitlines() if line]) <= 20
-    environment = {**pages.workplace(folder, empty=True), "EDGEWISE_LOCKS": str(folder)}
+    environment = pages.workplace(folder, empty=True)
     module, _, kind = location.partition(":")
     (folder / f"{module}.py").write_text(code, encoding="utf-8")
     metadata = folder / f"{module}-1.0.dist-info"
@@ -82,6 +82,7 @@ def test_a_meter_of_20_lines_gives_energy_above_idle(tmp_path: Path):
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_the_meter_of_the_documentation_is_listed_and_used(tmp_path: Path):
     pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
     (plugin,) = pages.blocks(PAGE, "python")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import RunFailed
-from edgewise.estimating.mcu import cortex_m
+from edgewise.estimating.mcu import cortex_m, firmware
 from tflite_writer import FLOAT, INT8, INT32, Writer
 
 pytestmark = pytest.mark.engine
@@ -100,12 +101,84 @@ def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"kind": FLOAT}, "x is float32: inputs and outputs must be int8"), ({"code": "CUMSUM"}, "CUMSUM")],
+    [
+        ({"kind": FLOAT}, "operator 0 (FULLY_CONNECTED) works on float32, not on quantised int8"),
+        ({"code": "CUMSUM"}, "not supported: CUMSUM (operator 0)"),
+    ],
 )
 def test_what_can_not_be_lowered_is_refused(tmp_path, capsys, options, reason):
     assert edgewise_command(["estimate", str(dense(tmp_path, **options)), "-d", "cortex-m4", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
     assert reason in document["refused"] and document["estimates"] == []
+
+
+def test_all_that_can_not_be_lowered_is_listed(tmp_path):
+    writer, scale = Writer(), {"scale": [0.1]}
+    tensors = [writer.tensor(f"t{at}", [1, 8], INT8, **scale) for at in range(5)]
+    tensors += [writer.tensor(f"w{at}", [1, 8], INT32) for at in range(2)]
+    codes = ["CUMSUM", "ELU", "TANH", "CUMSUM", "ADD"]
+    steps = [writer.operator(at, [at], [at + 1]) for at in (0, 1, 2)]
+    steps += [writer.operator(3, [3], [4]), writer.operator(4, [5, 5], [6], Add={})]
+    path = tmp_path / "many.tflite"
+    path.write_bytes(writer.finish([writer.graph(tensors, steps, [0, 5], [4, 6])], codes))
+    refused = edgewise.estimate(path, "cortex-m4").refused
+    assert refused == (
+        "not supported: CUMSUM (operator 0, 3), ELU (operator 1); operator 2 (TANH) has an output that is not in steps "
+        "of 1/128 from 0; operator 4 (ADD) works on int32, not on quantised int8"
+    )
+
+
+def run_instead(monkeypatch, call):
+    """Execute `call` in place of the first operator."""
+
+    def replaced(*arguments):
+        lowered = lower(*arguments)
+        lowered.calls[0] = call
+        return lowered
+
+    lower = cortex_m.lower
+    monkeypatch.setattr(cortex_m, "lower", replaced)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("*(volatile int *)0xDEAD0000 = 1;", "bus fault at the address 0xdead0000"),
+        ('__asm__ volatile("udf #0");', "usage fault"),
+    ],
+)
+def test_a_fault_names_the_operator_and_the_address(tmp_path, monkeypatch, call, what):
+    run_instead(monkeypatch, call)
+    reason = (
+        rf"^the emulated firmware failed: {what} in operator 0 \(FULLY_CONNECTED\), by the instruction at 0x[\da-f]+$"
+    )
+    with pytest.raises(RunFailed, match=reason):
+        edgewise.estimate(dense(tmp_path), "cortex-m4")
+
+
+def test_firmware_that_never_ends_is_ended(tmp_path, monkeypatch):
+    run_instead(monkeypatch, "for (;;) {}")
+    monkeypatch.setattr(firmware, "RUN_S", 1.0)
+    with pytest.raises(RunFailed, match="the emulated firmware failed: qemu-system-arm took longer than 1 s"):
+        edgewise.estimate(dense(tmp_path), "cortex-m4")
+
+
+@pytest.mark.parametrize("printed", ["", "t 99999999999999999999999999\n", "failed x\noutput zz\n", r"\0377\0376 t\n"])
+def test_an_emulator_that_tells_garbage_is_an_error(tmp_path, monkeypatch, printed):
+    (tmp_path / "qemu-system-arm").write_text(f"#!/bin/sh\nprintf '{printed}'\n")
+    (tmp_path / "qemu-system-arm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(RunFailed, match="the emulated firmware ended early or reported garbage"):
+        edgewise.estimate(dense(tmp_path), "cortex-m4")
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.98])
+def test_a_damaged_file_is_one_clear_error(tmp_path, capsys, kept):
+    path = dense(tmp_path)
+    path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
+    assert edgewise_command(["estimate", str(path), "-d", "cortex-m4"]) == 2
+    told = capsys.readouterr().err
+    assert "dense.tflite" in told and "Traceback" not in told
 
 
 @LONG

@@ -24,7 +24,7 @@ from edgewise.model.identity import read_graph
 from edgewise.service.context import Context
 from edgewise.service.measuring import measure
 from edgewise.service.requests import BenchRequest
-from edgewise.testing import check_target
+from edgewise.testing import check_target, write_fake_model
 from far_targets import far_python  # noqa: F401
 
 MODEL = data.path("digits_cnn.tflite")
@@ -252,6 +252,8 @@ def test_reports_and_comparisons_read_such_runs(phone, capsys, tmp_path, monkeyp
     )
     record(phone, *fast, *slow)
     ids = [command(capsys, "bench", MODEL, "-d", "phone", "--sessions", "5")["runs"][0]["id"] for _ in range(2)]
+    assert edgewise_command(["report", ids[0]]) == 0
+    assert "TfLiteXNNPackDelegate took 9 of 10 operators" in " ".join(capsys.readouterr().out.split())
     found = command(capsys, "compare", *ids)
     (row,) = [each for each in found["comparisons"] if each["metric"] == "latency"]
     assert row["ratio"] == pytest.approx(8002 / 4002, rel=1e-3) and row["verdict"] == "slower"
@@ -326,6 +328,31 @@ def test_engines_run_in_a_python_there(phone, far_python, capsys, tmp_path, monk
     assert not list((phone.tmp / "edgewise" / "work").iterdir())
 
 
+def test_a_worker_ends_where_the_link_drops_and_the_next_run_works(phone, far_python, tmp_path, monkeypatch):  # noqa: F811
+    register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+    path, pid = tmp_path / "m.fake", tmp_path / "pid"
+    write_fake_model(path, latency_ns=[1_000_000], behaviour={"at": "invoke", "after": 0, "do": "hang"})
+    workers = []
+
+    def unplug():
+        while not workers:
+            workers.extend(phone.workers())
+            time.sleep(0.05)
+        pid.write_text(str(workers[0]))
+        phone.unplug()
+
+    thread = threading.Thread(target=unplug, daemon=True)
+    thread.start()
+    request = BenchRequest(models=(str(path),), device="phone", sessions=1, meters=False)
+    (run,) = measure(request, Context(keep=False)).runs
+    assert run.failure.cause == "LinkLost", run.failure
+    thread.join()
+    assert_ended(pid)
+    write_fake_model(path, latency_ns=[1_000_000])
+    (run,) = measure(request, Context(keep=False)).runs
+    assert run.status == "done", run.failure
+
+
 # --- what can't work ---
 
 
@@ -377,6 +404,12 @@ def test_another_serial_an_address_that_is_none_and_no_adb(phone, capsys, monkey
     target.close_targets()
     told = refused(capsys, "bench", MODEL, "-d", "phone")
     assert "needs adb, which is not installed" in told and "apt install adb" in told
+
+
+def test_a_server_that_can_not_be_reached(phone, capsys, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("ADB_SERVER_SOCKET", "tcp:127.0.0.1:1")
+    told = refused(capsys, "bench", MODEL, "-d", "phone")
+    assert "cannot connect to daemon" in told and "ADB_SERVER_SOCKET" in told
 
 
 def test_a_device_unplugged_in_the_middle_is_a_failed_run(phone, capsys):  # noqa: F811

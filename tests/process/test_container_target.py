@@ -32,13 +32,9 @@ def box(container_runtime, far_python, tmp_path, monkeypatch):  # noqa: F811
     seen |= {line for file in packages for line in file.read_text().splitlines()}
     options = " ".join(f"--volume {folder}:{folder}:ro" for folder in sorted(seen))
 
-    def register(**more: str) -> str:
-        table = {
-            "url": f"container://{IMAGE}",
-            "runtime": container_runtime,
-            "python": str(far_python),
-            "options": options,
-        }
+    def register(more_options: str = "", **more: str) -> str:
+        table = {"url": f"container://{IMAGE}", "runtime": container_runtime, "python": str(far_python)}
+        table["options"] = f"{options} {more_options}"
         lines = [f"{name} = {json.dumps(value)}\n" for name, value in (table | more).items()]
         (tmp_path / "devices.toml").write_text(f"[box]\n{''.join(lines)}")
         return container_runtime
@@ -92,6 +88,13 @@ def test_limits_of_the_device_hold_in_its_containers(capsys, box, tmp_path):
     write_fake_model(tmp_path / "m.fake", behaviour={"at": "invoke", "after": 0, "do": "allocate"})
     run = bench(capsys, tmp_path / "m.fake", "--iterations", "30", code=ExitCode.RUN_FAILED)
     assert run["failure"]["cause"] == "OutOfMemory"
+
+
+def test_a_device_whose_limits_are_not_set_is_not_used(capsys, box):
+    box("--memory=256m --memory-swap=256m", cpus="0.5", memory="150MiB")
+    (missing,) = command(capsys, "devices", "check", "box", code=ExitCode.UNAVAILABLE)["missing"]
+    assert "did not set a limit: memory" in missing["what"]
+    assert missing["what"].endswith(f" is {256 * 2**20}, not {150 * 2**20}")
 
 
 def test_a_worker_that_hangs_is_killed_with_its_container_also_when_edgewise_is_killed(capsys, box, tmp_path):

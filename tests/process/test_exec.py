@@ -90,8 +90,9 @@ def test_a_quota_holds_processor_time_per_wall_time(capfd, parents, cpus, burnt_
     assert value(record, "total_time") >= 0.95 * (burnt_s / cpus - PERIOD_S)
     # The end may fall behind the quota's share of a period that has only begun.
     assert value(record, "cpu_time") <= 1.05 * cpus * (value(record, "total_time") + PERIOD_S)
+    # A busy machine may leave the program less than half a processor, but not less than a tenth for all of the time.
+    assert facts["throttled_periods"] > 0 or cpus > 0.1
     # A period in which the kernel paused the program had its full quota, whatever else the machine did.
-    assert facts["throttled_periods"] > 0
     assert value(record, "cpu_time") >= 0.95 * cpus * PERIOD_S * facts["throttled_periods"]
     assert value(record, "cpu_time") <= 1.05 * cpus * PERIOD_S * (facts["periods"] + 1)
     assert record["job"]["target"]["constraints"]["cpus"] == cpus
@@ -162,6 +163,30 @@ def test_nothing_is_left_when_edgewise_is_killed():
     assert gone(lambda: is_running(mark))
     if isinstance(found, Cgroup):
         assert gone(lambda: groups(found.parents.values(), parent.pid))
+
+
+def test_a_stop_of_edgewise_itself_is_a_caution(tmp_path):
+    flag = tmp_path / "runs"
+    line = [
+        sys.executable,
+        "-m",
+        "edgewise",
+        "exec",
+        "--no-store",
+        "-q",
+        "--json",
+        "--",
+        "sh",
+        "-c",
+        f"touch {flag}; sleep 1",
+    ]
+    parent = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert gone(lambda: not flag.exists())
+    parent.send_signal(signal.SIGSTOP)
+    time.sleep(3.0)
+    parent.send_signal(signal.SIGCONT)
+    (record,) = json.loads(parent.communicate(timeout=60)[0])["runs"]
+    assert "edgewise-paused" in [one["code"] for one in record["cautions"]]
 
 
 def test_ctrl_c_ends_the_program():

@@ -218,3 +218,19 @@ def test_temporary_files_of_an_engine_go_with_its_session(played):
     folder = Path(failure.message)
     assert folder.parent.name == "measure-0" and folder.parents[1].name.startswith("edgewise-tmp-")
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ('{"memory_baseline": "../x"}', "facts.memory_baseline is not an object"),
+        ('{"counters": {"wall_s": "1"}}', "facts.counters.wall_s has the wrong type"),
+        ('{"memory_peak": {"VmHWM": 1e999}}', "facts.memory_peak.VmHWM has the wrong type or is no finite number"),
+        ('{"reference": {"start": []}}', "facts.reference.start is not an object"),
+        ('{"steady": {"warmup": {}}}', "facts.steady.warmup has the wrong type"),
+        ('{"effective": {"threads": "many"}}', "facts.effective.threads has the wrong type"),
+    ],
+)
+def test_facts_of_another_type_fail_the_run_only(played, values, told):
+    failure, _ = played(HELLO + f'say(\'{{"kind":"facts","values":{values}}}\\n\')\ntime.sleep(60)')
+    assert failure.cause == "Garbage" and told in failure.message

@@ -10,6 +10,7 @@ import edgewise
 import warm_start
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.cli.main import run as run_command
+from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.progress import BinDone
 from edgewise.run.dispatch import Interrupted
@@ -125,6 +126,19 @@ def test_a_far_device_sends_its_bins_and_a_meter_beside_it_is_read(tmp_path, far
     assert (run.status, run.failure) == ("done", None)
     assert set(run.sustained.series["power"]) == {2.5} and run.sustained.absent["clock_rate"] == "none there"
     assert run.sustained.verdict == "slower" and run.sustained.slowdown_from_s == pytest.approx(120.0, abs=3.1)
+
+
+def test_a_link_that_drops_leaves_what_was_measured(tmp_path, far_device):  # noqa: F811
+    far_device(latency_s=0.01)
+    hanging = model(tmp_path, **behaving("hang", after=20_000))  # 240 s
+
+    def progress(event):
+        if isinstance(event, BinDone) and event.elapsed_s > 180:
+            find_target("far").transport.drop()
+
+    (run,) = edgewise.bench(hanging, sustained=1800.0, device="far", meters=False, progress=progress)
+    assert (run.status, run.failure.cause) == ("failed", "LinkLost")
+    assert run.sustained.elapsed_s > 180 and run.sustained.verdict == "slower"
 
 
 def test_the_terminal_shows_the_verdict_within_80_columns(tmp_path, capsys):

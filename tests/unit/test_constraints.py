@@ -209,6 +209,8 @@ def test_cautions_tell_whether_limits_held_and_processors_were_used():
     idle = execution(usage=Usage(cpu_s=0.8))
     assert codes(limits, execution(), idle) == ["cpu-not-used"]
     assert codes(limits, execution(left=2), execution()) == ["processes-left"]
+    assert codes(limits, execution(paused_s=1.5), execution()) == ["edgewise-paused"]
+    assert codes(limits, execution(paused_s=0.9), execution()) == []
     assert codes(Constraints(cpus=1000), execution(), execution()) == ["limit-not-held", "cpu-not-used"]
     assert codes(Constraints(memory_bytes=2**50), execution(), execution()) == ["limit-not-held"]
     (alone,) = cautions_of([execution()], Constraints(), failed=False)

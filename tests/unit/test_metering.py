@@ -230,3 +230,13 @@ def test_a_meter_that_blocks_is_given_up(call):
     assert thread.end() == ([], "the meter did not answer within 0.2 s")
     free.set()
     thread.close()
+
+
+def test_without_room_for_another_thread_the_meter_is_not_read(monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    facts = run(FakeMeter())
+    assert facts["load"]["inferences"] and not facts["load"]["readings"]
+    assert facts["load"]["problems"][0]["reason"] == "the meter has no thread: can't start new thread"

@@ -31,6 +31,7 @@ FACE = [
     "__version__",
     "bench",
     "compare",
+    "estimate",
     "evaluate",
     "inspect",
     "open_store",

@@ -88,6 +88,7 @@ def test_charts_are_of_the_columns_with_values():
     assert len(medians) == 200 and medians[0] == {"run": "a", "t": 0.075, "y": 10.0}
     assert charts[1].spec["layer"][2]["data"]["values"][0]["y"] == 2.4
     assert charts[1].description == "a: clock 2.40 GHz at first, 2.40 GHz at last"
+    assert charts[1].caption.startswith("Readings of time bins; the first and the last window, which are compared,")
     assert render_svg(charts[0].spec).startswith("<svg")
 
 

@@ -150,8 +150,7 @@ class Container:
 
     def examine(self) -> None:
         """Find the control group of the container that has started, and verify the limits. Raises `Unavailable`."""
-        form = "{{.State.Pid}} {{.Id}} {{.Image}}"
-        pid, identity, self.image_id = ask(self.runtime, "inspect", "--format", form, self.name).split()
+        pid, identity, self.image_id = inspect(self.runtime, self.name)
         self._pid, self._group = int(pid), group_of(pid, identity)
         if self._group is None:
             self.cannot_hold = "the limits were not verified: the container's control group is not visible here"
@@ -188,6 +187,12 @@ class Container:
         """Kill all its processes."""
         with contextlib.suppress(Unavailable):
             ask(*self.removal[0])
+
+
+def inspect(runtime: str, name: str) -> tuple[str, str, str]:
+    """The number of a container's first process, its identity, and the digest of its image. Raises `Unavailable`."""
+    pid, identity, image = ask(runtime, "inspect", "--format", "{{.State.Pid}} {{.Id}} {{.Image}}", name).split()
+    return pid, identity, image
 
 
 def missing_limits(group: Cgroup, *, cpus: float | None, memory_bytes: int | None) -> list[str]:

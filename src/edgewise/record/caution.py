@@ -56,6 +56,7 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "B",
         "compare throughput or p99: the kernel pauses for parts of 0.1 s, and the median shows the time between pauses",
     ),
+    "edgewise-paused": ("C", "edgewise was stopped, or its output was, while the command ran; measure again"),
     "cpu-not-used": (
         "B",
         "a slower processor may rank commands differently: waiting or other programs took a part of the time",

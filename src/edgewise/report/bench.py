@@ -13,6 +13,7 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.accuracy import chief_metric, judged_on
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, label_of, reason_of_absence, times
 from edgewise.report.conditions import (
+    delegates_of,
     input_text,
     labels_of,
     processor_of,
@@ -365,6 +366,7 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
         threads = threads_of(run)
         words = ["threads not reported" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"]
         words.append(precision_of(run) or "precision not reported")
+        words += delegates_of(run)
         if (engine := run.value("latency_engine")) is not None:
             words.append(f"{quantity(engine, 's')} by the engine's own clock")
         if (used := run.value("background_cpu")) is not None:

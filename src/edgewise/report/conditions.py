@@ -105,6 +105,17 @@ def input_text(run: Run) -> str:
     return f"{', '.join(words[:MOST_INPUTS])}{more}; {source}"
 
 
+def delegates_of(run: Run) -> list[str]:
+    """``"TfLiteGpuDelegateV2 took 9 of 10 operators"`` for each delegate that the engine reports."""
+    told = run.effective.get("delegates")
+    found = []
+    for each in told if isinstance(told, list) else ():
+        if isinstance(each, Mapping) and isinstance(each.get("nodes"), int):
+            whole = f" of {each['of']}" if isinstance(each.get("of"), int) else ""
+            found.append(one_line(f"{each.get('name')} took {each['nodes']}{whole} operators"))
+    return found
+
+
 def scenario_of(run: Run) -> str:
     """``"single-stream"``, ``"paced 30 fps"``, ``"offline"``, ``"single-stream, sustained for 30 min"``."""
     return run.job.workload.scenario.words

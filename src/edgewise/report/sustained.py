@@ -25,8 +25,8 @@ from edgewise.report.charts import (
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import Section, Tone
 from edgewise.report.timeline import WIDEST, draw_bars
-from edgewise.run.sustained import WINDOW_S, window_of
-from edgewise.run.sustained_result import SLOWDOWN
+from edgewise.run.sustained.result import SLOWDOWN
+from edgewise.run.sustained.timing import WINDOW_S, window_of
 from edgewise.text import one_line
 from edgewise.units import long_time
 
@@ -47,7 +47,7 @@ def sustained_sections(runs: Sequence[Run]) -> list[Section]:
             title="Over time" + (f": {label}" if len(runs) > 1 else ""),
             lines=_lines(run.sustained, run.job.workload.scenario.sustained_s or run.sustained.elapsed_s),
             drawing=_drawing(run.sustained),
-            tone=_TONES[run.sustained.verdict],
+            tone="poor" if run.sustained.slowdown_from_s is not None else _TONES[run.sustained.verdict],
         )
         for run, label in zip(runs, labels_of(runs), strict=True)
         if run.sustained is not None
@@ -178,6 +178,7 @@ def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, uni
         {"data": {"values": rows(tails)}, "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.6},
          "encoding": channels},
     ]  # fmt: skip
+    what = "Medians" if name == "median" else "Readings"
     tail = " The thin line is the 99th percentile." if any(tails.values()) else ""
     slow = f" The dashed line is where a slowdown of more than {SLOWDOWN:.0%} begins." if starts else ""
     return wide_chart(
@@ -185,7 +186,7 @@ def _chart(shown: Sequence[tuple[Series, Sustained]], name: str, title: str, uni
         [layer for layer in layers if layer["data"]["values"]],
         height=180,
         description="; ".join(f"{label}: {_in_words(found, name)}" for label, found in lines.items()),
-        caption=f"Medians of time bins; the first and the last minute are shaded.{slow}{tail}",
+        caption=f"{what} of time bins; the first and the last window, which are compared, are shaded.{slow}{tail}",
     )
 
 

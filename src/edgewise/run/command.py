@@ -46,6 +46,7 @@ class Execution:
         rusage: of the process and the descendants that it waited for.
         network: bytes received and sent on the machine's interfaces; None where the system does not tell.
         own_rss_bytes: peak of edgewise's own resident memory before the start, which `rusage` includes.
+        paused_s: longest time that edgewise itself was late, because it was stopped or could not write its output.
         returncode: exit code, −N after signal N.
         late: whether it was killed at its deadline.
         left: number of processes that it left running.
@@ -64,6 +65,7 @@ class Execution:
     rusage: resource.struct_rusage | None = None
     network: tuple[int, int] | None = None
     own_rss_bytes: int = 0
+    paused_s: float = 0.0
     returncode: int = 0
     late: bool = False
     left: int = 0
@@ -312,8 +314,10 @@ def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_
     next_sample = start + sample_s if sample_s else float("inf")
     while True:
         waiting = [program.end, *([output.descriptor] if output.is_open else [])]
-        ready = wait_readable(waiting, max(0.0, min(next_sample, deadline) - time.monotonic()))
+        planned = min(next_sample, deadline)
+        ready = wait_readable(waiting, max(0.0, planned - time.monotonic()))
         now = time.monotonic()
+        execution.paused_s = max(execution.paused_s, now - planned)
         if output.descriptor in ready:
             output.copy()
         if program.end in ready and program.has_ended():

@@ -20,6 +20,9 @@ from edgewise.units import format_bytes
 NOT_A_MODEL = ("program", "name")
 """Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
 
+PAUSED_S, PAUSED_SHARE = 1.0, 0.05
+"""Above this time, and this share of the total time, a pause of edgewise itself is reported."""
+
 _NO_COUNTER = "the mechanism {mechanism} does not count it"
 
 
@@ -213,6 +216,9 @@ def cautions_of(executions: Sequence[Execution], limits: Constraints, *, failed:
     found = cautions_about_limits(limits, uses, complete=not failed)
     if left := max(one.left for one in executions):
         found.append(Caution.of("processes-left", f"up to {left} processes were still running when the command ended"))
+    paused = max(one.paused_s for one in executions)
+    if paused > PAUSED_S and any(one.paused_s > PAUSED_SHARE * one.seconds for one in executions):
+        found.append(Caution.of("edgewise-paused", f"the total time may be too long by up to {paused:.3g} s"))
     if len(executions) == 1:
         advice = "use --repeat 3 or more, so that there is an interval over executions"
         found.append(Caution(code="single-session", message="one execution: there is no interval", advice=advice))

@@ -26,8 +26,9 @@ from edgewise.record.run import Cause
 from edgewise.run.metering import MeterThread, check_metered, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
-from edgewise.run.sustained import MOST_BINS, end_windows, values_of
+from edgewise.run.sustained.timing import MOST_BINS, end_windows, values_of
 from edgewise.run.timing import OFFLINE_S
+from edgewise.run.told_facts import check_facts
 from edgewise.runtime.arrays import REFUSES
 from edgewise.runtime.base import EngineProfile
 from edgewise.text import means_disk_full
@@ -330,6 +331,7 @@ class HostProtocol:
             case "samples":
                 result.samples[str(message["name"])] = [int(value) for value in message["values_ns"]]
             case "facts":
+                check_facts(message["values"])
                 result.facts |= message["values"]
                 if "meters" in message["values"]:
                     self._add_readings(result.facts["meters"])

@@ -54,7 +54,10 @@ class MeterThread:
         self._dead = ""
         self._orders: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[Sequence[Reading], str]] = queue.SimpleQueue()
-        threading.Thread(target=self._serve, daemon=True).start()
+        try:
+            threading.Thread(target=self._serve, daemon=True).start()
+        except RuntimeError as error:  # a limit on memory or tasks
+            self._dead = f"the meter has no thread: {error}"
 
     def begin(self) -> None:
         """Start a window."""

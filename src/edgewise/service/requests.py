@@ -85,7 +85,10 @@ class _LimitedTarget(_Limited, _Target):
         limits = self.constraints()
         check_constraints(limits or Constraints())
         if limits is not None and self.device != "local":
-            raise BadField("{cpus} and {memory} apply only to {device=local}", advice="leave {device} out")
+            raise BadField(
+                "{cpus} and {memory} apply only to {device=local}",
+                advice="leave {device} out; limits of a container are settings of its device: cpus, memory",
+            )
 
 
 class _Measuring(_LimitedTarget):
@@ -606,8 +609,8 @@ class ExecRequest(_Limited):
 
     @property
     def functions(self) -> Texts:
-        """The command: it is code that this request runs."""
-        return (" ".join(self.command),)
+        """The command, and what makes and starts its container: code that this request runs."""
+        return (" ".join(self.command), *filter(None, (self.dockerfile, " ".join(self.container_options))))
 
     def constraints(self) -> Constraints | None:
         """As a job has them; None where there are none."""

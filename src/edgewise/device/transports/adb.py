@@ -1,7 +1,7 @@
 """Android devices through the ``adb`` executable: programs in the device's shell, and processes of a Python there.
 
-The shell protocol (version 2) keeps standard output, standard error and the exit code apart. A
-client whose link drops exits with 0 all the same, so the device's shell prints the exit code behind a mark.
+The shell protocol (version 2) keeps standard output, standard error and the exit code apart. A client whose link drops
+exits with 0 all the same, so the device's shell prints the exit code behind a mark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from edgewise.text import means_disk_full, one_line
 FOLDER = "/data/local/tmp"
 """The only folder of a device in which its shell user may write and execute files."""
 START_S = 30.0
-END_S = 5.0
+END_S = 15.0
 LEAST_RATE = 2**20
 """A push that is slower, in B/s, counts as a lost link."""
 MOST_TOLD = 2**16
@@ -237,7 +237,7 @@ class AdbProcess:
 
 def split_exit(errors: str) -> tuple[str, int | None]:
     """Standard error without the mark, and the exit code behind it; None where there is none."""
-    found = re.search(rf"^{_EXIT} (\d+)\r?\n?\Z", errors, re.MULTILINE)
+    *_, found = None, *re.finditer(rf"^{_EXIT} (\d{{1,3}})\r?$", errors, re.MULTILINE)
     return (errors, None) if found is None else (errors[: found.start()], int(found[1]))
 
 

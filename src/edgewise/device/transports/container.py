@@ -17,11 +17,20 @@ from uuid import uuid4
 
 from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME
 from edgewise.constraints.cgroups import PREFIX
-from edgewise.constraints.containers import ask, find_runtime, limit_options, signal_or_code
+from edgewise.constraints.containers import (
+    ask,
+    find_runtime,
+    group_of,
+    inspect,
+    limit_options,
+    missing_limits,
+    signal_or_code,
+)
 from edgewise.constraints.guard import guarding
 from edgewise.device.link import TargetError, process_number, read_header
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from edgewise.errors import BadInput, Unavailable
+from edgewise.progress import LogLine, emit
 from edgewise.units import parse_size
 
 START_S = 600.0
@@ -61,7 +70,9 @@ class Containers:
             address,
             runtime=runtime,
             python=settings.get("python", "python3"),
-            options=[*limit_options(cpus, memory), *options],
+            options=options,
+            cpus=cpus,
+            memory_bytes=memory,
         )
 
 
@@ -72,16 +83,28 @@ class ContainerTransport:
         runtime: ``docker`` or ``podman``; None is the first that works.
         python: command of the interpreter in the image.
         options: further options of ``run``.
+        cpus, memory_bytes: limits of each container; None sets none.
     """
 
     home: PurePath = PurePosixPath("/")
     shares_this_machine = True
 
-    def __init__(self, name: str, image: str, *, runtime: str | None, python: str, options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        image: str,
+        *,
+        runtime: str | None,
+        python: str,
+        options: Sequence[str],
+        cpus: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
         self.name = name
         self.python: Sequence[str] = (python,)
         self._image, self._named, self._options = image, runtime, options
-        self._runtime = ""
+        self._cpus, self._memory = cpus, memory_bytes
+        self._runtime, self._is_verified = "", False
         self._label = f"edgewise={os.getpid()}-{uuid4().hex[:8]}"
         self._guard = contextlib.ExitStack()
 
@@ -100,7 +123,8 @@ class ContainerTransport:
         source = resources.files("edgewise.device").joinpath("supervisor.py").read_text(encoding="utf-8")
         words = [self._runtime, "run", "--rm", "--interactive", "--name", container, "--label", self._label]
         words += ["--log-driver", "none", "--user", "0", "--workdir", "/"]
-        words += ["--mount", f"type=volume,source={VOLUME},target=/{VOLUME}", *self._options]
+        words += ["--mount", f"type=volume,source={VOLUME},target=/{VOLUME}"]
+        words += [*limit_options(self._cpus, self._memory), *self._options]
         words += ["--entrypoint", self.python[0], self._image]
         words += ["-c", source, str(folder), json.dumps(dict(environment)), *command]
         child = LocalTransport().start(words, folder=Path("/"), environment=os.environ, stderr=stderr)
@@ -114,6 +138,7 @@ class ContainerTransport:
                 reason = next((line for line in reversed(told) if not line.startswith(("Run '", "See '"))), "no answer")
                 raise TargetError(f"no process can be started in {self._image}: {reason[:500]}", advice=self._advice())
             process.pid = process_number(header, self.python[0], advice=self._advice())
+            self._verify(container)
         except BaseException:
             process.kill()
             raise
@@ -132,6 +157,24 @@ class ContainerTransport:
             raise TargetError(error.message, advice=error.advice) from error
         script = f"{self._runtime} ps --quiet --filter label={self._label} | xargs -r {self._runtime} kill"
         self._guard.enter_context(guarding(commands=[("/bin/sh", "-c", script)]))
+
+    def _verify(self, container: str) -> None:
+        """Read the limits back once. Raises `TargetError` where the runtime did not set them."""
+        if self._is_verified or (self._cpus is None and self._memory is None):
+            return
+        try:
+            pid, identity, _ = inspect(self._runtime, container)
+        except Unavailable as error:
+            raise TargetError(error.message) from error
+        group = group_of(pid, identity)
+        if group is None:
+            emit(LogLine(text=f"{self.name}: its limits were not verified: no control group of it is visible here"))
+        elif lacking := missing_limits(group, cpus=self._cpus, memory_bytes=self._memory):
+            raise TargetError(
+                f"{self._runtime} did not set a limit: {', '.join(lacking)}",
+                advice="run it as root, or on a system with control groups of version 2",
+            )
+        self._is_verified = True
 
     def _advice(self) -> str:
         return "use an image with Python 3.11 or newer, numpy and the engine; python = COMMAND names its interpreter"

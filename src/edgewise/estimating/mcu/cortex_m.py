@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
 from edgewise.estimating.mcu.cores import CORES, Core
+from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import GCC, QEMU, Emulated, TooLarge, emulate
-from edgewise.estimating.mcu.lowering import CanNotLower, Lowered, lower
-from edgewise.estimating.mcu.network import IntNetwork, read_network
+from edgewise.estimating.mcu.lowering import Lowered, lower
+from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.reference import Reference, run_reference
 from edgewise.model.cost import count
 from edgewise.model.graph import Graph
@@ -57,12 +59,15 @@ class CortexM:
         software = "CMSIS-NN 4.0.0 and C of edgewise"
         try:
             network = read_network(path)
-            inputs = _inputs(network)
             offsets, arena_bytes = _place(network, graph)
+            core = CORES[device.name]
+            if arena_bytes > core.ram[1]:
+                raise TooLarge(
+                    f"its activations need {arena_bytes:,} B, and the emulated board has {core.ram[1]:,} B RAM"
+                )
             lowered = lower(network, offsets)
-            emulated = emulate(
-                network, lowered, core=CORES[device.name], offsets=offsets, arena_bytes=arena_bytes, inputs=inputs
-            )
+            inputs = _inputs(network)
+            emulated = emulate(network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
         except (CanNotLower, TooLarge) as error:
             return Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
         reference = run_reference(path, inputs, outputs=len(network.outputs))
@@ -77,18 +82,24 @@ class CortexM:
         )
 
 
-def _inputs(network: IntNetwork) -> list[list[NDArray[np.int8]]]:
-    """Random inputs from a fixed seed, then the two ends of int8. Raises `CanNotLower` for inputs that are not int8."""
-    for tensor in (*network.inputs, *network.outputs):
-        if tensor.dtype != "int8":
-            raise CanNotLower(
-                f"{tensor.name} is {tensor.dtype}: inputs and outputs must be int8",
-                advice="quantise the model to int8 with int8 inputs and outputs: 'edgewise optimize MODEL --data DATA'",
-            )
+def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
+    """Random inputs from a fixed seed, then the two ends of int8; float inputs are what quantises to such numbers."""
     random = np.random.default_rng(0)
-    found = [[random.integers(-128, 128, each.shape).astype(np.int8) for each in network.inputs]
-             for _ in range(RANDOM_INPUTS)]  # fmt: skip
-    return found + [[np.full(each.shape, value, np.int8) for each in network.inputs] for value in (-128, 127)]
+    found = [[random.integers(-128, 128, each.shape) for each in network.inputs] for _ in range(RANDOM_INPUTS)]
+    found += [[np.full(each.shape, value) for each in network.inputs] for value in (-128, 127)]
+    return [
+        [_real(network, tensor, values) for tensor, values in zip(network.inputs, row, strict=True)] for row in found
+    ]
+
+
+def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArray[Any]:
+    """`values` as an input: of its integer type, or where that is float, between the steps of its quantisation."""
+    for operator in network.operators:
+        if tensor.dtype == "float32" and operator.code == "QUANTIZE" and operator.inputs[0] is tensor:
+            (out,) = operator.outputs
+            between = np.random.default_rng(values.size).uniform(-0.6, 0.6, values.shape)
+            return ((values + between - out.zero_point) * float(out.scales[0])).astype(np.float32)
+    return values.astype(LAYOUTS[tensor.dtype])
 
 
 def _place(network: IntNetwork, graph: Graph) -> tuple[dict[int, int], int]:
@@ -103,6 +114,14 @@ def _place(network: IntNetwork, graph: Graph) -> tuple[dict[int, int], int]:
         for tensor, name in pairs:
             if tensor is not None and tensor.data is None and name in placed:
                 offsets[tensor.index] = placed[name]
+    offsets |= {
+        tensor.index: placed[name]
+        for tensor, name in zip(network.inputs, graph.inputs, strict=True)
+        if tensor.data is None and name in placed
+    }
+    for tensor in (*network.inputs, *network.outputs):
+        if tensor.index not in offsets:
+            raise CanNotLower(f"{tensor.name}, an input or output, is constant or follows from constants alone")
     return offsets, plan.arena_bytes
 
 

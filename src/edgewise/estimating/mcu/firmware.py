@@ -7,11 +7,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ SCRATCH_BYTES = 2**18
 BUILD_S, RUN_S = 120.0, 120.0
 SOURCES_SHA256 = "6668c2df88161d642befd11c6d87d198bc7e2943729d0e97bf8edb19a78fe0c7"
 """Of CMSIS-NN's files in the package bakenn, in the order of their paths."""
+_REPORTED = {"failed", "stack", "scratch", "ticks of reading", "ticks of 200000 instructions"}
 _OVERFLOW = re.compile(r"region `(ROM|RAM)' overflowed by (\d+) bytes")
 _LINK = """
 ENTRY(ew_start)
@@ -56,7 +58,7 @@ class Emulated:
 
     Attributes:
         instructions: per input, per operator.
-        outputs: per input, per output of the network, its int8 elements.
+        outputs: per input, per output of the network, its bytes.
         stack_bytes: high-water mark.
         scratch_bytes: the most that a kernel of CMSIS-NN asked for.
         flash_bytes: of the whole image; `weight_bytes` of it are constants of the network.
@@ -74,9 +76,9 @@ class Emulated:
 
 def emulate(
     network: IntNetwork, lowered: Lowered, *, core: Core, offsets: Mapping[int, int], arena_bytes: int,
-    inputs: Sequence[Sequence[NDArray[np.int8]]],
+    inputs: Sequence[Sequence[NDArray[Any]]],
 ) -> Emulated:  # fmt: skip
-    """Build and run `lowered` once per entry of `inputs`, each an int8 array per input of the network.
+    """Build and run `lowered` once per entry of `inputs`, each an array per input of the network.
 
     Raises:
         Unavailable: the compiler, the emulator or CMSIS-NN is not installed.
@@ -100,7 +102,7 @@ def emulate(
             [QEMU, "-display", "none", "-monitor", "none", "-serial", "none", "-chardev", "stdio,id=report",
              "-semihosting-config", "enable=on,target=native,chardev=report", "-icount", f"shift={SHIFT}",
              "-M", core.machine, "-kernel", str(image)],
-            "the emulated firmware failed",
+            "the emulated firmware failed", explain=lambda printed: _fault(printed, network),
         )  # fmt: skip
         flash = _flash_bytes(image)
     return _parse(printed, network, core, count=len(inputs), flash=flash, weights=len(lowered.constants))
@@ -152,7 +154,10 @@ def _library(core: Core) -> Path:
     return target
 
 
-def _run(command: Sequence[str], what: str, *, folder: Path | None = None) -> str:
+def _run(
+    command: Sequence[str], what: str, *, folder: Path | None = None, explain: Callable[[str], str] = lambda printed: ""
+) -> str:
+    """What `command` prints; `explain` finds the reason for a failure in it."""
     if shutil.which(command[0]) is None:
         raise Unavailable(
             f"{command[0]} is not installed",
@@ -163,6 +168,8 @@ def _run(command: Sequence[str], what: str, *, folder: Path | None = None) -> st
     if outcome.cause and (over := _OVERFLOW.search(outcome.tail)):
         memory = "flash" if over[1] == "ROM" else "RAM"
         raise TooLarge(f"the model needs {int(over[2]):,} B more {memory} than the emulated board has")
+    if outcome.cause and (reason := explain(printed)):
+        raise RunFailed(f"{what}: {reason}")
     if outcome.cause:
         told = " ".join((*outcome.tail.splitlines()[-3:], *printed.splitlines()[-3:]))[:600]
         raise RunFailed(f"{what}: {command[0]} {outcome.failure}: {told}")
@@ -171,7 +178,7 @@ def _run(command: Sequence[str], what: str, *, folder: Path | None = None) -> st
 
 def _write_sources(
     folder: Path, network: IntNetwork, lowered: Lowered, *, offsets: Mapping[int, int], arena_bytes: int,
-    inputs: Sequence[Sequence[NDArray[np.int8]]],
+    inputs: Sequence[Sequence[NDArray[Any]]],
 ) -> None:  # fmt: skip
     constants = bytearray(lowered.constants)
     constants += bytes(-len(constants) % 16)
@@ -218,12 +225,12 @@ int32_t ew_current, ew_scratch_needed, ew_failed;
 static cmsis_nn_context context;
 static const cmsis_nn_context *ew_scratch(int32_t bytes) {{
     if (bytes > ew_scratch_needed) ew_scratch_needed = bytes;
-    if (bytes > (int32_t)sizeof scratch) ew_failed = ew_current + 1;
+    if (bytes > (int32_t)sizeof scratch) ew_failed = ew_current;
     context.buf = scratch;
     context.size = bytes;
     return &context;
 }}
-static void ew_check(arm_cmsis_nn_status status) {{ if (status) ew_failed = ew_current + 1; }}
+static void ew_check(arm_cmsis_nn_status status) {{ if (status) ew_failed = ew_current; }}
 {chr(10).join(layers)}
 static void (*const layers[])(void) = {{ {table} }};
 void ew_execute(int32_t at) {{ layers[at](); }}
@@ -239,21 +246,26 @@ def _flash_bytes(image: Path) -> int:
     return int(text) + int(data)
 
 
+def _fault(printed: str, network: IntNetwork) -> str:
+    """The fault of the core that the firmware reported; "" where there was none."""
+    found = {name: int(value) for name, value in re.findall(r"^fault (\w+) (\d{1,10})$", printed, re.MULTILINE)}
+    if not {"in", "status", "instruction"} <= found.keys():
+        return ""
+    operators = {0: "outside of the operators"} | {
+        operator.index + 1: f"in operator {operator.index} ({operator.code})" for operator in network.operators
+    }
+    kind = "memory" if found["status"] & 0xFF else "bus" if found["status"] & 0xFF00 else "usage"
+    data = f" at the address {found['address']:#x}" if "address" in found else ""
+    return f"{kind} fault{data} {operators.get(found['in'], '')}, by the instruction at {found['instruction']:#x}"
+
+
 def _parse(printed: str, network: IntNetwork, core: Core, *, count: int, flash: int, weights: int) -> Emulated:
-    numbers: dict[str, int] = {}
-    ticks: list[int] = []
-    outputs: list[bytes] = []
-    for line in printed.splitlines():
-        name, _, value = line.rpartition(" ")
-        if name == "t":
-            ticks.append(int(value))
-        elif name == "output":
-            outputs.append(bytes.fromhex(value))
-        elif re.fullmatch(r"\d+", value):
-            numbers[name] = int(value)
-    operators = len(network.operators)
-    if len(ticks) != count * operators or "failed" not in numbers:
-        raise RunFailed(f"the emulated firmware ended early: {' '.join(printed.split())[-300:]}")
+    ticks = [int(value) for value in re.findall(r"^t (\d{1,20})$", printed, re.MULTILINE)]
+    outputs = [bytes.fromhex(value) for value in re.findall(r"^output ((?:[\da-f]{2})*)$", printed, re.MULTILINE)]
+    numbers = {name: int(value) for name, value in re.findall(r"^([\w ]+) (\d{1,20})$", printed, re.MULTILINE)}
+    operators, sizes = len(network.operators), [tensor.bytes for tensor in network.outputs] * count
+    if len(ticks) != count * operators or [len(each) for each in outputs] != sizes or not numbers.keys() >= _REPORTED:
+        raise RunFailed(f"the emulated firmware ended early or reported garbage: {' '.join(printed.split())[-300:]}")
     if numbers["failed"]:
         raise RunFailed(f"operator {numbers['failed'] - 1} failed in the emulated firmware")
     per_tick = 1e9 / core.tick_hz / 2**SHIFT

@@ -1,5 +1,7 @@
 #include "kernels.h"
 
+#include <string.h>
+
 #include "arm_nnfunctions.h"
 #include "arm_nnsupportfunctions.h"
 
@@ -7,23 +9,66 @@ static int32_t clamp(int32_t value, int32_t low, int32_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Both inputs are shifted left by 20 bits before they are scaled to a common scale. */
-void ew_add_s8(const int8_t *a, const ew_scaled *by_a, int32_t step_a, const int8_t *b, const ew_scaled *by_b,
-               int32_t step_b, const ew_scaled *out_by, int32_t low, int32_t high, int8_t *out, int32_t count) {
-    for (int32_t i = 0; i < count; ++i) {
-        int32_t first = arm_nn_requantize((a[i * step_a] + by_a->offset) * (1 << 20), by_a->multiplier, by_a->shift);
-        int32_t second = arm_nn_requantize((b[i * step_b] + by_b->offset) * (1 << 20), by_b->multiplier, by_b->shift);
-        int32_t sum = arm_nn_requantize(first + second, out_by->multiplier, out_by->shift) + out_by->offset;
-        out[i] = (int8_t)clamp(sum, low, high);
+/* An input is shifted left by 20 bits before it is scaled to the common scale. */
+static int32_t common(int32_t value, const ew_scaled *by) {
+    return arm_nn_requantize((value + by->offset) * (1 << 20), by->multiplier, by->shift);
+}
+
+static int8_t result(int32_t value, const ew_pair *by) {
+    return (int8_t)clamp(arm_nn_requantize(value, by->out.multiplier, by->out.shift) + by->out.offset, by->low, by->high);
+}
+
+#define ROW(name, expression)                                                                                          \
+    void name(const int8_t *a, int32_t step_a, const int8_t *b, int32_t step_b, const ew_pair *by, int8_t *out,        \
+              int32_t count) {                                                                                         \
+        for (int32_t i = 0; i < count; ++i, a += step_a, b += step_b) out[i] = expression;                             \
+    }
+
+ROW(ew_add_s8, result(common(*a, &by->a) + common(*b, &by->b), by))
+ROW(ew_sub_s8, result(common(*a, &by->a) - common(*b, &by->b), by))
+ROW(ew_mul_s8, result((*a + by->a.offset) * (*b + by->b.offset), by))
+/* The greater and the lesser number are copied: their scales are taken to be one. */
+ROW(ew_maximum_s8, *a > *b ? *a : *b)
+ROW(ew_minimum_s8, *a < *b ? *a : *b)
+
+void ew_broadcast(ew_row *row, const int8_t *a, const int8_t *b, const ew_pair *by, int8_t *out, int32_t depth,
+                  const int32_t *loops) {
+    if (depth == 1) {
+        row(a, loops[1], b, loops[2], by, out, loops[0]);
+        return;
+    }
+    for (int32_t i = 0; i < loops[0]; ++i)
+        ew_broadcast(row, a + i * loops[1], b + i * loops[2], by, out + i * loops[3], depth - 1, loops + 4);
+}
+
+void ew_move(const int8_t *in, int8_t *out, int32_t depth, const int32_t *loops) {
+    const int32_t count = loops[0], in_step = loops[1], out_step = loops[2];
+    if (depth > 1) {
+        for (int32_t i = 0; i < count; ++i) ew_move(in + i * in_step, out + i * out_step, depth - 1, loops + 3);
+    } else if (in_step == 1 && out_step == 1) {
+        memcpy(out, in, count);
+    } else {
+        for (int32_t i = 0; i < count; ++i) out[i * out_step] = in[i * in_step];
     }
 }
 
-void ew_mul_s8(const int8_t *a, int32_t offset_a, int32_t step_a, const int8_t *b, int32_t offset_b, int32_t step_b,
-               const ew_scaled *out_by, int32_t low, int32_t high, int8_t *out, int32_t count) {
-    for (int32_t i = 0; i < count; ++i) {
-        int32_t product = (a[i * step_a] + offset_a) * (b[i * step_b] + offset_b);
-        int32_t value = arm_nn_requantize(product, out_by->multiplier, out_by->shift) + out_by->offset;
-        out[i] = (int8_t)clamp(value, low, high);
+static int32_t total(const int8_t *in, int32_t depth, const int32_t *loops) {
+    int32_t sum = 0;
+    for (int32_t i = 0; i < loops[0]; ++i)
+        sum += depth == 1 ? in[i * loops[1]] : total(in + i * loops[1], depth - 1, loops + 2);
+    return sum;
+}
+
+/* Sums, less the zero points in them, times a factor; that of a mean includes the division by its count. */
+void ew_sum_s8(const int8_t *in, int32_t inner_depth, const int32_t *inner, int32_t subtract, const ew_scaled *out_by,
+               int8_t *out, int32_t depth, const int32_t *loops) {
+    for (int32_t i = 0; i < loops[0]; ++i, in += loops[1], out += loops[2]) {
+        if (depth > 1) {
+            ew_sum_s8(in, inner_depth, inner, subtract, out_by, out, depth - 1, loops + 3);
+        } else {
+            int32_t sum = total(in, inner_depth, inner) - subtract;
+            *out = (int8_t)clamp(arm_nn_requantize(sum, out_by->multiplier, out_by->shift) + out_by->offset, -128, 127);
+        }
     }
 }
 
@@ -51,13 +96,26 @@ void ew_softmax_s8(const int8_t *in, int32_t rows, int32_t columns, int32_t mult
     }
 }
 
-void ew_requantize_s8(const int8_t *in, int32_t in_offset, const ew_scaled *out_by, int8_t *out, int32_t count) {
-    for (int32_t i = 0; i < count; ++i)
-        out[i] = (int8_t)clamp(arm_nn_requantize(in[i] + in_offset, out_by->multiplier, out_by->shift) + out_by->offset,
-                               -128, 127);
+/* A function of one number, computed beforehand for all 256. */
+void ew_lookup_s8(const int8_t *in, const int8_t *table, int8_t *out, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) out[i] = table[in[i] + 128];
 }
 
-void ew_copy(const int8_t *in, int8_t *out, int32_t count) {
-    for (int32_t i = 0; i < count; ++i) out[i] = in[i];
+/* Rounds half away from zero. */
+void ew_quantize_f32(const float *in, float scale, int32_t zero_point, int8_t *out, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+        const float value = in[i] / scale;
+        int32_t whole = (int32_t)value;
+        const float rest = value - (float)whole;
+        whole += rest >= 0.5f ? 1 : rest <= -0.5f ? -1 : 0;
+        out[i] = (int8_t)clamp(whole + zero_point, -128, 127);
+    }
 }
 
+void ew_dequantize_f32(const int8_t *in, float scale, int32_t zero_point, float *out, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) out[i] = scale * (float)(in[i] - zero_point);
+}
+
+void ew_copy(const int8_t *in, int8_t *out, int32_t count) { memcpy(out, in, count); }
+
+void ew_fill(int8_t *out, int32_t value, int32_t count) { memset(out, value, count); }

@@ -4,13 +4,25 @@
 #include <stdint.h>
 
 typedef struct { int32_t offset, multiplier, shift; } ew_scaled;
+typedef struct { ew_scaled a, b, out; int32_t low, high; } ew_pair;
 
-void ew_add_s8(const int8_t *a, const ew_scaled *by_a, int32_t step_a, const int8_t *b, const ew_scaled *by_b,
-               int32_t step_b, const ew_scaled *out_by, int32_t low, int32_t high, int8_t *out, int32_t count);
-void ew_mul_s8(const int8_t *a, int32_t offset_a, int32_t step_a, const int8_t *b, int32_t offset_b, int32_t step_b,
-               const ew_scaled *out_by, int32_t low, int32_t high, int8_t *out, int32_t count);
+/* One row of an operator of two inputs: the steps are 1, or 0 for an input that the row shares. */
+typedef void ew_row(const int8_t *a, int32_t step_a, const int8_t *b, int32_t step_b, const ew_pair *by, int8_t *out,
+                    int32_t count);
+ew_row ew_add_s8, ew_sub_s8, ew_mul_s8, ew_maximum_s8, ew_minimum_s8;
+
+/* `loops` are nested, the outermost first: per loop a count, then the step in bytes of each pointer, `out` last. */
+void ew_broadcast(ew_row *row, const int8_t *a, const int8_t *b, const ew_pair *by, int8_t *out, int32_t depth,
+                  const int32_t *loops);
+void ew_move(const int8_t *in, int8_t *out, int32_t depth, const int32_t *loops);
+void ew_sum_s8(const int8_t *in, int32_t inner_depth, const int32_t *inner, int32_t subtract, const ew_scaled *out_by,
+               int8_t *out, int32_t depth, const int32_t *loops);
+
 void ew_softmax_s8(const int8_t *in, int32_t rows, int32_t columns, int32_t multiplier, int32_t shift, int32_t diff_min,
                    int8_t *out);
-void ew_requantize_s8(const int8_t *in, int32_t in_offset, const ew_scaled *out_by, int8_t *out, int32_t count);
+void ew_lookup_s8(const int8_t *in, const int8_t *table, int8_t *out, int32_t count);
+void ew_quantize_f32(const float *in, float scale, int32_t zero_point, int8_t *out, int32_t count);
+void ew_dequantize_f32(const int8_t *in, float scale, int32_t zero_point, float *out, int32_t count);
 void ew_copy(const int8_t *in, int8_t *out, int32_t count);
+void ew_fill(int8_t *out, int32_t value, int32_t count);
 #endif

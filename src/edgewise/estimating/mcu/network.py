@@ -14,7 +14,7 @@ from edgewise.errors import BadModel
 from edgewise.model.readers.tflite_schema import DTYPES, OPERATORS
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector, open_tables
 
-_LAYOUTS = {
+LAYOUTS = {
     "float32": "<f4",
     "int8": "<i1",
     "uint8": "<u1",
@@ -55,7 +55,7 @@ class IntTensor:
     @property
     def bytes(self) -> int:
         """Size of its elements."""
-        return self.elements * np.dtype(_LAYOUTS.get(self.dtype, "<i4")).itemsize
+        return self.elements * np.dtype(LAYOUTS.get(self.dtype, "<i4")).itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +127,11 @@ def _tensor(tables: Tables, model: Table, at: int, record: Table) -> IntTensor:
     data = None
     buffer = model["buffers"][record["buffer"]] if record["buffer"] < len(model["buffers"]) else None
     stored = buffer["data"] if buffer else None
-    if stored is not None and stored.length and dtype in _LAYOUTS:
+    if stored is not None and stored.length and dtype in LAYOUTS:
         raw = bytes(tables.buffer[stored.start : stored.start + stored.length])
-        if len(raw) != max(1, int(np.prod(shape, dtype=np.int64))) * np.dtype(_LAYOUTS[dtype]).itemsize:
+        if len(raw) != max(1, int(np.prod(shape, dtype=np.int64))) * np.dtype(LAYOUTS[dtype]).itemsize:
             raise BadModel(f"{tables.path.name}: tensor {at} has {len(raw)} bytes, which its shape {shape} does not")
-        data = np.frombuffer(raw, _LAYOUTS[dtype]).reshape(shape)
+        data = np.frombuffer(raw, LAYOUTS[dtype]).reshape(shape)
     return IntTensor(
         index=at,
         name=record["name"] or f"tensor_{at}",

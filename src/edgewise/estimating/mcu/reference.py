@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ class Reference:
     """What tflite-micro computes.
 
     Attributes:
-        outputs: per input, per output of the model.
+        outputs: per input, per output of the model, its bytes.
         arena_bytes: on this machine, whose pointers have 64 bits; `head_bytes` of it hold activations.
     """
 
@@ -35,7 +36,7 @@ class Reference:
     head_bytes: int
 
 
-def run_reference(path: Path, inputs: Sequence[Sequence[NDArray[np.int8]]], *, outputs: int) -> Reference:
+def run_reference(path: Path, inputs: Sequence[Sequence[NDArray[Any]]], *, outputs: int) -> Reference:
     """Run the model at `path`, which has this number of outputs, once per entry of `inputs`.
 
     Raises `RunFailed` where tflite-micro fails.
@@ -43,7 +44,9 @@ def run_reference(path: Path, inputs: Sequence[Sequence[NDArray[np.int8]]], *, o
     request = {
         "outputs": outputs,
         "path": str(path.resolve()),
-        "inputs": [[[list(array.shape), array.tobytes().hex()] for array in arrays] for arrays in inputs],
+        "inputs": [
+            [[list(array.shape), array.dtype.str, array.tobytes().hex()] for array in arrays] for arrays in inputs
+        ],
     }
     outcome = run_child(
         [sys.executable, "-P", "-m", "edgewise.estimating.mcu.reference"],
@@ -68,8 +71,8 @@ def answer(request: bytes) -> bytes:
     interpreter = runtime.Interpreter.from_file(wanted["path"])
     outputs: list[list[str]] = []
     for arrays in wanted["inputs"]:
-        for place, (shape, data) in enumerate(arrays):
-            interpreter.set_input(np.frombuffer(bytes.fromhex(data), np.int8).reshape(shape), place)
+        for place, (shape, dtype, data) in enumerate(arrays):
+            interpreter.set_input(np.frombuffer(bytes.fromhex(data), dtype).reshape(shape), place)
         interpreter.invoke()
         outputs.append([])
         for place in range(wanted["outputs"]):

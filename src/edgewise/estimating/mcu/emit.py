@@ -1,0 +1,97 @@
+"""What the C of an operator is put together from: constants, addresses, fixed-point numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.errors import BadModel
+from edgewise.estimating.mcu.fixed_point import activation_range, quantize_multiplier
+from edgewise.estimating.mcu.network import IntOperator, IntTensor
+
+ALIGNMENT = 16
+
+
+class CanNotLower(BadModel):
+    """An operator that there is no C for."""
+
+
+@dataclass(slots=True)
+class Emitter:
+    """Collects constants, and knows the addresses of tensors.
+
+    Attributes:
+        offsets: index of an activation → its place in the arena, bytes.
+        constants: the bytes that ``ew_constants`` holds.
+    """
+
+    offsets: Mapping[int, int]
+    constants: bytearray = field(default_factory=bytearray)
+    _placed: dict[int, str] = field(default_factory=dict)
+
+    def constant(self, array: NDArray[np.generic]) -> str:
+        """The address of `array` among the constants."""
+        self.constants += bytes(-len(self.constants) % ALIGNMENT)
+        at = len(self.constants)
+        self.constants += np.ascontiguousarray(array).tobytes()
+        return f"(ew_constants + {at})"
+
+    def words(self, values: Sequence[int]) -> str:
+        """The address of 32-bit numbers."""
+        return f"((int32_t *){self.constant(np.asarray(values, '<i4'))})"
+
+    def at(self, tensor: IntTensor, offset: int = 0) -> str:
+        """The address of the byte `offset` of a tensor. Raises `CanNotLower` where it has no memory."""
+        if tensor.data is not None:
+            if tensor.index not in self._placed:
+                self._placed[tensor.index] = self.constant(tensor.data)
+            return f"((const int8_t *){self._placed[tensor.index]} + {offset})"
+        if tensor.index not in self.offsets:
+            raise CanNotLower(f"{tensor.name} follows from constants alone, which is not supported")
+        return f"(ew_arena + {self.offsets[tensor.index] + offset})"
+
+
+Lowering = Callable[[Emitter, IntOperator], tuple[str, str]]
+"""Gives the name of what executes an operator (``CMSIS-NN``, ``C``, or "" for nothing) and its C statement."""
+
+
+def refuse(operator: IntOperator, why: str) -> CanNotLower:
+    """The error for an operator; `why` goes on after its name."""
+    return CanNotLower(f"operator {operator.index} ({operator.code}) {why}")
+
+
+def check_int8(operator: IntOperator, *tensors: IntTensor) -> None:
+    """Raise `CanNotLower` unless all `tensors` are quantised int8."""
+    for tensor in tensors:
+        if tensor.dtype != "int8" or not len(tensor.scales):
+            raise refuse(operator, f"works on {tensor.dtype}, not on quantised int8")
+
+
+def scale_of(tensor: IntTensor) -> float:
+    """The scale of a tensor that has one."""
+    return float(tensor.scales[0])
+
+
+def numbers(operator: IntOperator, place: int) -> list[int]:
+    """The integers of an input that must be constant. Raises `CanNotLower`."""
+    tensor = operator.input(place)
+    if tensor.data is None or tensor.data.dtype.kind != "i":
+        raise refuse(operator, f"has an input {place} that is not constant")
+    return [int(each) for each in tensor.data.ravel()]
+
+
+def scaled(offset: int, real: float) -> str:
+    """An ``ew_scaled``: what is added, and a factor in fixed point."""
+    multiplier, shift = quantize_multiplier(real)
+    return f"{{{offset}, {multiplier}, {shift}}}"
+
+
+def activation(operator: IntOperator, out: IntTensor) -> tuple[int, int]:
+    """The range of int8 that the fused activation leaves. Raises `CanNotLower` for one that is not a range."""
+    function = str(operator.options.get("fused_activation_function", "NONE"))
+    if function not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
+        raise refuse(operator, f"has the activation {function}")
+    return activation_range(function, scale_of(out), out.zero_point)

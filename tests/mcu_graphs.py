@@ -1,0 +1,393 @@
+"""Generated int8 networks: chains of operators with random shapes, parameters and scales, many in one file."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tflite_writer import FLOAT, INT8, INT32, Writer
+
+ACTIVATIONS = 4  # NONE, RELU, RELU_N1_TO_1, RELU6
+OUTPUTS = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0)}
+
+
+class Net:
+    """A file with several chains. A value is the index of a tensor; `shapes` and `scales` know it."""
+
+    def __init__(self):
+        self.writer, self.codes, self.buffers = Writer(), [], []
+        self.tensors, self.steps, self.inputs, self.outputs = [], [], [], []
+        self.shapes, self.scales = [], []
+
+    def tensor(self, shape, scale=None, zero=0, kind=INT8, data=None, name=None, axis=0):
+        if data is not None:
+            self.buffers.append(np.ascontiguousarray(data).tobytes())
+        quantized = {} if scale is None else {"scale": np.atleast_1d(scale), "zero": zero, "axis": axis}
+        name = f"{name or 't'}_{len(self.tensors)}"
+        buffer = len(self.buffers) if data is not None else 0
+        self.tensors.append(self.writer.tensor(name, [int(size) for size in shape], kind, buffer, **quantized))
+        self.shapes.append(tuple(int(size) for size in shape))
+        self.scales.append((None if scale is None else float(np.atleast_1d(scale)[0]), zero))
+        return len(self.tensors) - 1
+
+    def words(self, values):
+        values = np.asarray(values, np.int32)
+        return self.tensor(values.shape, kind=INT32, data=values)
+
+    def step(self, code, inputs, outputs, **options):
+        if code not in self.codes:
+            self.codes.append(code)
+        self.steps.append(self.writer.operator(self.codes.index(code), inputs, outputs, **options))
+
+    def finish(self, path):
+        graph = self.writer.graph(self.tensors, self.steps, self.inputs, self.outputs)
+        path.write_bytes(self.writer.finish([graph], self.codes, self.buffers))
+        return path
+
+
+def spatial(size, kernel, stride, dilation, same):
+    """Output size of a convolution or pooling along one dimension."""
+    return -(-size // stride) if same else -(-(size - (kernel - 1) * dilation) // stride)
+
+
+@st.composite
+def chain(draw, codes):
+    """What a chain is made of: the seed of its numbers and the operators; each takes its parameters from the seed."""
+    return draw(st.integers(0, 2**32 - 1)), draw(st.lists(st.sampled_from(sorted(codes)), min_size=2, max_size=4))
+
+
+class Chain:
+    """Adds one chain to `net`. An operator that the shape at hand can't have is left out."""
+
+    def __init__(self, net, seed, codes):
+        self.net, self.random = net, np.random.default_rng(seed)
+        size = [int(self.random.integers(1, 13)) for _ in range(2)]
+        channels = int(self.random.choice([1, 2, 3, 4, 5, 8, 12, 16, 17, 24]))
+        everything = self.coin(0.5)
+        floats = "QUANTIZE" in codes and self.coin(0.3)
+        self.value = net.tensor([1, *size, channels], *self.quantization(), name="x")
+        if floats:
+            source = net.tensor(self.shape, kind=FLOAT, name="float")
+            net.step("QUANTIZE", [source], [self.value], Quantize={})
+            net.inputs.append(source)
+        else:
+            net.inputs.append(self.value)
+        begin = self.value
+        for code in codes:
+            before = self.value
+            getattr(self, f"op_{code.lower()}", self.unary)(code)
+            if everything and self.value != before and before != begin:
+                net.outputs.append(before)
+        if floats and self.value != begin:
+            out = net.tensor(self.shape, kind=FLOAT, name="float")
+            net.step("DEQUANTIZE", [self.value], [out], Dequantize={})
+            net.outputs.append(out)
+        elif self.value == begin:
+            self.unary("RELU")
+            net.outputs.append(self.value)
+        else:
+            net.outputs.append(self.value)
+
+    @property
+    def shape(self):
+        return self.net.shapes[self.value]
+
+    @property
+    def scale(self):
+        return self.net.scales[self.value][0]
+
+    def coin(self, chance=0.5):
+        return self.random.random() < chance
+
+    def up_to(self, most):
+        return int(self.random.integers(1, most + 1))
+
+    def near(self, scale):
+        """A scale about `scale`, and a zero point."""
+        return np.float32(scale * 2 ** self.random.uniform(-1.5, 1.5)), int(self.random.integers(-128, 128))
+
+    def quantization(self):
+        return self.near(0.05)
+
+    def emit(self, code, inputs, shape, scale_zero, **options):
+        self.value, before = self.net.tensor(shape, *scale_zero, name=code), self.value
+        self.net.step(code, [before, *inputs] if inputs is not None else [before], [self.value], **options)
+
+    def moved(self, code, inputs, shape, **options):
+        self.emit(code, inputs, shape, self.net.scales[self.value], **options)
+
+    def image(self, most_channels=64):
+        return len(self.shape) == 4 and self.shape[0] == 1 and self.shape[3] <= most_channels
+
+    def weighted(self, shape, channels, *, axis, depth, may_vary=True):
+        """Weights and bias, and the scale and zero point of the output."""
+        many = may_vary and self.coin(0.7)
+        scales = self.random.uniform(0.005, 0.05, channels if many else 1).astype(np.float32)
+        data = self.random.integers(-127, 128, shape).astype(np.int8)
+        weights = self.net.tensor(shape, scales, data=data, axis=axis)
+        found = [weights]
+        if self.coin(0.7):
+            bias = self.random.integers(-3000, 3000, channels).astype(np.int32)
+            found.append(self.net.tensor([channels], scales * np.float32(self.scale), kind=INT32, data=bias))
+        return found, self.near(self.scale * float(scales.mean()) * 90 * depth**0.5)
+
+    def window(self, most):
+        """Kernel, stride, dilation and whether the padding is SAME, such that it fits."""
+        _, height, width, _ = self.shape
+        kernel, stride = [self.up_to(most), self.up_to(most)], [self.up_to(3), self.up_to(3)]
+        dilation, same = [1, 1], self.coin()
+        if self.coin(0.25):
+            dilation, stride = [self.up_to(3), self.up_to(3)], [1, 1]
+        if not same:
+            kernel = [min(kernel[0], height), min(kernel[1], width)]
+            dilation = [each if (k - 1) * each < size else 1
+                        for each, k, size in zip(dilation, kernel, (height, width), strict=True)]  # fmt: skip
+        return kernel, stride, dilation, same
+
+    def op_conv_2d(self, code):
+        if not self.image():
+            return
+        _, height, width, channels = self.shape
+        kernel, stride, dilation, same = self.window(5)
+        out = self.up_to(20)
+        inputs, made = self.weighted([out, *kernel, channels], out, axis=0, depth=kernel[0] * kernel[1] * channels)
+        self.emit(
+            code, inputs,
+            [1, *(spatial(*each, same) for each in zip((height, width), kernel, stride, dilation, strict=True)), out],
+            made,
+            Conv2D={"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1],
+                    "dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1],
+                    "fused_activation_function": int(self.random.integers(ACTIVATIONS))},
+        )  # fmt: skip
+
+    def op_depthwise_conv_2d(self, code):
+        if not self.image():
+            return
+        _, height, width, channels = self.shape
+        kernel, stride, dilation, same = self.window(5)
+        if self.coin(0.3):
+            kernel = [3, 3] if same else kernel
+        stride[1] = stride[0]
+        multiple = self.up_to(4) if self.coin(0.4) and channels <= 16 else 1
+        out = channels * multiple
+        inputs, made = self.weighted([1, *kernel, out], out, axis=3, depth=kernel[0] * kernel[1])
+        self.emit(
+            code, inputs,
+            [1, *(spatial(*each, same) for each in zip((height, width), kernel, stride, dilation, strict=True)), out],
+            made,
+            DepthwiseConv2D={"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1],
+                             "dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1],
+                             "depth_multiplier": multiple,
+                             "fused_activation_function": int(self.random.integers(ACTIVATIONS))},
+        )  # fmt: skip
+
+    def op_average_pool_2d(self, code):
+        if not self.image():
+            return
+        _, height, width, channels = self.shape
+        kernel, stride, _, same = self.window(4)
+        kernel = [min(kernel[0], height), min(kernel[1], width)]
+        self.moved(
+            code, None, [1, *(spatial(*each, 1, same) for each in zip((height, width), kernel, stride, strict=True)),
+                         channels],
+            Pool2D={"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1], "filter_height": kernel[0],
+                    "filter_width": kernel[1], "fused_activation_function": int(self.random.integers(ACTIVATIONS))},
+        )  # fmt: skip
+
+    op_max_pool_2d = op_average_pool_2d
+
+    def op_fully_connected(self, code):
+        depth = self.shape[-1] if self.coin() else int(np.prod(self.shape))
+        rows = int(np.prod(self.shape)) // depth
+        if depth > 800:
+            return
+        columns = self.up_to(20)
+        inputs, made = self.weighted([columns, depth], columns, axis=0, depth=depth)
+        self.emit(
+            code, inputs, [rows, columns], made,
+            FullyConnected={"fused_activation_function": int(self.random.integers(ACTIVATIONS))},
+        )  # fmt: skip
+
+    def op_add(self, code):
+        shape = list(self.shape)
+        kind = self.random.integers(4)
+        if kind == 0:
+            shape = [1]
+        elif kind == 1:
+            shape = shape[-1:]
+        elif kind == 2:
+            shape = [size if self.coin() else 1 for size in shape]
+        same = code in ("MAXIMUM", "MINIMUM")
+        scale, zero = self.net.scales[self.value] if same else self.near(self.scale)
+        data = self.random.integers(-128, 128, shape).astype(np.int8)
+        other = self.net.tensor(shape, scale, zero, data=data) if self.coin(0.7) else None
+        if other is None:
+            shape, other, scale = list(self.shape), self.value, self.scale
+        made = self.near(2 * max(self.scale, scale)) if code != "MUL" else self.near(self.scale * scale * 60)
+        made = self.net.scales[self.value] if same else made
+        act = {"fused_activation_function": int(self.random.integers(ACTIVATIONS))}
+        options = {"MaximumMinimum": {}} if same else {code.capitalize(): act}
+        whole = self.shape
+        if other != self.value and self.coin(0.3):
+            out = self.net.tensor(whole, *made, name=code)
+            self.net.step(code, [other, self.value], [out], **options)
+            self.value = out
+        else:
+            self.emit(code, [other], whole, made, **options)
+
+    op_sub = op_mul = op_maximum = op_minimum = op_add
+
+    def unary(self, code):
+        options = {
+            "LEAKY_RELU": lambda: {"LeakyRelu": {"alpha": float(np.float32(self.random.uniform(0.01, 0.9)))}},
+            "SOFTMAX": lambda: {"Softmax": {"beta": float(self.random.choice([1.0, 0.5, 2.0]))}},
+            "HARD_SWISH": lambda: {"HardSwish": {}},
+            "QUANTIZE": lambda: {"Quantize": {}},
+        }.get(code, dict)()
+        made = self.net.scales[self.value] if code == "RELU6" else OUTPUTS.get(code, self.near(self.scale))
+        if code == "RELU6" and not -128 <= self.net.scales[self.value][1] + 6 / self.scale <= 127:
+            return  # tflite-micro refuses it
+        self.emit(code, None, self.shape, made, **options)
+
+    def op_reshape(self, code):
+        shape = [1, int(np.prod(self.shape))] if self.coin(0.3) else list(self.shape[::-1])
+        self.moved(code, [self.net.words(shape)], shape, Reshape={"new_shape": shape})
+
+    def op_pad(self, code):
+        pads = [[int(self.random.integers(0, 4)) if self.coin() else 0 for _ in range(2)] for _ in self.shape]
+        shape = [size + sum(pad) for size, pad in zip(self.shape, pads, strict=True)]
+        if len(shape) > 4 or np.prod(shape) > 20_000:
+            return
+        inputs = [self.net.words(pads)]
+        if code == "PADV2":
+            value = self.random.integers(-128, 128, 1).astype(np.int8)
+            inputs.append(self.net.tensor([1], *self.net.scales[self.value], data=value))
+        self.moved(code, inputs, shape, **({"PadV2": {}} if code == "PADV2" else {"Pad": {}}))
+
+    op_padv2 = op_pad
+
+    def op_mean(self, code):
+        rank = len(self.shape)
+        axes = [1, 2] if rank == 4 and self.coin(0.6) else sorted(
+            int(each) for each in self.random.choice(rank, self.up_to(rank - 1) if rank > 1 else 1, replace=False)
+        )  # fmt: skip
+        keep = self.coin()
+        shape = [1 if at in axes else size for at, size in enumerate(self.shape) if keep or at not in axes]
+        if not shape:
+            return
+        factor = np.prod([self.shape[at] for at in axes]) ** 0.5
+        made = self.near(self.scale * (factor if code == "SUM" else 1 / factor))
+        if self.coin(0.3):
+            made = self.net.scales[self.value]
+        self.emit(code, [self.net.words(axes)], shape, made, Reducer={"keep_dims": bool(keep)})
+
+    op_sum = op_mean
+
+    def op_concatenation(self, code):
+        axis = int(self.random.integers(len(self.shape)))
+        more = [size if at != axis else self.up_to(3) for at, size in enumerate(self.shape)]
+        data = self.random.integers(-128, 128, more).astype(np.int8)
+        other = self.net.tensor(more, *self.net.scales[self.value], data=data)
+        whole = [size + (more[at] if at == axis else 0) for at, size in enumerate(self.shape)]
+        self.moved(code, [other], whole, Concatenation={"axis": axis - (len(whole) if self.coin() else 0)})
+
+    def op_pack(self, code):
+        if len(self.shape) > 3:
+            return
+        axis = int(self.random.integers(len(self.shape) + 1))
+        shape = list(self.shape)
+        shape.insert(axis, 2)
+        self.moved(code, [self.value], shape, Pack={"axis": axis, "values_count": 2})
+
+    def op_transpose(self, code):
+        order = [int(each) for each in self.random.permutation(len(self.shape))]
+        self.moved(code, [self.net.words(order)], [self.shape[at] for at in order], Transpose={})
+
+    def op_strided_slice(self, code):
+        if len(self.shape) > 4:
+            return
+        begin, end, step, shape = [], [], [], []
+        masks = [0, 0, 0]
+        for at, size in enumerate(self.shape):
+            low, high = sorted(int(each) for each in self.random.integers(0, size + 1, 2))
+            low, high = (0, size) if low == high else (low, high)
+            by = self.up_to(3)
+            if self.coin(0.2):
+                low, high, by = high - 1, low - size - 1, -by
+            for place in (0, 1):
+                masks[place] |= int(self.coin(0.15)) << at
+            if self.coin(0.15) and len(shape) + len(self.shape) - at > 1:
+                masks[2] |= 1 << at
+                low, high, by = low, low + 1, 1
+                masks[0] &= ~(1 << at)
+            first, last = (None if masks[place] >> at & 1 else each for place, each in ((0, low), (1, high)))
+            kept = len(range(size)[slice(first, last, by)])
+            begin, end, step = [*begin, low], [*end, high], [*step, by]
+            if not masks[2] >> at & 1:
+                shape.append(kept)
+        if 0 in shape or not shape:
+            return
+        self.moved(
+            code, [self.net.words(each) for each in (begin, end, step)], shape,
+            StridedSlice={"begin_mask": masks[0], "end_mask": masks[1], "shrink_axis_mask": masks[2]},
+        )  # fmt: skip
+
+    def op_slice(self, code):
+        begin = [int(self.random.integers(size)) for size in self.shape]
+        sizes = [self.up_to(size - at) for size, at in zip(self.shape, begin, strict=True)]
+        given = [-1 if at + size == whole and self.coin() else size
+                 for at, size, whole in zip(begin, sizes, self.shape, strict=True)]  # fmt: skip
+        self.moved(code, [self.net.words(begin), self.net.words(given)], sizes, Slice={})
+
+    def op_split(self, code):
+        even = [at for at, size in enumerate(self.shape) if size % 2 == 0]
+        if not even:
+            return
+        axis = int(self.random.choice(even))
+        shape = [size // 2 if at == axis else size for at, size in enumerate(self.shape)]
+        halves = [self.net.tensor(shape, *self.net.scales[self.value], name=code) for _ in range(2)]
+        self.net.step(code, [self.net.words([axis]), self.value], halves, Split={"num_splits": 2})
+        self.net.outputs.append(halves[0])
+        self.value = halves[1]
+
+    def op_unpack(self, code):
+        axis = int(self.random.integers(len(self.shape)))
+        if self.shape[axis] > 6 or len(self.shape) < 2:
+            return
+        shape = [size for at, size in enumerate(self.shape) if at != axis]
+        parts = [self.net.tensor(shape, *self.net.scales[self.value], name=code) for _ in range(self.shape[axis])]
+        self.net.step(code, [self.value], parts, Unpack={"axis": axis, "num": len(parts)})
+        self.net.outputs += parts[1:]
+        self.value = parts[0]
+
+    def op_resize_nearest_neighbor(self, code):
+        if not self.image() or np.prod(self.shape) > 1000:
+            return
+        _, height, width, channels = self.shape
+        sizes = [height * self.up_to(3), width * self.up_to(3)]
+        self.moved(code, [self.net.words(sizes)], [1, *sizes, channels], ResizeNearestNeighbor={})
+
+    def op_depth_to_space(self, code):
+        if not self.image() or self.shape[3] % 4:
+            return
+        _, height, width, channels = self.shape
+        self.moved(code, None, [1, 2 * height, 2 * width, channels // 4], DepthToSpace={"block_size": 2})
+
+    def op_space_to_depth(self, code):
+        if not self.image() or self.shape[1] % 2 or self.shape[2] % 2:
+            return
+        _, height, width, channels = self.shape
+        self.moved(code, None, [1, height // 2, width // 2, channels * 4], SpaceToDepth={"block_size": 2})
+
+    def op_broadcast_to(self, code):
+        shape = [self.up_to(4) if size == 1 else size for size in self.shape]
+        if np.prod(shape) < 20_000:
+            self.moved(code, [self.net.words(shape)], shape, BroadcastTo={})
+
+
+def write_chains(path, chains):
+    """A file with all `chains`, as `chain` draws them."""
+    net = Net()
+    for seed, codes in chains:
+        Chain(net, seed, codes)
+    return net.finish(path)
