@@ -37,7 +37,10 @@ def _parse(text: str, table: Mapping[str, float], *, default: str, what: str) ->
     match = _QUANTITY.fullmatch(text)
     unit = (match[2] or default) if match else ""
     if match is None or unit not in table or math.isinf(value := float(match[1]) * table[unit]):
-        raise BadInput(f"{text!r} is not a {what}", advice=f"give a number and one of the units {', '.join(table)}")
+        article = "an" if what[0] in "aeiou" else "a"
+        raise BadInput(
+            f"{text!r} is not {article} {what}", advice=f"give a number and one of the units {', '.join(table)}"
+        )
     return value
 
 

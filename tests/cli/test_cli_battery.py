@@ -68,6 +68,11 @@ def test_without_a_run_and_without_an_energy(capsys):
     assert "name a run that measured it, or give --energy" in capsys.readouterr().err
 
 
+def test_an_energy_without_a_unit(capsys):
+    assert run([*WORDS, "--energy", "3"]) == ExitCode.BAD_INPUT
+    assert "'3' is not an energy" in capsys.readouterr().err
+
+
 def test_neither_run_nor_store_is_needed_for_a_given_energy(capsys):
     assert run([*WORDS, "--energy", "3J±10%"]) == ExitCode.DONE
     assert "4.17 ± 0.46 days" in " ".join(capsys.readouterr().out.split())

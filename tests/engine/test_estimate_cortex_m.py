@@ -87,6 +87,11 @@ def test_helium_takes_fewer_instructions(shared_models):
     assert helium < plain / 3
 
 
+def test_a_device_without_settings_is_named_alone(tmp_path, capsys):
+    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 0
+    assert "\n  Arm Cortex-M4 with DSP extension and FPU.\n" in capsys.readouterr().out
+
+
 def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):
     def lie(*arguments, **options):
         told = true(*arguments, **options)

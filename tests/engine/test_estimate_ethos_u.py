@@ -148,3 +148,7 @@ def test_the_terminal_the_files_and_the_list_of_devices(tmp_path, capsys, monkey
     devices = json.loads(capsys.readouterr().out)["devices"]
     assert {each["name"] for each in devices} >= {"ethos-u55-32", "ethos-u65-512", "ethos-u85-2048"}
     assert all(each["available"] for each in devices)
+    assert edgewise_command(["estimate", "--devices"]) == 0
+    listed = " ".join(capsys.readouterr().out.split())
+    assert "ethos-u55-32 Arm Ethos-U55 NPU, 32 MACs per cycle [1]" in listed
+    assert "defaults of --set: system_config=Ethos_U55_High_End_Embedded, memory_mode=Shared_Sram, optimise=" in listed

@@ -157,7 +157,7 @@ def test_the_old_command_line_prints_and_appends_the_same_summary(example, capfd
     assert written.count("Usage stats for Experiment ran on : ") == 2
     assert "\ntest_perf.py " in written
     assert main(["-e", "missing.template"]) == ExitCode.BAD_INPUT
-    assert "can't read the environment file" in capfd.readouterr().err
+    assert "can't read the env file" in capfd.readouterr().err
 
 
 @pytest.mark.engine

@@ -118,8 +118,8 @@ def test_what_the_image_lacks_is_told(capsys, box):
     box(python="python-that-is-missing")
     found = command(capsys, "devices", "check", "box", code=ExitCode.UNAVAILABLE)
     (missing,) = found["missing"]
-    assert f"no process can be started in {IMAGE}: " in missing["what"]
-    assert missing["advice"].startswith("use an image with Python 3.11 or newer")
+    assert f"no container of the image {IMAGE} can be started: " in missing["what"]
+    assert missing["advice"].startswith("check the image's name and that it has Python 3.11 or newer")
     assert edgewise_command(["devices", "check", "box", "--bootstrap"]) == ExitCode.BAD_INPUT
     assert "install what is missing in the image" in capsys.readouterr().err
 

@@ -282,6 +282,15 @@ def test_a_request_says_the_same_as_the_command_line(capfd, tmp_path):
     assert shown == "would run: edgewise exec --cpus 1.0 --memory 67108864B -- echo 'a b'"
 
 
+def test_the_terminal_names_command_and_mechanism(capfd):
+    words = ["--cpus", "1", "--mechanism", "affinity-rlimit", "--", "true"]
+    assert run(["exec", "--no-store", *words]) == ExitCode.DONE
+    shown = capfd.readouterr()
+    assert shown.out.startswith("true (mechanism affinity-rlimit): total time ")
+    begun, ended = shown.err.splitlines()
+    assert begun.startswith("true (") and begun.endswith(" s after the start)") and ended.startswith("true  ")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -204,7 +204,7 @@ def test_doctor_examines_the_device(far, capsys, monkeypatch):
     assert edgewise_command(["doctor", "-d", "far"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
-    assert "3600" in out and "--calibrate 10min -d far" in " ".join(out.split()) and "Limits of exec" not in out
+    assert "3600" in out and "--calibrate 10min -d far" in " ".join(out.split()) and "Mechanisms for --cpus" not in out
 
 
 def test_doctor_names_what_an_unusable_device_lacks(far, capsys):

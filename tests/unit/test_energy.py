@@ -112,7 +112,7 @@ def test_the_meter_that_sees_most_is_the_headline_and_all_have_a_row():
     assert values == pytest.approx(
         {"energy": 0.12, "power": 6.0, "energy:battery": 0.12, "energy:rapl": 0.08, "energy:hwmon/VDD_CPU": 0.04}
     )
-    words = "battery sees the most of the device (also there: rapl, hwmon/VDD_CPU)"
+    words = "battery sees the most of the device (other meters: rapl, hwmon/VDD_CPU)"
     assert words in rows["energy"].method and words in rows["power"].method
     assert METRICS["energy:hwmon/VDD_CPU"].label == "Energy (hwmon/VDD_CPU)"
 

@@ -182,7 +182,7 @@ def test_a_port_has_one_reader(terminal):
     source = Source.parse(f"serial://{terminal.path}?format={TIMED}")
     first, second = PowerMeter(source), PowerMeter(source)
     first.begin()
-    with pytest.raises(NoReading, match="another reader uses it"):
+    with pytest.raises(NoReading, match="another process reads it"):
         second.begin()
     del first
     second.begin()
@@ -271,7 +271,7 @@ def test_a_file_that_another_program_writes(tmp_path, clock):
     clock.now += 1.0
     (reading,) = meter.end()
     assert reading.value == pytest.approx(2.0)  # the first line may have begun before
-    with pytest.raises(NoReading, match="another reader uses it"):
+    with pytest.raises(NoReading, match="another process reads it"):
         PowerMeter(Source.parse(f"file://{file}?format={TIMED}")).begin()
 
 

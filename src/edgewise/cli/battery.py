@@ -35,7 +35,7 @@ OPTIONS = (
     option(
         "--energy 3mJ±10%",
         options.MEASURE,
-        "Energy of one inference above the idle power (default: as the run measured it)",
+        "Energy of one inference above the idle power (default: the energy that the run measured)",
     ),
     options.STORE,
     options.AS_JSON,
@@ -46,7 +46,8 @@ OPTIONS = (
 def command(values: Values) -> int:
     """Compute how long a battery lasts, from the energy per inference that a run measured or that you give.
 
-    Without an energy there is no result. With a run, the number of inferences an hour is checked against its latency.
+    A run whose energy was not measured gives no result. If you name a run, the number of inferences an hour is checked
+    against the latency of that run.
     """
     from edgewise.cli.console import print_json
     from edgewise.cli.report import read_runs
@@ -56,7 +57,7 @@ def command(values: Values) -> int:
     given = values["energy"] and Quantity(*parse_interval(values["energy"], ENERGIES, what="energy"))
     runs: list[Run | None] = list(read_runs(values["runs"], store=values["store"])) if values["runs"] else []
     if not runs and given is None:
-        raise BadInput("no energy per inference: name a run that measured it, or give --energy")
+        raise BadInput("no energy per inference given", advice="name a run that measured it, or give --energy 3mJ")
     capacity_j = parse_capacity(values["capacity"])
     idle_power = Quantity(*parse_interval(values["idle_power"], POWERS, what="power"))
     found = [

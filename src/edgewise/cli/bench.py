@@ -42,7 +42,7 @@ OPTIONS = (
     option(
         "--sustained 30min",
         options.MEASURE,
-        "Infer without a break for this time in one process, and show latency, clock and temperature over time",
+        "Run inferences without a break for this time in one process; show latency, clock and temperature over time",
         read=parse_duration,
     ),
     option(
@@ -58,7 +58,11 @@ OPTIONS = (
         bool,
     ),
     option("--background-load N", options.MEASURE, "Number of busy processes beside the model", int),
-    option("--background-kind KIND", options.MEASURE, "What they do: compute or memory (default: compute)"),
+    option(
+        "--background-kind KIND",
+        options.MEASURE,
+        "Work of the background processes: compute or memory (default: compute)",
+    ),
     option("--report-every N", options.MEASURE, "Print the running average every N inferences", int),
     *options.WORKER,
     *options.CONSTRAINTS,

@@ -19,7 +19,9 @@ SCHEMA = 1
 FileOption = Annotated[
     Path | None,
     typer.Option(
-        "--file", metavar="F.toml", help="File of registered devices (default: EDGEWISE_DEVICES, else devices.toml)"
+        "--file",
+        metavar="F.toml",
+        help="File of registered devices (default: EDGEWISE_DEVICES, otherwise in your configuration folder)",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
@@ -28,10 +30,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name for -d.")],
-    url: Annotated[str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT or adb://SERIAL.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT, adb://SERIAL, container://IMAGE or local.")
+    ],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Setting, such as python=~/venv/bin/python; repeatable"),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Setting, such as 'python=~/venv/bin/python' (in quotes); repeatable"
+        ),
     ] = None,
     file: FileOption = None,
 ) -> None:
@@ -41,7 +47,7 @@ def add(
 
     pairs = [word.partition("=") for word in settings or []]
     if any(not key or not value for key, _, value in pairs):
-        raise BadInput("--set needs KEY=VALUE", advice="for example --set python=~/venv/bin/python")
+        raise BadInput("--set needs KEY=VALUE", advice="for example --set 'python=~/venv/bin/python'")
     device = Device(name=name, url=url, settings={key: value for key, _, value in pairs})
     err().print(f"{name} added to {register(device, file)}", markup=False, highlight=False)
 

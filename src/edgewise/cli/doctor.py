@@ -51,8 +51,8 @@ OPTIONS = (
 def command(values: Values) -> int:
     """List runtimes, meters and devices, and grade how suitable this machine is for measuring.
 
-    With --device, all of this is about that device. Without either option, no process is started and no engine is
-    imported. The machine is observed for one second.
+    The machine is observed for one second. No engine is imported, except with --calibrate. With --device, everything
+    is about that device.
     """
     from edgewise.cli.console import err, out, print_json
     from edgewise.report.text import print_document
@@ -238,7 +238,7 @@ def _document(found: Mapping[str, Any]) -> Document:
     where = "" if device["name"] == LOCAL else f" -d {device['name']}"
     assumed = "every interval of a time includes this variation → measure it with: "
     assumed += f"edgewise doctor --calibrate 10min{where}"
-    limits = _table("Limits of exec and --cpus, --memory", [(row["name"], _mechanism(row)) for row in found["limits"]])
+    limits = _table("Mechanisms for --cpus and --memory", [(row["name"], _mechanism(row)) for row in found["limits"]])
     return Document(
         title="",
         tables=(

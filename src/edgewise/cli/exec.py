@@ -30,7 +30,7 @@ OPTIONS = (
     option(
         "--sample T",
         options.MEASURE,
-        "Time between samples of the counters; 0s takes none (default: 0.5s)",
+        "Time between samples of the counters; 0s takes no samples (default: 0.5s)",
         read=parse_duration,
     ),
     option("--timeout T", options.MEASURE, "Kill the command after this time", read=parse_duration),
@@ -38,7 +38,7 @@ OPTIONS = (
     option(
         "-m --models A,B",
         options.VARY,
-        "Models to put in place of {model}; each is measured, and they are ranked",
+        "Models to put in place of {model}; each is measured, and three or more are ranked",
         list[str],
         read=words,
     ),

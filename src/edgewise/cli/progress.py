@@ -104,7 +104,8 @@ class ProgressLines:
                     self._say(f"{self._title}  {words}")
             case RunFinished(run=run):
                 self._minutes = 0
-                self._say(f"{self._title}  {_outcome(run)}")
+                title = self._title or escape(one_line(run.job.label))
+                self._say(f"{title}  {_outcome(run)}")
                 self._job = None
 
     def _draw_samples(self, event: SamplesStarted | SamplesDone | SamplesFinished) -> None:
@@ -196,7 +197,7 @@ def _line_of(event: Event, *, since_s: float) -> str:
     """
     match event:
         case StageStarted(title=title):
-            return f"[bold]{escape(one_line(title))}[/] [dim]{since_s:.0f} s[/]"
+            return f"[bold]{escape(one_line(title))}[/] [dim]({since_s:.0f} s after the start)[/]"
         case VariantPredicted():
             words = "not known" if event.speedup is None else f"{significant(event.speedup)}×"
             if event.low is not None and event.high is not None:

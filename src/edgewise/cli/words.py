@@ -100,7 +100,7 @@ def share(value: str) -> float:
     except ValueError:
         found = math.nan
     if rest.strip() or not 0.0 < found <= 10.0:
-        raise BadInput(f"{value!r} is not a share above 0", advice="for example 3%")
+        raise BadInput(f"{value!r} is not a share above 0% and at most 1000%", advice="for example 20% or 0.2")
     return found
 
 

@@ -158,7 +158,7 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
     """The device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
 
     Raises:
-        BadInput: no estimator knows it, or the clock or a setting can't be used.
+        BadInput: the device is unknown, or the clock or a setting can't be used.
         Unavailable: what its estimator needs is not installed.
     """
     name, at, clock = word.partition("@")
@@ -170,7 +170,10 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
             known.append(device.name)
     near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     advice = f"did you mean {', '.join(near)}? " if near else ""
-    raise BadInput(f"no estimator knows {word!r}", advice=f"{advice}'edgewise estimate --devices' lists them")
+    raise BadInput(
+        f"unknown device {word!r}",
+        advice=f"{advice}'edgewise estimate --devices' lists the devices that can be estimated",
+    )
 
 
 def _adapted(

@@ -23,8 +23,8 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     """
     device = estimate.device
     clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
-    settings = ", ".join(f"{name} {value}" for name, value in device.settings.items())
-    lines = [f"{device.title}{clock}; {settings}.", *estimate.conditions]
+    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(_settings(device, " ")))
+    lines = [f"{device.title}{clock}{settings}.", *estimate.conditions]
     sections = [Section(title=f"Estimated by {estimate.software} for", lines=tuple(map(one_line, lines)))]
     if estimate.refused is not None:
         refusal = (one_line(estimate.refused), one_line(estimate.advice))
@@ -32,6 +32,11 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     tables = (totals_table(estimate), layer_table(estimate, top=top)) if estimate.measurements else ()
     name = one_line(str(estimate.model.get("name", "")))
     return Document(title=f"Estimate of {name} on {device.name}", tables=tables, sections=tuple(sections))
+
+
+def _settings(device: EstimatedDevice, between: str) -> list[str]:
+    """The settings, each a name and a value with `between` in the middle."""
+    return [f"{name}{between}{value}" for name, value in device.settings.items()]
 
 
 def totals_table(estimate: Estimate) -> Table:
@@ -140,6 +145,12 @@ def _share(value: float | None, total: float) -> Cell:
     return DASH if value is None or not total else _number(value / total, ".1%")
 
 
+def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
+    """A footnote with the defaults of the settings; empty if the device has no settings."""
+    found = _settings(device, "=")
+    return (f"defaults of --set: {', '.join(found)}",) if found else ()
+
+
 def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:
     """The devices of each estimator, with what to install where it can't be used."""
     tables = []
@@ -148,11 +159,10 @@ def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[Est
         rows = tuple(
             (
                 Cell(text=device.name),
-                Cell(text=device.title),
-                Cell(text=", ".join(f"{name}={value}" for name, value in device.settings.items())),
+                Cell(text=device.title, notes=_defaults(device)),
             )
             for device in devices
         )
-        columns = (Column(title="-d"), Column(title="Device"), Column(title="--set", rank=1, folds=True))
+        columns = (Column(title="-d"), Column(title="Device"))
         tables.append(Table(title=estimator.title, columns=columns, rows=rows, notes=notes))
     return Document(title="Devices that can be estimated", tables=tuple(tables))

@@ -355,7 +355,9 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{_noun(run)} {_judged_text(run)}"
-        return f"{one_line(run.job.model.name)} on {provider_of(run)}: {what}"
+        engine = provider_of(run)
+        where = f"(mechanism {engine.partition('/')[2]})" if run.job.command else f"on {engine}"
+        return f"{one_line(run.job.model.name)} {where}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({_objection(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]

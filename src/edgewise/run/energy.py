@@ -78,7 +78,7 @@ def energy_rows(metered: Sequence[Mapping[str, Any]], absence: str) -> list[Meas
     why = ""
     if len(rows) > 1:
         others = ", ".join(row.metric.partition(":")[2] for row in rows if row.metric != f"energy:{head.name}")
-        why = f"of the meters with a value, {head.name} sees the most of the device (also there: {others}); "
+        why = f"of the meters with a value, {head.name} sees the most of the device (other meters: {others}); "
     return [
         _row("energy", head, head.joules, head.joules_off, failures, why=why),
         _row("power", head, head.watts, head.watts_off, failures, why=why),

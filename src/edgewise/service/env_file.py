@@ -121,7 +121,7 @@ def read_env_file(path: Path) -> EnvFile:
             text = file.read(MOST_BYTES + 1).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BadInput(f"can't read the environment file {path}: {reason}") from error
+        raise BadInput(f"can't read the env file {path}: {reason}") from error
     if len(text) > MOST_BYTES:
         raise BadInput(f"{path} is too large for an environment file")
     variables: dict[str, str] = {}

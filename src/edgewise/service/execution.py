@@ -96,7 +96,7 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
             for number in range(request.repeat):
                 for index in order.sample(range(len(jobs)), len(jobs)):
                     round_text = f" ({number + 1} of {request.repeat})" if request.repeat > 1 else ""
-                    emit(StageStarted(title=f"{jobs[index].model.name}: {jobs[index].label}{round_text}"))
+                    emit(StageStarted(title=f"{jobs[index].label}{round_text}"))
                     done[index].append(_execute(jobs[index], request))
                     if number + 1 == request.repeat:
                         runs[index] = build(index)

@@ -639,7 +639,7 @@ class ExecRequest(_Limited):
         if not has_place and (self.model_names or self.models_file):
             raise BadField(
                 "{model_names} and {models_file} need a placeholder in {command}",
-                advice="write the word model in braces where the model belongs",
+                advice="write the word model in braces, { and }, where the name of the model belongs",
             )
 
 

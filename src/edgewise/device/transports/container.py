@@ -136,7 +136,9 @@ class ContainerTransport:
                 process.kill()
                 told = [line for line in stderr.read_text(errors="replace").splitlines() if line.strip()]
                 reason = next((line for line in reversed(told) if not line.startswith(("Run '", "See '"))), "no answer")
-                raise TargetError(f"no process can be started in {self._image}: {reason[:500]}", advice=self._advice())
+                raise TargetError(
+                    f"no container of the image {self._image} can be started: {reason[:500]}", advice=self._advice()
+                )
             process.pid = process_number(header, self.python[0], advice=self._advice())
             self._verify(container)
         except BaseException:
@@ -177,7 +179,10 @@ class ContainerTransport:
         self._is_verified = True
 
     def _advice(self) -> str:
-        return "use an image with Python 3.11 or newer, numpy and the engine; python = COMMAND names its interpreter"
+        return (
+            "check the image's name and that it has Python 3.11 or newer, numpy and the engine; the device's setting "
+            "python is the command of the interpreter in the image"
+        )
 
 
 class ContainerProcess:

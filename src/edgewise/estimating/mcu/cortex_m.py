@@ -56,7 +56,7 @@ class CortexM:
         """As `edgewise.estimating.base.Estimator.estimate`."""
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
-        software = "CMSIS-NN 4.0.0 and C of edgewise"
+        software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
         try:
             network = read_network(path)
             offsets, arena_bytes = _place(network, graph)
@@ -175,7 +175,7 @@ def _measurements(
             "(high-water mark)", basis="simulated",
         ),
         Measurement.of("memory_arena", arena_bytes, "static plan of the activations", basis="derived"),
-        Measurement.absent("energy", "it needs the latency"),
+        Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
     ]  # fmt: skip
     if None not in macs:
         total = sum(each for each in macs if each is not None)

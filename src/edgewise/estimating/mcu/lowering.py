@@ -63,7 +63,7 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         reasons.insert(0, f"not supported: {listed}")
     if reasons:
         floats = any(each is not None and each.dtype == "float32" for each in network.operators[0].inputs)
-        more = [f"and {len(reasons) - _MOST} reasons more"] if len(reasons) > _MOST else []
+        more = [f"and {len(reasons) - _MOST} more reasons"] if len(reasons) > _MOST else []
         raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=_QUANTISE if floats else "")
     lowered.constants = emitter.constants
     return lowered

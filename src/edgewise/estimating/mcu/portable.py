@@ -1,4 +1,4 @@
-"""Operators in C of edgewise (kernels.c).
+"""Operators that edgewise's own C kernels execute (kernels.c).
 
 A function of one int8 is a table of 256. What only moves elements is a view of numpy, whose strides the C gets.
 """

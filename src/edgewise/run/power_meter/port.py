@@ -106,7 +106,7 @@ def _hung_up(file: int) -> bool:
 def reason_of(error: OSError) -> str:
     """Return why a port can't be used, for people."""
     if error.errno == errno.EAGAIN:
-        return "another reader uses it"
+        return "another process reads it"
     return os.strerror(error.errno) if error.errno else str(error)
 
 

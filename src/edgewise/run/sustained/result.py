@@ -77,7 +77,7 @@ def sustained_of(job: Job, session: SessionResult, *, absences: Mapping[str, str
     first = [row for row, middle in zip(bins, middles, strict=True) if middle < window_s]
     last = [row for row, middle in zip(bins, middles, strict=True) if middle > ends[-1] - window_s]
     if ends[-1] < 2 * window_s * (1 - 1e-9) or min(len(first), len(last)) < RANKS_FROM:
-        reason = f"only {len(bins)} bins in {long_time(ends[-1])}: too few for a verdict"
+        reason = f"only {len(bins)} bin{'' if len(bins) == 1 else 's'} in {long_time(ends[-1])}: too few for a verdict"
         return Sustained(**found, explanation=reason)
     found["first"], found["last"] = start, end = _window(first), _window(last)
     slow = medians > start.value * (1 + SLOWDOWN)
