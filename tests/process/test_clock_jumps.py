@@ -80,6 +80,28 @@ def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("drift", [0.5, -0.5], ids=["fast", "slow"])
+def test_a_clock_that_runs_at_another_rate_gives_no_times(far_device, drift):  # noqa: F811
+    far_device(clock_drift=drift)
+    run = bench(duration_s=2.0)
+    assert run.status == "failed" and run.failure.cause == "ClockJumped", run.failure
+    assert run.value("latency") is None
+
+
+@pytest.mark.long
+def test_a_jump_over_a_restart_of_the_device_is_none_of_a_session(far_device):  # noqa: F811
+    far_device(clock_offset_s=0.0)
+    assert bench().status == "done"
+    there = target.find_target("far")
+    there.transport.jump(monotonic_s=-HOUR_S)
+    there.close()
+    run = bench()
+    assert run.status == "done", run.failure
+    assert 0 < run.value("latency") < 0.05
+    assert run.sessions[0].facts["link"]["clock_offset_s"] == pytest.approx(-HOUR_S, abs=1.0)
+
+
+@pytest.mark.long
 def test_sessions_before_the_jump_keep_their_times(far):
     far(monotonic_s=HOUR_S, session=1)
     run = bench(duration_s=None, iterations=200, sessions=3)

@@ -10,7 +10,7 @@ from edgewise.cli.doctor import examine
 from edgewise.cli.main import run
 from edgewise.device.devices import find_device, open_transport
 from edgewise.errors import ExitCode
-from edgewise.run import power_meter
+from edgewise.run.power_meter import meter as power_meter
 from edgewise.testing import write_fake_model
 from power_meters import Streaming, Terminal
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.run.line_format import LineFormat
+from edgewise.run.power_meter.line_format import LineFormat
 
 number = st.floats(-1e9, 1e9).map(lambda value: round(value, 9))
 FORMATS = ("{power:mW}", "{time:ms},{voltage:V},{current:mA}", '{*}"power":{power:W}{*}', "{*}x{energy:Wh}x{*}x")

@@ -322,5 +322,19 @@ def test_qemus_emulation_of_a_whole_machine_is_seen_by_the_processors_name(tmp_p
     assert emulator_of(tmp_path, "x86_64") == "QEMU TCG"
 
 
+@pytest.mark.parametrize(
+    ("kernel", "machine", "emulator"),
+    [
+        ("x86_64", "aarch64", "an emulator on x86_64"),
+        ("aarch64", "armv7l", None),
+        ("x86_64", "x86_64", None),
+        ("sw64", "x86_64", None),
+    ],
+)
+def test_the_kernel_tells_its_processor(tmp_path, kernel, machine, emulator):
+    put(tmp_path, {"proc/sys/kernel/arch": f"{kernel}\n"})
+    assert emulator_of(tmp_path, machine) == emulator
+
+
 def test_without_proc_no_emulator_is_seen(tmp_path):
     assert emulator_of(tmp_path, "x86_64") is None

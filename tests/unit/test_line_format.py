@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.run.line_format import LineFormat
+from edgewise.run.power_meter.line_format import LineFormat
 
 
 @pytest.mark.parametrize(

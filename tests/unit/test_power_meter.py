@@ -12,8 +12,8 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.registry import Availability
 from edgewise.run.meters.base import NoReading, traits_of
-from edgewise.run.power_meter import PowerMeter, Source
-from edgewise.run.power_port import Port
+from edgewise.run.power_meter.meter import PowerMeter, Source
+from edgewise.run.power_meter.port import Port
 from edgewise.testing.meter import check_meter
 from power_meters import PowerShield, Streaming, Terminal
 
@@ -222,7 +222,7 @@ def test_the_contract_of_meters(terminal):
 
 
 def test_a_wrong_baud_or_format_is_found_by_listening(terminal, monkeypatch):
-    monkeypatch.setattr("edgewise.run.power_meter.LISTEN_S", 0.3)
+    monkeypatch.setattr("edgewise.run.power_meter.meter.LISTEN_S", 0.3)
     stream = Streaming(terminal, line="\xf8\x00\xe0 {:.0f}\n", period_s=0.01)
     try:
         state = PowerMeter(Source.parse(f"serial://{terminal.path}?baud=9600&format={TIMED}")).availability()
@@ -232,7 +232,7 @@ def test_a_wrong_baud_or_format_is_found_by_listening(terminal, monkeypatch):
 
 
 def test_silence_is_found_by_listening(terminal, monkeypatch):
-    monkeypatch.setattr("edgewise.run.power_meter.LISTEN_S", 0.1)
+    monkeypatch.setattr("edgewise.run.power_meter.meter.LISTEN_S", 0.1)
     state = PowerMeter(Source.parse(f"serial://{terminal.path}?format={TIMED}")).availability()
     assert not state and "fewer than two lines in 0.1 s" in state.reason
 
@@ -349,7 +349,7 @@ def test_a_closed_port_writes_to_no_other_file(terminal, tmp_path):
     [("freq 1k", "refuses 'freq 1k': PowerShield > error freq 1k"), (None, "does not acknowledge 'htc'")],
 )
 def test_an_energy_monitor_that_does_not_obey(terminal, monkeypatch, refuses, why):
-    monkeypatch.setattr("edgewise.run.lpm01a.ANSWER_S", 0.3)
+    monkeypatch.setattr("edgewise.run.power_meter.lpm01a.ANSWER_S", 0.3)
     shield = refuses and PowerShield(terminal, refuses=refuses)
     state = PowerMeter(Source.parse(f"serial://{terminal.path}?voltage=3.3V&format=lpm01a")).availability()
     if shield:

@@ -10,11 +10,11 @@ import pytest
 
 from comparable_runs import run_of
 from edgewise.record import Scenario
-from edgewise.run import sustained as worker_side
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.meters.base import Reading
-from edgewise.run.sustained import measure_sustained, window_of
-from edgewise.run.sustained_result import completed, sustained_of
+from edgewise.run.sustained import timing as worker_side
+from edgewise.run.sustained.result import completed, sustained_of
+from edgewise.run.sustained.timing import measure_sustained, window_of
 from edgewise.run.timing import Clock, recorder_of
 
 MS = 1_000_000

@@ -196,7 +196,7 @@ def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> It
 def _describe_meters(registry: Registry[Any], found: DeviceCheck | None, device: str) -> Iterator[dict[str, Any]]:
     """One row per meter; the last one is the power meter in the supply of the device, if it has one."""
     from edgewise.run.meters.base import Traits, traits_of
-    from edgewise.run.power_meter import meter_of
+    from edgewise.run.power_meter.meter import meter_of
 
     there = {} if found is None else found.sensors
     rows: list[tuple[str, Any, Availability]] = [*_ask(registry, there)]

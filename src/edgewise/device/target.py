@@ -32,8 +32,8 @@ from edgewise.progress import LogLine, emit
 
 MOST_RECONNECTS = 20
 """A push is continued over this many new connections, as long as each of them moves something."""
-CLOCK_FRESH_S = 60.0
-"""Clocks drift: an older offset is measured again before it is used."""
+CLOCK_FRESH_S = 5.0
+"""Clocks drift and jump: an older offset is measured again before it is used."""
 MOST_PULLED = 2**30
 RETURN_S = 60.0
 """How long a target that was reached before may be gone: it restarts, or its network does."""
@@ -214,7 +214,7 @@ class RemoteTarget:
 
     def close(self) -> None:
         """End the connection; the next use makes a new one."""
-        link, self._link, self._bundle = self._link, None, None
+        link, self._link, self._bundle, self._clock = self._link, None, None, None  # a restart sets the clock anew
         if link is not None:
             link.close()
 

@@ -25,8 +25,8 @@ from edgewise.report.charts import (
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import Section, Tone
 from edgewise.report.timeline import WIDEST, draw_bars
-from edgewise.run.sustained import WINDOW_S, window_of
-from edgewise.run.sustained_result import SLOWDOWN
+from edgewise.run.sustained.result import SLOWDOWN
+from edgewise.run.sustained.timing import WINDOW_S, window_of
 from edgewise.text import one_line
 from edgewise.units import long_time
 

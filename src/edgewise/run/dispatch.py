@@ -16,13 +16,13 @@ from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Caution, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
+from edgewise.run.device_tool.session import run_tool_session
 from edgewise.run.facts import program_at, target_of
 from edgewise.run.host import SessionInterrupted, run_session
 from edgewise.run.host_protocol import SessionResult, refuses_sizes
 from edgewise.run.plan import Plan, with_other_sizes
 from edgewise.run.protocol import Mode
 from edgewise.run.run_builder import RunBuilder, Sensors, with_cautions
-from edgewise.run.tool_session import run_tool_session
 from edgewise.run.variation import History
 from edgewise.runtime.base import runtimes
 from edgewise.runtime.device_tools import DeviceTool

@@ -308,27 +308,30 @@ def emulator_of(root: Path, machine: str) -> str | None:
 
     An emulator of single programs answers for the processor, and it replaces ``/proc/self/exe``. The kernel's own
     ``/proc/thread-self/exe`` stays: there the emulator is visible, as a program for another kind of processor, or as
-    another program than ``/proc/self/exe``. Of emulators of whole machines only QEMU's on x86 is visible.
+    another program than ``/proc/self/exe``. Linux 6.1 and later also tell their own kind of processor. Of emulators of
+    whole machines only QEMU's on x86 is visible.
 
     Args:
         root: what ``/proc`` is under.
         machine: what Python takes the processor for: ``platform.machine()``.
     """
-    info = read_text(root / "proc/cpuinfo") or ""
-    if "QEMU TCG" in (_line(info, "model name") or ""):
+    if "QEMU TCG" in (_line(read_text(root / "proc/cpuinfo") or "", "model name") or ""):
         return "QEMU TCG"
-    try:
-        kernels, own = (root / "proc" / which / "exe" for which in ("thread-self", "self"))
-        with kernels.open("rb") as file:
+    expected, kernel = _family_of(machine), (read_text(root / "proc/sys/kernel/arch") or "").strip()
+    with suppress(OSError):
+        exe, own = (root / "proc" / which / "exe" for which in ("thread-self", "self"))
+        with exe.open("rb") as file:
             header = file.read(20)
-        program = kernels.readlink()
-        replaced = program != own.readlink()
-    except OSError:
-        return None
-    order: Literal["little", "big"] = "big" if header[5:6] == b"\x02" else "little"
-    family = _ELF_FAMILIES.get(int.from_bytes(header[18:20], order))
-    expected = next((name for begin, name in _MACHINE_FAMILIES.items() if machine.lower().startswith(begin)), None)
-    return program.name if replaced or (family and expected and family != expected) else None
+        order: Literal["little", "big"] = "big" if header[5:6] == b"\x02" else "little"
+        family = _ELF_FAMILIES.get(int.from_bytes(header[18:20], order))
+        if exe.readlink() != own.readlink() or (family and expected and family != expected):
+            return exe.readlink().name
+    return f"an emulator on {kernel}" if expected and _family_of(kernel) not in (None, expected) else None
+
+
+def _family_of(machine: str) -> str | None:
+    """The family of processors that a name such as ``aarch64`` belongs to; None where it is not known."""
+    return next((name for begin, name in _MACHINE_FAMILIES.items() if machine.lower().startswith(begin)), None)
 
 
 def _hypervisor_vendor(probe: _Probe, *, flagged: bool | None) -> str | None:

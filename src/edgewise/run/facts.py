@@ -19,10 +19,10 @@ from edgewise.record import TargetSpec
 from edgewise.record.facts import emulation_of
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run.counters import usable_cores
+from edgewise.run.device_tool.phone import describe_phone
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts_worker import observe
 from edgewise.run.meters.base import Traits, meters
-from edgewise.run.phone import describe_phone
 from edgewise.runtime.base import Runtime, runtimes
 from edgewise.text import means_disk_full, one_line
 

@@ -26,7 +26,7 @@ from edgewise.record.run import Cause
 from edgewise.run.metering import MeterThread, check_metered, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
-from edgewise.run.sustained import MOST_BINS, end_windows, values_of
+from edgewise.run.sustained.timing import MOST_BINS, end_windows, values_of
 from edgewise.run.timing import OFFLINE_S
 from edgewise.run.told_facts import check_facts
 from edgewise.runtime.arrays import REFUSES

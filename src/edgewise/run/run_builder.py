@@ -22,16 +22,16 @@ from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
 from edgewise.run.complexity import complexity_of, with_engine_memory
+from edgewise.run.device_tool.measurements import tool_measurements_of
 from edgewise.run.facts import environment_at, facts_of
 from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.measurements import measurements_of, session_record, without_processor
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
-from edgewise.run.power_meter import meter_of
+from edgewise.run.power_meter.meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
-from edgewise.run.sustained_result import completed, sustained_of, without_interval
-from edgewise.run.tool_measurements import tool_measurements_of
+from edgewise.run.sustained.result import completed, sustained_of, without_interval
 from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes

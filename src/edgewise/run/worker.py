@@ -317,7 +317,7 @@ class Worker:
         return take_turns(session, **given, tell=tell, next_order=lambda: decode(self._orders.get()))
 
     def _sustain(self, recorder: Any, clock: Any, reporter: Any) -> Any:
-        from edgewise.run.sustained import measure_sustained
+        from edgewise.run.sustained.timing import measure_sustained
 
         def tell(kind: str, **fields: Any) -> None:
             if not self._has_told:  # if this process does not come to its end, the host has them

@@ -19,7 +19,7 @@ from edgewise.registry import Availability, availability_of
 from edgewise.run.environment import fingerprint
 from edgewise.run.facts import facts_of
 from edgewise.run.meters.base import Traits, meters, watches_from_host
-from edgewise.run.power_meter import Source, meter_of
+from edgewise.run.power_meter.meter import Source, meter_of
 from edgewise.runtime.base import runtimes
 from edgewise.runtime.device_tools import DeviceTool
 from edgewise.text import one_line

@@ -25,11 +25,11 @@ from edgewise.cancellation import sleep
 from edgewise.device.devices import LOCAL, POWER_METER, find_device, read_devices
 from edgewise.errors import BadInput
 from edgewise.registry import Availability
-from edgewise.run.line_format import LineFormat, LineReading
-from edgewise.run.lpm01a import Lpm01a
 from edgewise.run.meters.base import NoReading, Reading
 from edgewise.run.meters.trace import PowerTrace
-from edgewise.run.power_port import Port, reason_of
+from edgewise.run.power_meter.line_format import LineFormat, LineReading
+from edgewise.run.power_meter.lpm01a import Lpm01a
+from edgewise.run.power_meter.port import Port, reason_of
 from edgewise.text import one_line
 from edgewise.units import parse_voltage
 

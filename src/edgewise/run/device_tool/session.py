@@ -19,9 +19,9 @@ from edgewise.model.identity import open_model
 from edgewise.profiling.message import read_profile
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
+from edgewise.run.device_tool.phone import PATIENCE_S, read_conditions
 from edgewise.run.host import files_of
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
-from edgewise.run.phone import PATIENCE_S, read_conditions
 from edgewise.runtime.base import UnsupportedModel
 from edgewise.runtime.device_tools import DeviceTool, ToolAnswer, ToolMode, ToolRequest
 from edgewise.text import means_out_of_memory, one_line, printable

@@ -21,7 +21,7 @@ from edgewise.errors import BadInput
 from edgewise.units import CURRENTS, ENERGIES, POWERS, VOLTAGES
 
 if TYPE_CHECKING:
-    from edgewise.run.power_port import Port
+    from edgewise.run.power_meter.port import Port
 
 UNITS: Mapping[str, Mapping[str, float]] = {
     "power": POWERS,

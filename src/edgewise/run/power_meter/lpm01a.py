@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from edgewise.cancellation import sleep
 from edgewise.errors import BadInput
-from edgewise.run.line_format import LineReading
-from edgewise.run.power_port import Port
+from edgewise.run.power_meter.line_format import LineReading
+from edgewise.run.power_meter.port import Port
 
 COMMANDS = ("htc", "format ascii_dec", "output current", "freq 1k", "acqtime inf", "trigsrc sw", "trigdelay 0")
 ANSWER_S = 2.0

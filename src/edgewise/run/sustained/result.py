@@ -17,7 +17,7 @@ from edgewise.formatting import quantity
 from edgewise.record import Job, Measurement, Sustained, Window
 from edgewise.record.sustained import ALWAYS, SlowdownCause
 from edgewise.run.host_protocol import SessionResult
-from edgewise.run.sustained import COUNTED, window_of
+from edgewise.run.sustained.timing import COUNTED, window_of
 from edgewise.run.trust import BUSY, STEAL
 from edgewise.stats.comparison import contrast_intervals, decide
 from edgewise.stats.diagnosis import drift

@@ -1,0 +1,1 @@
+"""Sessions that are executions of a benchmark tool on a device without Python."""
