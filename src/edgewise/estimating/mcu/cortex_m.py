@@ -93,7 +93,7 @@ def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
 
 
 def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArray[Any]:
-    """`values` as an input: of its integer type, or where that is float, at and between the steps of its quantisation."""
+    """`values` as an input of its integer type; where that is float, at and between the steps of its quantisation."""
     for operator in network.operators:
         if tensor.dtype == "float32" and operator.code == "QUANTIZE" and operator.inputs[0] is tensor:
             (out,) = operator.outputs
