@@ -196,6 +196,20 @@ class Chain:
 
     op_max_pool_2d = op_average_pool_2d
 
+    def op_transpose_conv(self, code):
+        if not self.image(24) or np.prod(self.shape) > 2000:
+            return
+        _, height, width, channels = self.shape
+        kernel, stride, _, same = self.window(4)
+        out = self.up_to(8)
+        whole = [size * by if same else (size - 1) * by + max(k, by)
+                 for size, by, k in zip((height, width), stride, kernel, strict=True)]  # fmt: skip
+        shape = [1, *whole, out]
+        (weights, *bias), made = self.weighted([out, *kernel, channels], out, axis=0, depth=kernel[0] * channels)
+        source, self.value = self.value, self.net.tensor(shape, *made, name=code)
+        options = {"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1]}
+        self.net.step(code, [self.net.words(shape), weights, source, *bias], [self.value], TransposeConv=options)
+
     def op_fully_connected(self, code):
         depth = self.shape[-1] if self.coin() else int(np.prod(self.shape))
         rows = int(np.prod(self.shape)) // depth
@@ -234,6 +248,12 @@ class Chain:
             self.value = out
         else:
             self.emit(code, [other], whole, made, **options)
+
+    def op_prelu(self, code):
+        shape = self.shape if self.coin() else self.shape[-1:]
+        scale, zero = self.near(0.01)
+        slopes = self.net.tensor(shape, scale, zero, data=self.random.integers(-128, 128, shape).astype(np.int8))
+        self.emit(code, [slopes], self.shape, self.near(self.scale))
 
     op_sub = op_mul = op_maximum = op_minimum = op_add
 

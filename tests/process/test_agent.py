@@ -12,6 +12,9 @@ from importlib import resources
 import pytest
 
 from edgewise.device.agent import try_lock
+from edgewise.device.bootstrap import run_reported
+from edgewise.device.transports.local import LocalTransport
+from edgewise.progress import LogLine, reporting_to
 
 SOURCE = resources.files("edgewise.device").joinpath("agent.py").read_text(encoding="utf-8")
 
@@ -97,3 +100,11 @@ def test_two_agents_that_get_one_file_at_once_keep_it_whole(agent, tmp_path):
     assert second.answer() == {}
     assert (tmp_path / "root" / "cache" / sha256).read_bytes() == content
     assert second.request(do="have", sha256=sha256) == {"bytes": len(content), "complete": True}
+
+
+def test_what_a_device_prints_while_it_is_set_up_controls_no_terminal(tmp_path):
+    lines = []
+    script = ("printf", "\\033]0;title\\007\\033[31mred\\n")
+    with reporting_to(lambda event: lines.append(event.text) if isinstance(event, LogLine) else None):
+        run_reported(LocalTransport(), script, folder=tmp_path, environment=dict(os.environ), advice="")
+    assert "red" in lines[-1] and lines[-1].isprintable()

@@ -154,6 +154,13 @@ def test_only_groups_whose_edgewise_is_gone_are_removed(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["others"]
 
 
+def test_a_process_of_another_namespace_does_not_end_edgewise(tmp_path):
+    write(tmp_path, {"cgroup.procs": "0\n"})
+    code = "import sys; from pathlib import Path; from edgewise.constraints.cgroups import kill_all; "
+    code += "assert kill_all((Path(sys.argv[1]),)) == 0"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, start_new_session=True)
+
+
 def test_network_counts_leave_loopback_out(tmp_path):
     rows = ("lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0", "eth0: 7 1 0 0 0 0 0 0 30 1 0 0 0 0 0 0",
             "wlan0:5 1 0 0 0 0 0 0 2 1 0 0 0 0 0 0")  # fmt: skip

@@ -269,6 +269,7 @@ def kill_all(folders: Sequence[Path]) -> int:
         _freeze(folders, frozen=True)  # otherwise a fork bomb makes processes faster than they are killed
         every = [inner for folder in folders for inner in _with_inner(folder)]
         left = {int(pid) for folder in every for pid in (read_text(folder / "cgroup.procs") or "").split()}
+        left.discard(0)  # a process of another namespace; to kill, 0 means this process and its group
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

@@ -14,6 +14,7 @@ from edgewise.device.transport import Transport
 from edgewise.device.transports.ssh import BOOTSTRAPPED
 from edgewise.folders import job_folder
 from edgewise.progress import LogLine, emit
+from edgewise.text import one_line
 
 TIMEOUT_S = 1800.0
 LINE_BYTES = 2**16
@@ -70,7 +71,7 @@ def _read_lines(descriptor: int, end_by: float) -> str:
         *lines, data = (data + piece).split(b"\n")
         for line in lines:
             last = line.decode(errors="replace")
-            emit(LogLine(text=last[:200]))
+            emit(LogLine(text=one_line(last)[:200]))
         data = data[-LINE_BYTES:]
         if not piece:
             return data.decode(errors="replace") or last

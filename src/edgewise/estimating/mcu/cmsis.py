@@ -6,65 +6,38 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from edgewise.estimating.mcu.emit import Emitter, Lowering, activation, check_int8, refuse, scale_of
+from edgewise.estimating.mcu.emit import (
+    Emitter,
+    Lowering,
+    activation,
+    bias_of,
+    channel_factors,
+    check_int8,
+    image_of,
+    padding_of,
+    refuse,
+    scale_of,
+    weights_of,
+)
 from edgewise.estimating.mcu.fixed_point import quantize_multiplier
-from edgewise.estimating.mcu.network import IntOperator, IntTensor
+from edgewise.estimating.mcu.network import IntOperator
 
 
 def _dims(n: int, h: int, w: int, c: int) -> str:
     return f"&(cmsis_nn_dims){{{n}, {h}, {w}, {c}}}"
 
 
-def _padding(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, int]]) -> list[int]:
-    """Padding before the first element, per dimension of ``(input, output, kernel, stride, dilation)``."""
-    if operator.options.get("padding") == "VALID":
-        return [0 for _ in sizes]
-    return [max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size) // 2
-            for size, out, kernel, stride, dilation in sizes]  # fmt: skip
-
-
-def _nhwc(operator: IntOperator, tensor: IntTensor) -> tuple[int, int, int, int]:
-    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
-        raise refuse(operator, f"has the shape {tensor.shape}, not 1×H×W×C")
-    return tensor.shape
-
-
-def _multipliers(emitter: Emitter, source: IntTensor, weights: IntTensor, out: IntTensor, channels: int) -> str:
-    """Per-channel multipliers and shifts of a convolution."""
-    scales = np.broadcast_to(weights.scales, (channels,)).astype(float)
-    pairs = [quantize_multiplier(scale_of(source) * float(each) / scale_of(out)) for each in scales]
-    multipliers, shifts = (emitter.words([pair[place] for pair in pairs]) for place in (0, 1))
-    return f"&(cmsis_nn_per_channel_quant_params){{{multipliers}, {shifts}}}"
-
-
-def _bias(emitter: Emitter, operator: IntOperator, channels: int) -> str:
-    found = operator.inputs[2] if len(operator.inputs) > 2 else None
-    if found is None:
-        return emitter.words([0] * channels)
-    if found.data is None or found.dtype != "int32":
-        raise refuse(operator, "has a bias that is no int32 constant")
-    return emitter.words(found.data.ravel().tolist())
-
-
-def _weights(operator: IntOperator) -> IntTensor:
-    weights = operator.input(1)
-    check_int8(operator, weights)
-    if weights.data is None or weights.zero_point:
-        raise refuse(operator, "has weights that are computed or asymmetric")
-    return weights
-
-
 def _convolution(emitter: Emitter, operator: IntOperator, *, depthwise: bool) -> tuple[str, str]:
-    source, weights, (out,) = operator.input(0), _weights(operator), operator.outputs
+    source, weights, (out,) = operator.input(0), weights_of(operator), operator.outputs
     check_int8(operator, source, out)
-    into, made = _nhwc(operator, source), _nhwc(operator, out)
+    into, made = image_of(operator, source), image_of(operator, out)
     _, k_h, k_w, in_c = weights.shape
     options = operator.options
     strides = options["stride_h"], options["stride_w"]
     dilations = options["dilation_h_factor"], options["dilation_w_factor"]
     if not depthwise and in_c != into[3]:
         raise refuse(operator, "is a grouped convolution")
-    before = _padding(
+    before = padding_of(
         operator, [(into[1], made[1], k_h, strides[0], dilations[0]), (into[2], made[2], k_w, strides[1], dilations[1])]
     )
     kernel = (1, k_h, k_w, made[3]) if depthwise else (made[3], k_h, k_w, in_c)
@@ -79,7 +52,7 @@ def _convolve(
     dilations: tuple[int, int], shapes: Sequence[tuple[int, int, int, int]], depthwise: bool = False,
 ) -> str:  # fmt: skip
     """The call of a convolution; `shapes` are those of its input, weights and output, sizes are height and width."""
-    source, weights, (out,) = operator.input(0), _weights(operator), operator.outputs
+    source, weights, (out,) = operator.input(0), weights_of(operator), operator.outputs
     low, high = activation(operator, out)
     channels = shapes[2][3]
     tiles = ", ".join(f"{{{w}, {h}}}" for h, w in (strides, before, dilations))
@@ -88,18 +61,19 @@ def _convolve(
     parameters = (
         f"&(cmsis_nn_{kind}_params){{{-source.zero_point}, {out.zero_point}, {multiple}{tiles}, {{{low}, {high}}}}}"
     )
+    factors = f"&(cmsis_nn_per_channel_quant_params){{{channel_factors(emitter, source, weights, out, channels)}}}"
     sizes = [_dims(*each) for each in shapes]
     name = "arm_depthwise_conv_wrapper_s8" if depthwise else "arm_convolve_wrapper_s8"
     return (
         f"ew_check({name}(ew_scratch({name}_get_buffer_size({parameters}, {', '.join(sizes)})), {parameters}, "
-        f"{_multipliers(emitter, source, weights, out, channels)}, {sizes[0]}, {emitter.at(source)}, {sizes[1]}, "
-        f"{emitter.at(weights)}, {_dims(1, 1, 1, channels)}, {_bias(emitter, operator, channels)}, {sizes[2]}, "
+        f"{factors}, {sizes[0]}, {emitter.at(source)}, {sizes[1]}, "
+        f"{emitter.at(weights)}, {_dims(1, 1, 1, channels)}, {bias_of(emitter, operator, channels)}, {sizes[2]}, "
         f"{emitter.at(out)}));"
     )
 
 
 def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
-    source, weights, (out,) = operator.input(0), _weights(operator), operator.outputs
+    source, weights, (out,) = operator.input(0), weights_of(operator), operator.outputs
     check_int8(operator, source, out)
     columns, depth = weights.shape
     rows = source.elements // depth
@@ -121,7 +95,7 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
         f"ew_check(arm_fully_connected_s8(ew_scratch(arm_fully_connected_s8_get_buffer_size({shapes[1]})), "
         f"&(cmsis_nn_fc_params){{{-source.zero_point}, 0, {out.zero_point}, {{{low}, {high}}}}}, "
         f"&(cmsis_nn_per_tensor_quant_params){{{multiplier}, {shift}}}, {shapes[0]}, {emitter.at(source)}, "
-        f"{shapes[1]}, {emitter.at(weights)}, {_dims(1, 1, 1, columns)}, {_bias(emitter, operator, columns)}, "
+        f"{shapes[1]}, {emitter.at(weights)}, {_dims(1, 1, 1, columns)}, {bias_of(emitter, operator, columns)}, "
         f"{shapes[2]}, {emitter.at(out)}));"
     )
     return "CMSIS-NN", call
@@ -130,10 +104,10 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
 def _pool(emitter: Emitter, operator: IntOperator, *, name: str) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
-    (_, in_h, in_w, in_c), (_, out_h, out_w, out_c) = _nhwc(operator, source), _nhwc(operator, out)
+    (_, in_h, in_w, in_c), (_, out_h, out_w, out_c) = image_of(operator, source), image_of(operator, out)
     options = operator.options
     k_h, k_w, s_h, s_w = (options[key] for key in ("filter_height", "filter_width", "stride_h", "stride_w"))
-    before_h, before_w = _padding(operator, [(in_h, out_h, k_h, s_h, 1), (in_w, out_w, k_w, s_w, 1)])
+    before_h, before_w = padding_of(operator, [(in_h, out_h, k_h, s_h, 1), (in_w, out_w, k_w, s_w, 1)])
     low, high = activation(operator, out)
     scratch = f"arm_avgpool_s8_get_buffer_size({out_w}, {in_c})" if name == "arm_avgpool_s8" else "0"
     call = (

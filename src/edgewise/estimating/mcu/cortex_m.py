@@ -93,11 +93,11 @@ def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
 
 
 def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArray[Any]:
-    """`values` as an input: of its integer type, or where that is float, between the steps of its quantisation."""
+    """`values` as an input of its integer type; where that is float, at and between the steps of its quantisation."""
     for operator in network.operators:
         if tensor.dtype == "float32" and operator.code == "QUANTIZE" and operator.inputs[0] is tensor:
             (out,) = operator.outputs
-            between = np.random.default_rng(values.size).uniform(-0.6, 0.6, values.shape)
+            between = np.random.default_rng(values.size).integers(-4, 5, values.shape) / 8
             return ((values + between - out.zero_point) * float(out.scales[0])).astype(np.float32)
     return values.astype(LAYOUTS[tensor.dtype])
 

@@ -95,3 +95,44 @@ def activation(operator: IntOperator, out: IntTensor) -> tuple[int, int]:
     if function not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
         raise refuse(operator, f"has the activation {function}")
     return activation_range(function, scale_of(out), out.zero_point)
+
+
+def padding_of(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, int]]) -> list[int]:
+    """Padding before the first element, per dimension of ``(input, output, kernel, stride, dilation)``."""
+    if operator.options.get("padding") == "VALID":
+        return [0 for _ in sizes]
+    return [max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size) // 2
+            for size, out, kernel, stride, dilation in sizes]  # fmt: skip
+
+
+def image_of(operator: IntOperator, tensor: IntTensor) -> tuple[int, int, int, int]:
+    """The shape of an image: one of height × width × channels. Raises `CanNotLower`."""
+    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
+        raise refuse(operator, f"has the shape {tensor.shape}, not 1×H×W×C")
+    return tensor.shape
+
+
+def channel_factors(emitter: Emitter, source: IntTensor, weights: IntTensor, out: IntTensor, channels: int) -> str:
+    """Addresses of the multipliers and of the shifts of a convolution, one of each per channel."""
+    scales = np.broadcast_to(weights.scales, (channels,)).astype(float)
+    pairs = [quantize_multiplier(scale_of(source) * float(each) / scale_of(out)) for each in scales]
+    return ", ".join(emitter.words([pair[place] for pair in pairs]) for place in (0, 1))
+
+
+def bias_of(emitter: Emitter, operator: IntOperator, channels: int, place: int = 2) -> str:
+    """The address of the bias, the input `place`, which may be left out. Raises `CanNotLower`."""
+    found = operator.inputs[place] if len(operator.inputs) > place else None
+    if found is None:
+        return emitter.words([0] * channels)
+    if found.data is None or found.dtype != "int32":
+        raise refuse(operator, "has a bias that is no int32 constant")
+    return emitter.words(found.data.ravel().tolist())
+
+
+def weights_of(operator: IntOperator) -> IntTensor:
+    """The input 1, which must be constant and symmetric. Raises `CanNotLower`."""
+    weights = operator.input(1)
+    check_int8(operator, weights)
+    if weights.data is None or weights.zero_point:
+        raise refuse(operator, "has weights that are computed or asymmetric")
+    return weights

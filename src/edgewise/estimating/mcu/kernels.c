@@ -31,6 +31,14 @@ ROW(ew_mul_s8, result((*a + by->a.offset) * (*b + by->b.offset), by))
 ROW(ew_maximum_s8, *a > *b ? *a : *b)
 ROW(ew_minimum_s8, *a < *b ? *a : *b)
 
+/* A negative value is multiplied by `b`; both results have the scale of the output. */
+static int32_t prelu(int32_t value, int32_t slope, const ew_pair *by) {
+    return value >= 0 ? arm_nn_requantize(value, by->a.multiplier, by->a.shift)
+                      : arm_nn_requantize(value * slope, by->b.multiplier, by->b.shift);
+}
+
+ROW(ew_prelu_s8, (int8_t)clamp(prelu(*a + by->a.offset, *b + by->b.offset, by) + by->out.offset, by->low, by->high))
+
 void ew_broadcast(ew_row *row, const int8_t *a, const int8_t *b, const ew_pair *by, int8_t *out, int32_t depth,
                   const int32_t *loops) {
     if (depth == 1) {
@@ -70,6 +78,34 @@ void ew_sum_s8(const int8_t *in, int32_t inner_depth, const int32_t *inner, int3
             *out = (int8_t)clamp(arm_nn_requantize(sum, out_by->multiplier, out_by->shift) + out_by->offset, -128, 127);
         }
     }
+}
+
+/* Where the output at `at` meets the tap `tap` of the kernel, along one dimension: a place of the input, or -1. */
+static int32_t source_of(int32_t at, int32_t tap, int32_t stride, int32_t size) {
+    const int32_t place = at - tap;
+    return place >= 0 && place % stride == 0 && place / stride < size ? place / stride : -1;
+}
+
+/* Each output gathers what the convolution that this one transposes would have scattered; 32-bit sums. */
+void ew_transpose_conv_s8(const int8_t *in, const int8_t *weights, const ew_transposed *by, int8_t *out) {
+    const int32_t channels = by->in[2];
+    for (int32_t y = 0; y < by->out[0]; ++y)
+        for (int32_t x = 0; x < by->out[1]; ++x)
+            for (int32_t c = 0; c < by->out[2]; ++c) {
+                int32_t sum = by->bias[c];
+                for (int32_t h = 0; h < by->kernel[0]; ++h) {
+                    const int32_t row = source_of(y + by->before[0], h, by->stride[0], by->in[0]);
+                    for (int32_t w = 0; row >= 0 && w < by->kernel[1]; ++w) {
+                        const int32_t column = source_of(x + by->before[1], w, by->stride[1], by->in[1]);
+                        if (column < 0) continue;
+                        const int8_t *from = in + (row * by->in[1] + column) * channels;
+                        const int8_t *weight = weights + ((c * by->kernel[0] + h) * by->kernel[1] + w) * channels;
+                        for (int32_t i = 0; i < channels; ++i) sum += (from[i] + by->in_offset) * weight[i];
+                    }
+                }
+                sum = arm_nn_requantize(sum, by->multipliers[c], by->shifts[c]) + by->out_offset;
+                *out++ = (int8_t)clamp(sum, by->low, by->high);
+            }
 }
 
 /* Exponentials and the reciprocal of their sum in fixed point with 5 integer bits; the sum has 12. */

@@ -9,7 +9,7 @@ typedef struct { ew_scaled a, b, out; int32_t low, high; } ew_pair;
 /* One row of an operator of two inputs: the steps are 1, or 0 for an input that the row shares. */
 typedef void ew_row(const int8_t *a, int32_t step_a, const int8_t *b, int32_t step_b, const ew_pair *by, int8_t *out,
                     int32_t count);
-ew_row ew_add_s8, ew_sub_s8, ew_mul_s8, ew_maximum_s8, ew_minimum_s8;
+ew_row ew_add_s8, ew_sub_s8, ew_mul_s8, ew_maximum_s8, ew_minimum_s8, ew_prelu_s8;
 
 /* `loops` are nested, the outermost first: per loop a count, then the step in bytes of each pointer, `out` last. */
 void ew_broadcast(ew_row *row, const int8_t *a, const int8_t *b, const ew_pair *by, int8_t *out, int32_t depth,
@@ -17,6 +17,13 @@ void ew_broadcast(ew_row *row, const int8_t *a, const int8_t *b, const ew_pair *
 void ew_move(const int8_t *in, int8_t *out, int32_t depth, const int32_t *loops);
 void ew_sum_s8(const int8_t *in, int32_t inner_depth, const int32_t *inner, int32_t subtract, const ew_scaled *out_by,
                int8_t *out, int32_t depth, const int32_t *loops);
+
+/* Shapes are height, width and channels; `weights` is output channels × height × width × input channels. */
+typedef struct {
+    int32_t in[3], kernel[2], out[3], stride[2], before[2], in_offset, out_offset, low, high;
+    const int32_t *multipliers, *shifts, *bias;
+} ew_transposed;
+void ew_transpose_conv_s8(const int8_t *in, const int8_t *weights, const ew_transposed *by, int8_t *out);
 
 void ew_softmax_s8(const int8_t *in, int32_t rows, int32_t columns, int32_t multiplier, int32_t shift, int32_t diff_min,
                    int8_t *out);

@@ -14,11 +14,16 @@ from edgewise.estimating.mcu.emit import (
     Emitter,
     Lowering,
     activation,
+    bias_of,
+    channel_factors,
     check_int8,
+    image_of,
     numbers,
+    padding_of,
     refuse,
     scale_of,
     scaled,
+    weights_of,
 )  # fmt: skip
 from edgewise.estimating.mcu.fixed_point import (
     activation_range,
@@ -213,6 +218,30 @@ def _product_factors(a: IntTensor, b: IntTensor, out: IntTensor) -> tuple[float,
     return 1.0, 1.0, float(np.float32(scale_of(a)) * np.float32(scale_of(b))) / scale_of(out)
 
 
+def _prelu_factors(a: IntTensor, b: IntTensor, out: IntTensor) -> tuple[float, float, float]:
+    return scale_of(a) / scale_of(out), scale_of(a) * scale_of(b) / scale_of(out), 1.0
+
+
+def _transpose_conv(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    weights, source, (out,) = weights_of(operator), operator.input(2), operator.outputs
+    check_int8(operator, source, out)
+    (_, *into), (_, *made), options = image_of(operator, source), image_of(operator, out), operator.options
+    channels, *kernel, depth = weights.shape
+    strides = [options["stride_h"], options["stride_w"]]
+    if depth != into[2] or channels != made[2]:
+        raise refuse(operator, f"has weights of the shape {weights.shape}")
+    # The padding is that of the convolution from the output to the input.
+    before = padding_of(operator, [(made[at], into[at], kernel[at], strides[at], 1) for at in (0, 1)])
+    fields = ", ".join(f"{{{', '.join(map(str, each))}}}" for each in (into, kernel, made, strides, before))
+    low, high = activation(operator, out)
+    return "C", (
+        f"ew_transpose_conv_s8({emitter.at(source)}, {emitter.at(weights)}, &(ew_transposed){{{fields}, "
+        f"{-source.zero_point}, {out.zero_point}, {low}, {high}, "
+        f"{channel_factors(emitter, source, weights, out, channels)}, {bias_of(emitter, operator, channels, 3)}}}, "
+        f"{emitter.at(out)});"
+    )
+
+
 def _softmax(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
@@ -335,6 +364,7 @@ PORTABLE: Mapping[str, Lowering] = {
     "PACK": _concatenation,
     "PAD": _pad,
     "PADV2": _pad,
+    "PRELU": _binary("ew_prelu_s8", _prelu_factors),
     "QUANTIZE": _quantize,
     "RELU": _table(
         lambda _, source, out: _rescaled(source, out, *activation_range("RELU", scale_of(out), out.zero_point))
@@ -353,5 +383,6 @@ PORTABLE: Mapping[str, Lowering] = {
     "SUM": _mean,
     "TANH": _table(_sigmoid),
     "TRANSPOSE": _rearrange(lambda operator, base: base.transpose(numbers(operator, 1))),
+    "TRANSPOSE_CONV": _transpose_conv,
     "UNPACK": _split,
 }
