@@ -119,7 +119,7 @@ def test_runs_under_other_conditions_are_not_compared(tmp_path, capsys):
         ({"scenario": "cold-start", "iterations": 5}, "runs one inference per process; it excludes iterations"),
         ({"scenario": "cold-start", "sustained": 5.0}, "sustained applies only to"),
         ({"drop_cache": True}, "drop_cache applies only to the scenario cold-start"),
-        ({"duty_cycle": 1.0}, "duty_cycle must be 0.001 to below 1, not 1"),
+        ({"duty_cycle": 1.0}, "duty_cycle must be at least 0.001 and below 1, not 1"),
         ({"duty_cycle": 0.5, "scenario": "offline"}, "duty_cycle applies only to the scenario single-stream"),
         ({"background_load": 0}, "background_load must be 1 to"),
         ({"background_kind": "memory"}, "background_kind needs background_load"),

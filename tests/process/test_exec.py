@@ -255,6 +255,8 @@ def test_models_are_put_in_the_command_and_ranked(capfd, tmp_path, monkeypatch):
     assert run([*words, "-m", "c.bin", "--details", "--", "sh", "-c", "true {model}"]) == ExitCode.DONE
     shown = capfd.readouterr().out
     assert "Models, fastest first: command" in shown
+    mechanism = told["runs"][0]["effective"]["mechanism"]
+    assert shown.startswith("Fastest: ") and f" (mechanism {mechanism}), " in shown.splitlines()[0]
     assert "Recommended" not in shown
 
 

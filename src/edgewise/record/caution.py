@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 #: code → (best grade that a run with this caution can get, advice). Grades: A best, D worst.
 CAUTIONS: dict[str, tuple[str, str]] = {
-    "too-few-samples": ("D", "measure longer: raise --iterations or --duration"),
+    "too-few-samples": ("D", "raise --iterations or --duration; in the scenario cold-start raise --sessions"),
     "single-session": ("B", "use --sessions 3 or more, so that the interval includes differences between processes"),
     "wide-interval": ("C", "measure longer, or stop other work; ignore differences smaller than the interval"),
     "very-wide-interval": (

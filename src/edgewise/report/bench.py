@@ -175,7 +175,7 @@ def _ranking(runs: Sequence[Run]) -> Table:
         metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
-    notes = ["models that share a place are not proven different from its first: their 95 % intervals overlap"]
+    notes = ["models that share a place are not proven different from its first: intervals overlap or are not known"]
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     columns, cells = zip(*found, strict=True)

@@ -63,8 +63,15 @@ def provider_of(run: Run) -> str:
 
 
 def short_providers(runs: Sequence[Run]) -> dict[str, str]:
-    """What `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider."""
-    said = {provider_of(run): one_line(run.job.runtime.name) for run in runs}
+    """What `provider_of` says → the runtime alone, of runtimes that all of `runs` use with one provider.
+
+    For a program, the mechanism that limited it: its runtime is always ``command``.
+    """
+    said = {
+        full: full.partition("/")[2] if run.job.command else one_line(run.job.runtime.name)
+        for run in runs
+        for full in [provider_of(run)]
+    }
     names = list(said.values())
     return {words: name for words, name in said.items() if names.count(name) == 1}
 

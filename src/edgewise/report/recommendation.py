@@ -5,7 +5,7 @@ Only comparable runs are set against each other, and only by what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -334,10 +334,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     if not first:
         fastest = "Fastest: can't be told"
     else:
-        engine = provider_of(first[0].run)
-        fastest = (
-            f"Fastest: {first[0].model} on {short_providers(runs).get(engine, engine)}, {headline_text(first[0].run)}"
-        )
+        place = _where(first[0].run, short_providers(runs))
+        fastest = f"Fastest: {first[0].model} {place}, {headline_text(first[0].run)}"
         alike = [f"{one.model} ({headline_text(one.run, interval=False)})" for one in first[1:]]
         fastest += f"; {enumerate_few(alike)} can't be told apart from it" if alike else ""
         after = next((one for one in ranked if one.place == 2), None)
@@ -355,15 +353,19 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         run = runs[0]
         what = failure_of(run) if run.status != "done" else f"{_noun(run)} {_judged_text(run)}"
-        engine = provider_of(run)
-        where = f"(mechanism {engine.partition('/')[2]})" if run.job.command else f"on {engine}"
-        return f"{one_line(run.job.model.name)} {where}: {what}"
+        return f"{one_line(run.job.model.name)} {_where(run, {})}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
         said = [f"{label} ({_objection(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
         return f"No run can be recommended: {enumerate_few(said)}"
     chosen = next(run for run in runs if run.id == found.run)
     return f"Recommended: {found.label}, {_noun(chosen)} {_judged_text(chosen)}; {found.why[0]}"
+
+
+def _where(run: Run, short: Mapping[str, str]) -> str:
+    """Return ``on onnxruntime/cpu``, or its name in `short`; for a program ``(mechanism cgroup-v2)``."""
+    engine = provider_of(run)
+    return f"(mechanism {engine.partition('/')[2]})" if run.job.command else f"on {short.get(engine, engine)}"
 
 
 def _noun(run: Run) -> str:

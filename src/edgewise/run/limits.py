@@ -84,7 +84,7 @@ def _check_edge(scenario: Scenario) -> None:
     """Reject conditions of an edge device that the scenario can't have."""
     duty = scenario.duty_cycle
     if duty is not None and not LEAST_DUTY <= duty < 1:
-        raise BadField(f"{{duty_cycle}} must be {LEAST_DUTY:g} to below 1, not {duty:g}", advice="0.2 is 20 %")
+        raise BadField(f"{{duty_cycle}} must be at least {LEAST_DUTY:g} and below 1, not {duty:g}", advice="0.2 is 20%")
     if duty is not None and scenario.kind != "single-stream":
         raise BadField("{duty_cycle} applies only to the scenario single-stream", advice="omit {duty_cycle}")
     if scenario.drop_cache and scenario.kind != "cold-start":
