@@ -7,6 +7,7 @@ import edgewise
 from edgewise.record import (
     CAUTIONS,
     Caution,
+    Constraints,
     InputSpec,
     Job,
     Measurement,
@@ -14,6 +15,7 @@ from edgewise.record import (
     RuntimeSpec,
     Scenario,
     Summary,
+    TargetSpec,
     Workload,
 )
 from edgewise.run.host_protocol import SessionResult
@@ -137,6 +139,27 @@ def test_threads_ignored_and_too_many():
 def test_a_trend_is_named():
     drifting = [1.0 + 0.002 * n for n in range(200)]
     assert "drift" in codes(measurement=latency(drifting))
+
+
+def test_a_sustained_run_is_not_advised_to_use_more_sessions():
+    """``--sustained`` excludes ``--sessions``."""
+    scenario = Scenario(sustained_s=60.0)
+    (found,) = cautions_of(
+        replace(job(), workload=replace(job().workload, scenario=scenario)),
+        sessions=[session()], measurements=[latency()], usable_cores=2,
+    )  # fmt: skip
+    assert found.code == "single-session" and found.advice == "run the command again to see how much processes differ"
+
+
+def test_processor_time_is_only_missed_where_the_scenario_has_no_pauses():
+    def limited(**scenario):
+        workload = replace(job().workload, scenario=Scenario(**scenario))
+        target = TargetSpec(constraints=Constraints(cpus=0.5))
+        used = session(process_cpu_s=0.1, wall_s=1.0)
+        return codes(the_job=replace(job(), workload=workload, target=target), sessions=[used, used])
+
+    assert limited() == ["cpu-not-used"]
+    assert limited(duty_cycle=0.2) == [] == limited(kind="paced", fps=10.0)
 
 
 def test_grade_is_the_worst_that_any_caution_allows():

@@ -39,8 +39,12 @@ class Use:
         return self.cpu_s / self.seconds if self.cpu_s is not None and self.seconds else None
 
 
-def about_limits(limits: Constraints, facts: Sequence[Mapping[str, Any]]) -> list[Caution]:
-    """The cautions of a run in an engine: processor time of the steady phase, memory of the whole session."""
+def about_limits(limits: Constraints, facts: Sequence[Mapping[str, Any]], *, pauses: bool) -> list[Caution]:
+    """The cautions of a run in an engine: processor time of the steady phase, memory of the whole session.
+
+    Args:
+        pauses: whether the scenario pauses between inferences, so that unused processor time says nothing.
+    """
     uses = []
     for each in facts:
         counters, group = each.get("counters") or {}, each.get("constraints") or {}
@@ -52,14 +56,15 @@ def about_limits(limits: Constraints, facts: Sequence[Mapping[str, Any]]) -> lis
                 cannot_hold=group.get("cannot_hold", ""),
             )
         )
-    return cautions_about_limits(limits, uses, complete=True)
+    return cautions_about_limits(limits, uses, complete=not pauses)
 
 
 def cautions_about_limits(limits: Constraints, uses: Sequence[Use], *, complete: bool) -> list[Caution]:
     """Return a caution for each limit that did not hold, and for processors that were not used fully.
 
     Args:
-        complete: whether the job came to its end; otherwise its use of the processors says nothing.
+        complete: whether the job came to its end and did not pause as requested; otherwise unused processor time says
+            nothing.
     """
     found = []
     cores = len(usable_cores())

@@ -6,6 +6,7 @@ All thresholds are in this module. The grade is the worst one to which any cauti
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,10 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     if headline.samples and n < LEAST_SAMPLES:
         yield Caution.of("too-few-samples", f"only {n} samples: unreliable")
     if len(sessions) == 1:
-        yield Caution.of("single-session", "one process only: the interval lacks differences between processes")
+        single = Caution.of("single-session", "one process only: the interval lacks differences between processes")
+        if job.workload.scenario.sustained_s is not None:  # excludes --sessions
+            single = replace(single, advice="run the command again to see how much processes differ")
+        yield single
     yield from _about_width(job, headline, sessions)
     if summary and summary.between_sessions is not None and summary.between_sessions > SESSIONS_DIFFER:
         message = f"medians of fresh processes differ by {summary.between_sessions:.1%} (standard deviation)"
@@ -189,7 +193,9 @@ def _about_machine(job: Job, sessions: Sequence[SessionResult], usable_cores: in
     throttled = _worst(sessions, "throttled_s")
     limits = job.target.constraints
     if limits is not None:
-        yield from about_limits(limits, [session.facts for session in sessions])
+        scenario = job.workload.scenario
+        pauses = scenario.duty_cycle is not None or scenario.kind == "paced"
+        yield from about_limits(limits, [session.facts for session in sessions], pauses=pauses)
     if throttled:
         expected = limits is not None and limits.cpus is not None
         code, cause = ("paused-by-limit", "the processor limit") if expected else ("throttled", "a cgroup quota")
