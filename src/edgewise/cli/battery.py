@@ -46,8 +46,7 @@ OPTIONS = (
 def command(values: Values) -> int:
     """Compute how long a battery lasts, from the energy per inference that a run measured or that you give.
 
-    A run whose energy was not measured gives no result. If you name a run, the number of inferences an hour is checked
-    against the latency of that run.
+    A run without a measured energy needs --energy. The number of inferences an hour must fit the run's latency.
     """
     from edgewise.cli.console import print_json
     from edgewise.cli.report import read_runs

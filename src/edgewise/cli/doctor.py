@@ -51,8 +51,7 @@ OPTIONS = (
 def command(values: Values) -> int:
     """List runtimes, meters and devices, and grade how suitable this machine is for measuring.
 
-    The machine is observed for one second. No engine is imported, except with --calibrate. With --device, everything
-    is about that device.
+    The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
     """
     from edgewise.cli.console import err, out, print_json
     from edgewise.report.text import print_document

@@ -60,8 +60,7 @@ PRESENTATION = EstimatePresentation()
 def command(values: Values) -> int:
     """Estimate a model on hardware that is not at hand: latency, cycles and memory, in total and per layer.
 
-    Nothing is measured and nothing is stored. The output names the software that computed the
-    numbers, and its assumptions.
+    The device is not measured. The output names the software that computed the numbers, and its assumptions.
     """
     from edgewise.service.requests import EstimateRequest
 
