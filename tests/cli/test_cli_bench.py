@@ -186,7 +186,7 @@ def test_a_model_that_cannot_keep_the_rate_is_not_recommended(tmp_path, capsys):
     assert "overloaded" in [caution["code"] for caution in document["runs"][0]["cautions"]]
 
 
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+@pytest.mark.parametrize("term", ["xterm-256color", pytest.param("dumb", marks=pytest.mark.long)])
 def test_a_real_terminal_sees_progress_and_the_table(tmp_path, term):
     """Through a pseudo-terminal, where the live line is drawn."""
     master, slave = pty.openpty()

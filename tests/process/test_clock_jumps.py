@@ -118,6 +118,7 @@ def test_a_sustained_measurement_keeps_no_bins_of_a_session_whose_clock_jumped(f
     assert run.sustained is None and run.value("latency") is None
 
 
+@pytest.mark.long
 def test_a_time_of_day_that_jumps_changes_no_duration(far):
     far(wall_s=-HOUR_S)
     run = bench()

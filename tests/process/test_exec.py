@@ -378,7 +378,7 @@ def test_without_permission_for_control_groups_the_next_mechanism_is_used(capfd)
 
 def test_stored_runs_of_commands_are_compared_in_pairs_of_rounds(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["exec", "--store", "runs.db", "-q", "--json", "--repeat", "4", "-m", "0.02,0.2", "--", "sleep", "{model}"]
+    words = ["exec", "--store", "runs.db", "-q", "--json", "--repeat", "4", "-m", "0.02,0.8", "--", "sleep", "{model}"]
     assert run(words) == ExitCode.DONE
     ids = [one["id"] for one in json.loads(capfd.readouterr().out)["runs"]]
     assert run(["compare", *ids, "--store", "runs.db", "--metrics", "total_time", "--json"]) == ExitCode.DONE

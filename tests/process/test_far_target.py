@@ -142,6 +142,7 @@ def test_profile_finds_the_same_layers(far, capsys, monkeypatch):
     assert layers[0] == layers[1] and len(layers[0]) > 5
 
 
+@pytest.mark.long
 def test_evaluate_finds_the_same_accuracy(far, capsys):
     far()
     found = []
@@ -155,6 +156,7 @@ def test_evaluate_finds_the_same_accuracy(far, capsys):
     assert accuracy[0] == accuracy[1] and accuracy[0]["accuracy_top1"][0] > 0.9
 
 
+@pytest.mark.long
 def test_compare_takes_turns_there(far, capsys):
     there = far()
     words = ("compare", MODEL, f"b={MODEL},threads=1", "-d", "far", "-r", "onnxruntime", "--rounds", "1", "--no-meters")
@@ -181,6 +183,7 @@ def test_gate_finds_a_regression_there(far, capsys, tmp_path):
     assert sum(started[-1] == "edgewise.run.worker" for started in there.transport.started) >= 2
 
 
+@pytest.mark.long
 def test_doctor_examines_the_device(far, capsys, monkeypatch):
     there = far()
     monkeypatch.setenv("COLUMNS", "80")
@@ -262,6 +265,7 @@ def test_a_link_that_drops_in_a_session_fails_that_run_and_the_next_one_works(fa
     assert run.status == "done"
 
 
+@pytest.mark.long
 def test_a_link_that_drops_while_samples_are_answered_is_a_failure_with_its_cause(far):
     there = far()
     job = plan_of("far").jobs[0]
@@ -406,6 +410,7 @@ class Board:
         return [Reading(metric="energy", value=watts * self.windows[-1], method="board's supply")]
 
 
+@pytest.mark.long
 def test_a_meter_beside_this_machine_watches_the_target(far):
     far()
     board = Board()

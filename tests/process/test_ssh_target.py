@@ -149,6 +149,7 @@ def test_a_push_goes_on_where_the_link_dropped(board):
     assert board.cable.passed < len(make_bundle()) + SIZE + sum(drops)
 
 
+@pytest.mark.long
 def test_a_slow_link_costs_deployment_time_and_no_latency(board):
     board.cable.bytes_per_s = 200_000.0
     run = measure(plan_of())
@@ -398,6 +399,7 @@ def test_a_check_of_a_python_without_numpy_offers_to_install_it(ssh_server, caps
     assert any("numpy" in each["what"] and "--bootstrap" in each["advice"] for each in found["missing"])
 
 
+@pytest.mark.long
 def test_a_bootstrap_without_a_package_index_says_so(ssh_server, capsys, tmp_path, monkeypatch):  # noqa: F811
     ssh_server.restart(PIP_NO_INDEX="1")
     register(ssh_server, tmp_path / "devices.toml", monkeypatch, python=sys.executable)
@@ -482,6 +484,7 @@ def namespace():
             subprocess.run(step.split(), capture_output=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(SSHD is None or shutil.which("ip") is None or os.getuid() != 0, reason="needs sshd, ip and root")
 def test_a_device_in_a_network_namespace_whose_link_goes_down(namespace, far_python, tmp_path, monkeypatch):  # noqa: F811
     name, link, address = namespace

@@ -218,6 +218,7 @@ def test_names_that_are_no_unicode(tmp_path: Path):
     assert data.stamp()
 
 
+@pytest.mark.long
 def test_five_thousand_files_are_listed_and_stamped_without_opening_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
