@@ -142,7 +142,8 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
     return (
         f"{emulated.emulator} ({core.machine}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, the "
         "lowest and the highest value. All outputs were equal to tflite-micro's, byte for byte.",
-        "Instructions are counted by the emulator's clock, to within 2 per operator. They are not cycles: waits for "
+        "Instructions are counted by the emulator's clock, to within 5 per operator and 5 more per 2 million, in which "
+        "the clock's own interrupt is handled. They are not cycles: waits for "
         "flash and memory are not emulated.",
     )
 
