@@ -124,6 +124,13 @@ def test_what_can_not_be_used_is_said_with_what_can(tmp_path, capsys, words, pro
     assert problem in capsys.readouterr().err
 
 
+def test_a_measurement_on_it_is_refused_with_the_command_that_estimates(capsys):
+    path = edgewise.__path__[0] + "/data/digits_cnn.tflite"
+    for verb in ("bench", "profile"):
+        assert edgewise_command([verb, path, "-d", "ethos-u55-128", "--no-store"]) == 3
+        assert f"edgewise estimate {path} -d ethos-u55-128" in capsys.readouterr().err
+
+
 def test_a_file_that_vela_can_not_read_is_bad_input(tmp_path, capsys):
     path = tmp_path / "broken.tflite"
     path.write_bytes(small(tmp_path, cumsum=False).read_bytes()[:200])

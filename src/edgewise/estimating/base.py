@@ -154,6 +154,11 @@ def estimators() -> Registry[Estimator]:
     return Registry("edgewise.estimators", "estimator")
 
 
+def device_names() -> list[str]:
+    """The names of all devices that estimators know."""
+    return [device.name for _, estimator in estimators() for device in estimator.devices()]
+
+
 def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[Estimator, EstimatedDevice]:
     """The device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
 
@@ -162,13 +167,11 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
         Unavailable: what its estimator needs is not installed.
     """
     name, at, clock = word.partition("@")
-    known: list[str] = []
     for _, estimator in estimators():
         for device in estimator.devices():
             if device.name == name.lower():
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
-            known.append(device.name)
-    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
     advice = f"did you mean {', '.join(near)}? " if near else ""
     raise BadInput(
         f"unknown device {word!r}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
-from edgewise.errors import StoreError
+from edgewise.errors import StoreError, Unavailable
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import Plan, make_plan
@@ -51,7 +51,7 @@ class Measured:
 @contextmanager
 def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
     """The jobs of `request`; models that functions make exist inside the context. Raises `BadInput`, `Unavailable`."""
-    find_target(request.device)
+    _find_target(request)
     cases = request.cases if isinstance(request, ProfileRequest) else ({},)
     with ExitStack() as stack:
         yield make_plan(
@@ -60,6 +60,19 @@ def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
             profile=isinstance(request, ProfileRequest),
             with_tools=True,
         )
+
+
+def _find_target(request: BenchRequest | ProfileRequest) -> None:
+    """Raise `Unavailable` where there is no such device, with the command for hardware that can be estimated."""
+    try:
+        find_target(request.device)
+    except Unavailable as error:
+        from edgewise.estimating.base import device_names
+
+        if request.device.partition("@")[0].lower() in device_names():
+            model = request.models[0] if request.models else "MODEL"
+            error.advice = f"nothing can be measured on it; estimate it: edgewise estimate {model} -d {request.device}"
+        raise
 
 
 def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measured:
