@@ -54,9 +54,11 @@ def command(values: Values) -> int:
     The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
     """
     from edgewise.cli.console import err, out, print_json
+    from edgewise.device.devices import find_device
     from edgewise.report.text import print_document
 
     store, calibrate, device = values["store"], values["calibrate"], values["device"]
+    find_device(device)
     code = 0 if calibrate is None else _calibrate(parse_duration(calibrate), store, device)
     if code:
         return code
