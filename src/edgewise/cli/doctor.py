@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.constraints.base import PROCESS_NAME
-from edgewise.device.devices import LOCAL
+from edgewise.device.devices import LOCAL, find_device
 from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS
 from edgewise.registry import Availability, Registry, availability_of
@@ -54,7 +54,6 @@ def command(values: Values) -> int:
     The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
     """
     from edgewise.cli.console import err, out, print_json
-    from edgewise.device.devices import find_device
     from edgewise.report.text import print_document
 
     store, calibrate, device = values["store"], values["calibrate"], values["device"]
@@ -163,7 +162,6 @@ def examine(
 
 def _check(device: str) -> DeviceCheck:
     """What a remote device has; the advice for a missing engine is the command for that device."""
-    from edgewise.device.devices import find_device
     from edgewise.service.devices import check, install_advice
 
     found = check(find_device(device))
