@@ -57,7 +57,9 @@ def podman_settings(folder: Path) -> dict[str, str]:
         f'default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]\n'
         'netns = "none"\n'
         "[engine]\n"
-        'cgroup_manager = "cgroupfs"\nevents_logger = "file"\n' + ('runtime = "runc"\n' if is_hybrid else "")
+        'cgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+        # Podman's locks are shared by all stores of a machine otherwise: tests beside this one would block it.
+        f'lock_type = "file"\ntmp_dir = "{folder}/tmp"\n' + ('runtime = "runc"\n' if is_hybrid else "")
     )
     (folder / "storage.conf").write_text(
         f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n'
