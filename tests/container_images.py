@@ -98,6 +98,9 @@ def container_runtime(request, tmp_path_factory):
         for name, value in settings.items():
             patch.setenv(name, value)
         yield request.param
+        if settings:
+            # A container that a failed test left would keep its mounts in pytest's folder.
+            subprocess.run([request.param, "rm", "--all", "--force"], capture_output=True, check=False)
 
 
 def containers(runtime: str, pid: int) -> list[str]:
