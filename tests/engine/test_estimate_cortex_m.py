@@ -53,6 +53,10 @@ def test_a_small_network_runs_on_every_core(tmp_path, core):
     assert rows["memory_arena"].value == 16 + 8 and rows["macs"].value == 128
     assert rows["memory_sram"].value > rows["memory_arena"].value
     assert rows["latency"].value is None and rows["energy"].value is None
+    told = {row["metric"]: row for row in found.to_document()["estimates"]}
+    assert (
+        told["instructions"]["low"] == total.low and told["instructions"]["coverage"] is None
+    )  # extremes, no interval
     (layer,) = found.layers
     assert layer.instructions == total.value and layer.steps == ("CMSIS-NN",) and layer.cycles is None
     again = edgewise.estimate(dense(tmp_path), core)

@@ -101,7 +101,8 @@ class Estimate:
                 "value": row.value,
                 "low": row.low,
                 "high": row.high,
-                "coverage": None if row.low is None else 0.95,
+                # No estimator states the coverage of its ends: those of a simulation are the extremes of its inputs.
+                "coverage": None,
                 "absent_because": row.absent_because,
             }
             for row in self.measurements

@@ -21,7 +21,7 @@ from pathlib import Path
 from edgewise.child_process import Outcome, run_child
 from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
-from edgewise.model.cost import count
+from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph, Operator
 from edgewise.record import Measurement
 from edgewise.registry import Availability
@@ -83,10 +83,7 @@ class EthosU:
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
         """As `edgewise.estimating.base.Estimator.estimate`."""
         if graph.format != "tflite":
-            raise BadInput(
-                f"{path.name}: Vela compiles .tflite files only",
-                advice="convert it: 'edgewise optimize' writes .tflite",
-            )
+            raise BadInput(f"{path.name}: Vela compiles .tflite files only", advice="export the model as .tflite")
         with tempfile.TemporaryDirectory(prefix="edgewise-vela-") as folder:
             compiled = _compile(path, device, Path(folder))
         return compiled.estimate(graph)
@@ -107,6 +104,10 @@ class _Compiled:
     summary: Mapping[str, str]
     rows: Sequence[Mapping[str, str]]
     refused: Mapping[str, str]
+
+    @property
+    def _macs_per_cycle(self) -> int:
+        return int(self.device.name.rpartition("-")[2])
 
     def estimate(self, graph: Graph) -> Estimate:
         """The estimate of `graph`."""
@@ -156,9 +157,7 @@ class _Compiled:
     def _measurements(self, graph: Graph, clock: float, left: Sequence[EstimatedLayer]) -> tuple[Measurement, ...]:
         summary, method = self.summary, f"{self.software}, compiler estimate"
         cycles = float(summary["cycles_total"])
-        macs_per_cycle = int(self.device.name.rpartition("-")[2])
-        macs = [count(operator, graph).macs for operator in graph.operators]
-        total = None if None in macs else sum(each for each in macs if each is not None)
+        total = total_of(graph).macs
         if left:
             names = ", ".join(dict.fromkeys(layer.op for layer in left))
             npu = format_duration(cycles / clock)
@@ -181,7 +180,7 @@ class _Compiled:
         if total is not None:
             rows.append(Measurement.of("macs", total, "counted from the model's graph", basis="derived"))
         if total is not None and not left:
-            share, how = total / (cycles * macs_per_cycle), f"MACs / (cycles × {macs_per_cycle})"
+            share, how = total / (cycles * self._macs_per_cycle), f"MACs / (cycles × {self._macs_per_cycle})"
             rows.insert(2, _estimated("accelerator_utilization", share, how))
         return tuple(rows)
 
@@ -230,13 +229,12 @@ class _Compiled:
         if not steps:
             return replace(known, unit="", because="merged with another operator or removed")
         cycles = sum(float(row["Op Cycles"]) for row in steps)
-        macs_per_cycle = int(self.device.name.rpartition("-")[2])
         return replace(
             known,
             unit="NPU",
             cycles=cycles,
             time=cycles / clock,
-            utilization=macs / (cycles * macs_per_cycle) if macs and cycles else None,
+            utilization=macs / (cycles * self._macs_per_cycle) if macs and cycles else None,
             steps=tuple(row["NNG Operator"] for row in steps),
         )
 
@@ -290,6 +288,7 @@ def _configuration(device: EstimatedDevice, folder: Path) -> Path:
         raise Unavailable("Vela is not installed", advice="pip install 'edgewise[npu]'")
     source = Path(spec.submodule_search_locations[0]) / "config_files" / "Arm" / "vela.ini"
     file = configparser.ConfigParser()
+    # Names keep their capitals: typed as a method, and documented as an attribute to set.
     file.optionxform = str  # type: ignore[assignment,method-assign]
     file.read_string(source.read_text(encoding="utf-8"))
     family = device.name.split("-")[1].upper()

@@ -14,11 +14,11 @@ from edgewise.errors import BadInput, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.emit import CanNotLower
-from edgewise.estimating.mcu.firmware import GCC, QEMU, Emulated, TooLarge, emulate
+from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.reference import Reference, run_reference
-from edgewise.model.cost import count
+from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import plan_memory
 from edgewise.record import Measurement
@@ -26,7 +26,6 @@ from edgewise.registry import Availability
 from edgewise.runtime.base import package_availability
 
 RANDOM_INPUTS = 3
-INSTALL = "apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 ALIGNMENT = 16
 
 
@@ -153,7 +152,6 @@ def _measurements(
 ) -> tuple[Measurement, ...]:
     totals = [sum(row) for row in emulated.instructions]
     typical = totals[:RANDOM_INPUTS]
-    macs = [count(operator, graph).macs for operator in graph.operators]
     ram = arena_bytes + emulated.scratch_bytes + emulated.stack_bytes
     rows = [
         Measurement.of(
@@ -178,8 +176,7 @@ def _measurements(
         Measurement.of("memory_arena", arena_bytes, "static plan of the activations", basis="derived"),
         Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
     ]  # fmt: skip
-    if None not in macs:
-        total = sum(each for each in macs if each is not None)
+    if (total := total_of(graph).macs) is not None:
         rows.append(Measurement.of("macs", total, "counted from the model's graph", basis="derived"))
     rows.append(
         Measurement.of(

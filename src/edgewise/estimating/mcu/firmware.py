@@ -24,6 +24,7 @@ from edgewise.estimating.mcu.lowering import Lowered
 from edgewise.estimating.mcu.network import IntNetwork
 
 GCC, QEMU = "arm-none-eabi-gcc", "qemu-system-arm"
+INSTALL = "apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 FLAGS = ("-O3", "-mthumb", "-ffunction-sections", "-fdata-sections", "-fno-math-errno", "-std=c11", "-w")
 SHIFT = 8
 """An instruction takes 2^SHIFT ns of the emulated clock: 5 to 8 ticks of SysTick, so that each one is told apart."""
@@ -159,10 +160,7 @@ def _run(
 ) -> str:
     """What `command` prints; `explain` finds the reason for a failure in it."""
     if shutil.which(command[0]) is None:
-        raise Unavailable(
-            f"{command[0]} is not installed",
-            advice="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
-        )
+        raise Unavailable(f"{command[0]} is not installed", advice=INSTALL)
     outcome = run_child(command, seconds=RUN_S if command[0] == QEMU else BUILD_S, folder=folder)
     printed = outcome.output.decode("utf-8", "replace")
     if outcome.cause and (over := _OVERFLOW.search(outcome.tail)):

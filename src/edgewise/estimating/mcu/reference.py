@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,13 +83,13 @@ def answer(request: bytes) -> bytes:
     return json.dumps(found).encode()
 
 
-def _allocations(show: object) -> str:
+def _allocations(show: Callable[[], object]) -> str:
     """What `show` prints on standard error from C++."""
     with tempfile.TemporaryFile() as file:
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
-            show()  # type: ignore[operator]
+            show()
         finally:
             os.dup2(kept, 2)
             os.close(kept)

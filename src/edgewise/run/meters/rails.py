@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class Rail:
     window: Window = PowerTrace
 
 
-class RailMeter:
+class RailMeter(ABC):
     """Base class of meters that read rails; a subclass has ``find_rails``, and ``absence`` where there are none.
 
     A rail that fails loses its own reading; the reason of the first one is that of the meter.
@@ -45,13 +46,13 @@ class RailMeter:
         self._windows: list[tuple[Rail, PowerTrace | EnergyCounter | MeanShare]] = []
         self._failures: dict[Rail, str] = {}
 
+    @abstractmethod
     def find_rails(self) -> Sequence[Rail]:
         """The rails that are there. Raises `NoReading` where they say nothing now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def absence(self) -> str:
         """Why there are no rails, with the files or the library that was looked for."""
-        raise NotImplementedError
 
     def availability(self) -> Availability:
         """Whether a rail can be read, else the reason."""
