@@ -75,6 +75,12 @@ def test_the_models_of_mlperf_tiny_compute_what_tflite_micro_computes(shared_mod
     assert sum(layer.instructions or 0 for layer in found.layers) == pytest.approx(total, rel=0.001)
 
 
+def test_the_inputs_of_the_check_are_not_counted_as_flash(shared_models):
+    row = edgewise.estimate(shared_models / "vww_96_int8.tflite", "cortex-m4").measurement("flash")
+    weights = int(row.method.partition("linked image: ")[2].partition(" B")[0])
+    assert weights < row.value < weights + 40_000  # the five inputs are 138,240 B
+
+
 @LONG
 @pytest.mark.parametrize("core", CORES)
 def test_every_core_computes_a_network_with_every_kernel(shared_models, core):

@@ -165,8 +165,8 @@ def _measurements(
         Measurement.absent("latency", "the cycles that an instruction takes on this core are not known"),
         Measurement.of(
             "flash", emulated.flash_bytes,
-            f"linked image: {emulated.weight_bytes} B of weights and tables, the kernels, and edgewise's start-up code "
-            "with its test inputs", basis="simulated",
+            f"linked image: {emulated.weight_bytes} B of weights and tables, the kernels, and edgewise's start-up "
+            "code, without its test inputs", basis="simulated",
         ),
         Measurement.of(
             "memory_sram", ram,
