@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
 from edgewise.estimating.mcu.cores import CORES, Core
+from edgewise.estimating.mcu.costs import sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
@@ -150,7 +151,7 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
 def _measurements(
     graph: Graph, emulated: Emulated, reference: Reference, *, arena_bytes: int
 ) -> tuple[Measurement, ...]:
-    totals = [sum(row) for row in emulated.instructions]
+    totals = [sum_costs(row).instructions for row in emulated.costs]
     typical = totals[:RANDOM_INPUTS]
     ram = arena_bytes + emulated.scratch_bytes + emulated.stack_bytes
     rows = [
@@ -189,6 +190,7 @@ def _measurements(
 
 
 def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[EstimatedLayer, ...]:
+    costs = typical_costs(emulated.costs[:RANDOM_INPUTS])
     return tuple(
         EstimatedLayer(
             index=operator.index,
@@ -196,9 +198,7 @@ def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[Estimat
             op=operator.op,
             unit="CPU" if call else "",
             macs=count(operator, graph).macs,
-            instructions=int(np.median([row[operator.index] for row in emulated.instructions[:RANDOM_INPUTS]]))
-            if call
-            else None,
+            instructions=costs[operator.index].instructions if call else None,
             steps=(kernel,) if kernel else (),
             because="" if call else "nothing to execute: its output is its input",
         )
