@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.estimating.boards import CORE_TITLES, Board
 from edgewise.model.graph import Graph
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability, Registry, availability_of
-from edgewise.units import parse_frequency
+from edgewise.units import format_si, parse_frequency
 
 SCHEMA = 1
 
@@ -27,6 +28,8 @@ class EstimatedDevice:
         estimator: the name of the estimator.
         clock_hz: None is the clock of the settings.
         settings: of the estimator, each with its value; shown with every estimate.
+        core: that executes the program, as `edgewise.estimating.boards.Board.core`; "" where that is no core.
+        board: of the catalogue; None for a bare core or an accelerator.
     """
 
     name: str
@@ -34,6 +37,8 @@ class EstimatedDevice:
     estimator: str
     clock_hz: float | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    core: str = ""
+    board: Board | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +131,7 @@ class Estimate:
         return {
             "schema": SCHEMA,
             "model": dict(self.model),
-            "device": {**asdict(self.device), "settings": dict(self.device.settings)},
+            "device": asdict(self.device),
             "software": self.software,
             "conditions": list(self.conditions),
             "estimates": rows,
@@ -134,6 +139,18 @@ class Estimate:
             "refused": self.refused,
             "advice": self.advice,
         }
+
+
+def board_device(board: Board, estimator: str) -> EstimatedDevice:
+    """`board` as a device of the estimator with this name."""
+    return EstimatedDevice(
+        name=board.name,
+        title=f"{board.title}: {board.soc}, {CORE_TITLES[board.core]}",
+        estimator=estimator,
+        clock_hz=board.clock_hz,
+        core=board.core,
+        board=board,
+    )
 
 
 class Estimator(Protocol):
@@ -186,7 +203,7 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
     name, at, clock = word.partition("@")
     for _, estimator in estimators():
         for device in estimator.devices():
-            if device.name == name.lower():
+            if device.name == name.lower().replace("_", "-"):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
     near = difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
     advice = f"did you mean {', '.join(near)}? " if near else ""
@@ -207,4 +224,12 @@ def _adapted(
             known = ", ".join(estimator.settings) or "none"
             raise BadInput(f"{device.name} has no setting {name!r}", advice=f"settings: {known}")
     adapted = replace(device, settings={**device.settings, **settings})
-    return adapted if clock is None else replace(adapted, clock_hz=parse_frequency(clock))
+    if clock is None:
+        return adapted
+    clock_hz = parse_frequency(clock)
+    if device.board is not None and clock_hz > device.board.clock_hz:
+        most = format_si(device.board.clock_hz, "Hz", digits=6)
+        raise BadInput(
+            f"the clock of {device.name} is at most {most}, not {clock}", advice=f"leave @{clock} out for {most}"
+        )
+    return replace(adapted, clock_hz=clock_hz)

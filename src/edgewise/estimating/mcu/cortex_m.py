@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.errors import BadInput, RunFailed
-from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
+from edgewise.estimating.boards import boards
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
@@ -49,18 +50,26 @@ class CortexM:
         return Availability(True)
 
     def devices(self) -> Sequence[EstimatedDevice]:
-        """The cores."""
-        return [EstimatedDevice(name=core.name, title=core.title, estimator=self.name) for core in CORES.values()]
+        """The cores, and the boards that have one."""
+        cores = [
+            EstimatedDevice(name=core.name, title=core.title, estimator=self.name, core=core.name)
+            for core in CORES.values()
+        ]
+        return cores + [board_device(board, self.name) for board in boards().values() if board.core in CORES]
 
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
         """As `edgewise.estimating.base.Estimator.estimate`."""
+        return self.estimate_several(path, graph, [device])[0]
+
+    def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
+        """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
         software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
         try:
             network = read_network(path)
             offsets, arena_bytes = _place(network, graph)
-            core = CORES[device.name]
+            core = CORES[devices[0].core]
             if arena_bytes > core.ram[1]:
                 raise TooLarge(
                     f"its activations need {arena_bytes:,} B, and the emulated board has {core.ram[1]:,} B RAM"
@@ -69,17 +78,23 @@ class CortexM:
             inputs = _inputs(network)
             emulated = emulate(network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
         except (CanNotLower, TooLarge) as error:
-            return Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
+            return [
+                Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
+                for device in devices
+            ]
         reference = run_reference(path, inputs, outputs=len(network.outputs))
         _check_outputs(path, network, emulated, reference)
-        return Estimate(
-            model={},
-            device=device,
-            software=f"{software}, {emulated.compiler}",
-            conditions=_conditions(CORES[device.name], emulated, inputs=len(inputs)),
-            measurements=_measurements(graph, emulated, reference, arena_bytes=arena_bytes),
-            layers=_layers(graph, lowered, emulated),
-        )
+        return [
+            Estimate(
+                model={},
+                device=device,
+                software=f"{software}, {emulated.compiler}",
+                conditions=_conditions(core, emulated, inputs=len(inputs)),
+                measurements=_measurements(graph, emulated, reference, arena_bytes=arena_bytes),
+                layers=_layers(graph, lowered, emulated),
+            )
+            for device in devices
+        ]
 
 
 def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
