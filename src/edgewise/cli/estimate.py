@@ -23,8 +23,7 @@ OPTIONS = (
     options.SHAPES,
     options.TOP,
     options.OUTPUTS.worded(
-        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or all of them to a folder, with summary.csv; "
-        "repeatable"
+        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; repeatable"
     ),
     options.FORCE,
     options.AS_JSON,
