@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from edgewise.errors import BadInput, Unavailable
 from edgewise.estimating.boards import CORE_TITLES, Board
 from edgewise.model.graph import Graph
-from edgewise.record import Measurement
+from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.units import format_si, parse_frequency
 
@@ -55,6 +55,11 @@ class EstimatedLayer:
         utilization: MACs divided by what the unit could do in these cycles; None without MACs or cycles.
         steps: the operations of the unit that carry it out.
         because: why it is executed where it is, or not estimated; "" where there is nothing to say.
+        energy: J; None where it is not estimated.
+        ops, parameters, weight_bytes, inputs, outputs, attributes: from the model's graph, filled by
+            `edgewise.estimating.model_facts`; None or empty where they are unknown, and for work that belongs to no
+            single operator.
+        live_bytes: of activations that are in memory while the operator runs, by the memory plan of the graph.
     """
 
     index: int | None
@@ -68,6 +73,14 @@ class EstimatedLayer:
     utilization: float | None = None
     steps: tuple[str, ...] = ()
     because: str = ""
+    energy: float | None = None
+    ops: int | None = None
+    parameters: int | None = None
+    weight_bytes: int | None = None
+    live_bytes: int | None = None
+    inputs: tuple[LayerTensor, ...] = ()
+    outputs: tuple[LayerTensor, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +93,7 @@ class Estimate:
         conditions: what else it rests on, in sentences.
         refused: why there is no estimate; None where there is one.
         advice: what to do about `refused`.
+        inputs, outputs: of the model.
     """
 
     model: Mapping[str, Any]
@@ -90,6 +104,8 @@ class Estimate:
     layers: tuple[EstimatedLayer, ...] = ()
     refused: str | None = None
     advice: str = ""
+    inputs: tuple[LayerTensor, ...] = ()
+    outputs: tuple[LayerTensor, ...] = ()
 
     def measurement(self, metric: str) -> Measurement | None:
         """The row of `metric`; None where there is none."""

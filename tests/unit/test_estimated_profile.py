@@ -1,0 +1,81 @@
+"""What `profile` adds to an estimate: facts of the network, ratios, and the request that is carried out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.report.estimate import estimate_document, layer_table
+from edgewise.service.reading import request_for
+from estimates import estimated
+
+
+def test_layers_have_the_facts_of_their_operators(tmp_path):
+    found = estimated(tmp_path)
+    dense, relu = found.layers
+    assert (dense.ops, dense.parameters, dense.weight_bytes) == (2 * 128 + 8, 136, 128 + 4 * 8)
+    assert (relu.ops, relu.parameters, relu.weight_bytes) == (2 * 8, 0, 0)
+    assert [tensor.shape for tensor in (*dense.inputs, *dense.outputs)] == [(1, 16), (1, 8)]
+    assert (dense.live_bytes, relu.live_bytes) == (16 + 8, 8 + 8)
+    assert [tensor.name for tensor in (*found.inputs, *found.outputs)] == ["x", "y"]
+
+
+def test_energy_is_shared_by_time_and_divided_by_operations(tmp_path):
+    found = estimated(tmp_path)
+    assert [layer.energy for layer in found.layers] == pytest.approx([0.75e-6, 0.25e-6])
+    row = found.measurement("energy_per_mac")
+    assert (row.value, row.low, row.high) == pytest.approx((1e-6 / 128, 0.5e-6 / 128, 2e-6 / 128))
+    assert row.basis == "derived" and found.measurement("energy_per_op").value == pytest.approx(1e-6 / 280)
+    table = layer_table(found)
+    cells = {column.title: cell for column, cell in zip(table.columns, table.rows[0], strict=True)}
+    assert cells["J/MAC"].value == pytest.approx(0.75e-6 / 128) and cells["J/op"].value == pytest.approx(0.75e-6 / 264)
+    assert cells["Input"].text == "1x16" and cells["Live memory"].value == 24
+
+
+def test_without_energy_the_ratios_are_absent_with_its_reason(tmp_path):
+    found = estimated(tmp_path, energy=None)
+    for metric in ("energy_per_op", "energy_per_mac"):
+        row = found.measurement(metric)
+        assert row.value is None and row.absent_because == "no board"
+    assert {layer.energy for layer in found.layers} == {None}
+    assert "Energy" not in [column.title for column in layer_table(found).columns]
+    assert "no board" in str(estimate_document(found))
+
+
+def test_the_json_has_them_too(tmp_path):
+    layer = json.loads(json.dumps(estimated(tmp_path).to_document()))["layers"][0]
+    assert layer["inputs"] == [{"name": "x", "shape": [1, 16], "dtype": "int8"}]
+    assert layer["ops"] == 264 and layer["energy"] == pytest.approx(0.75e-6)
+
+
+def test_a_profile_of_a_device_that_can_only_be_estimated_is_an_estimate():
+    fields = {"models": ["m.tflite"], "device": "cortex-m33@80MHz", "shapes": {"": (1, 2)}}
+    request = request_for("profile", **fields).in_effect()
+    assert request == request_for(
+        "estimate", model="m.tflite", device="cortex-m33@80MHz", shapes={"": (1, 2)}
+    )  # the same fields
+    here = request_for("profile", models=["m.tflite"])
+    assert here.in_effect() is here
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (
+            {"threads": [2], "iterations": 5},
+            "can only be estimated, and an estimate does not use threads and iterations",
+        ),
+        ({"models": ["a.tflite", "b.tflite"]}, "must be one model on cortex-m33, which is estimated, not 2"),
+    ],
+)
+def test_what_needs_a_measurement_is_refused(fields, problem):
+    request = request_for("profile", **{"models": ["m.tflite"], "device": "cortex-m33", **fields})
+    with pytest.raises(BadInput, match=problem):
+        request.in_effect()
+
+
+def test_settings_of_an_estimator_need_a_device_that_is_estimated():
+    with pytest.raises(BadInput, match="applies only to a device that is estimated"):
+        request_for("profile", models=["m.tflite"], set={"software": "x"})
