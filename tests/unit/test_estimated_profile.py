@@ -7,7 +7,9 @@ import json
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.report import mltk
 from edgewise.report.estimate import estimate_document, layer_table
+from edgewise.report.result_files import ESTIMATES
 from edgewise.service.reading import request_for
 from estimates import estimated
 
@@ -79,3 +81,50 @@ def test_what_needs_a_measurement_is_refused(fields, problem):
 def test_settings_of_an_estimator_need_a_device_that_is_estimated():
     with pytest.raises(BadInput, match="applies only to a device that is estimated"):
         request_for("profile", models=["m.tflite"], set={"software": "x"})
+
+
+def test_mltks_keys_are_filled_from_an_estimate(tmp_path):
+    document = mltk.to_dict(estimated(tmp_path))
+    size = (tmp_path / "dense.tflite").stat().st_size
+    assert document["summary"] == {
+        "name": "dense", "accelerator": "None", "input_shape": "1x16", "input_dtype": "int8", "output_shape": "1x8",
+        "output_dtype": "int8", "tflite_size": size, "runtime_memory_size": 24, "ops": 280, "macs": 128, "n_layers": 2,
+        "n_unsupported_layers": None, "accelerator_cycles": None, "cpu_cycles": 1000,
+        "cpu_utilization": pytest.approx(100), "cpu_clock_rate": 1e6, "time": 1e-3, "energy": 1e-6,
+        "j_per_op": pytest.approx(1e-6 / 280), "j_per_mac": pytest.approx(1e-6 / 128),
+        "op_per_s": pytest.approx(280e3), "mac_per_s": pytest.approx(128e3), "inf_per_sec": pytest.approx(1000),
+    }  # fmt: skip
+    assert document["basis"]["time"] == "estimated" and document["basis"]["macs"] == "derived"
+    dense = document["layers"][0]
+    assert (dense["opcode"], dense["cpu_cycles"], dense["accelerator_cycles"]) == ("fully_connected", 750, None)
+    assert (dense["input_shape"], dense["output_shape"], dense["supported"]) == ("1x16", "1x8", None)
+    assert document["absent_because"]["layers.supported"] == mltk.NOT_ASKED
+
+
+def test_mltks_layers_tell_which_the_accelerator_leaves_to_the_processor(tmp_path):
+    document = mltk.to_dict(estimated(tmp_path, energy=None, unit="NPU"))
+    summary, (dense, relu) = document["summary"], document["layers"]
+    assert (summary["accelerator"], summary["n_unsupported_layers"]) == ("NPU", 1)
+    assert summary["accelerator_cycles"] == 1000 and summary["energy"] is None
+    assert document["absent_because"]["j_per_mac"] == "no board"
+    assert (dense["supported"], dense["accelerator_cycles"], dense["cpu_cycles"]) == (True, 750, None)
+    assert (relu["supported"], relu["error_msg"], relu["accelerator_cycles"]) == (False, "too small", 0)
+    assert relu["cpu_cycles"] == 250
+
+
+def test_a_folder_gets_every_file(tmp_path):
+    found, folder = estimated(tmp_path), tmp_path / "out"
+    ESTIMATES.check(folder, overwrite=False)
+    ESTIMATES.write(found, folder)
+    names = ["layers.csv", "report.json", "report.mltk.json", "report.txt", "summary.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert json.loads((folder / "report.mltk.json").read_text()) == mltk.to_dict(found)
+    header, row = (folder / "summary.csv").read_text().splitlines()
+    assert header.startswith("Model,Device,Software,Basis,Latency (s),Energy (J),SRAM (B),Arena (B),Flash (B)")
+    assert row.startswith('dense.tflite,toy-core,toy 1.0,"estimated, derived",0.001,')
+    with pytest.raises(BadInput, match="exists already"):
+        ESTIMATES.check(folder, overwrite=False)
+    ESTIMATES.write(found, folder, overwrite=True)
+    for place in (tmp_path / "none" / "out", tmp_path / "report.html"):
+        with pytest.raises(BadInput):
+            ESTIMATES.check(place, overwrite=False)

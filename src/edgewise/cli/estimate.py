@@ -22,7 +22,9 @@ OPTIONS = (
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     options.SHAPES,
     options.TOP,
-    options.OUTPUTS.worded("Also write a file: .md, .csv (layers) or .json; repeatable"),
+    options.OUTPUTS.worded(
+        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; repeatable"
+    ),
     options.FORCE,
     options.AS_JSON,
     options.DRY_RUN,

@@ -36,7 +36,7 @@ OPTIONS = (
     options.TOP,
     options.OUTPUTS.worded(
         "Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), .mltk.json, .svg or "
-        ".png; repeatable"
+        ".png; of a device that is estimated, the files of 'edgewise estimate'; repeatable"
     ),
     *options.REPORTING,
 )

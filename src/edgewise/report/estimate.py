@@ -61,6 +61,29 @@ def totals_table(estimate: Estimate) -> Table:
     )
 
 
+_HEADLINES = ("latency", "energy", "memory_sram", "memory_arena", "flash")
+
+
+def summary_table(estimate: Estimate) -> Table:
+    """One row with the headline numbers, in the same columns for every model and device."""
+    rows = [
+        estimate.measurement(metric) or Measurement.absent(metric, "not estimated for this device")
+        for metric in _HEADLINES
+    ]
+    words = {
+        "Model": str(estimate.model.get("name", "")),
+        "Device": estimate.device.name,
+        "Software": estimate.software,
+        "Basis": ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None)),
+    }
+    numbers = (Column(title=METRICS[row.metric].label, numeric=True, unit=row.unit) for row in rows)
+    return Table(
+        title="Summary",
+        columns=(*(Column(title=title) for title in words), *numbers),
+        rows=((*(Cell(text=one_line(text)) for text in words.values()), *map(_value, rows)),),
+    )
+
+
 def _value(row: Measurement) -> Cell:
     if row.value is None:
         return absent(row.absent_because or "")

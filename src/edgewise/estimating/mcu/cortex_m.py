@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import boards
+from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
@@ -22,13 +23,11 @@ from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read
 from edgewise.estimating.mcu.reference import Reference, run_reference
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
-from edgewise.model.memory_plan import plan_memory
 from edgewise.record import Measurement
 from edgewise.registry import Availability
 from edgewise.runtime.base import package_availability
 
 RANDOM_INPUTS = 3
-ALIGNMENT = 16
 
 
 class CortexM:
@@ -68,7 +67,8 @@ class CortexM:
         software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
         try:
             network = read_network(path)
-            offsets, arena_bytes = _place(network, graph)
+            plan, offsets = plan_arena(network)
+            arena_bytes = plan.arena_bytes or 0
             core = CORES[devices[0].core]
             if arena_bytes > core.ram[1]:
                 raise TooLarge(
@@ -115,29 +115,6 @@ def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArr
             between = np.random.default_rng(values.size).integers(-4, 5, values.shape) / 8
             return ((values + between - out.zero_point) * float(out.scales[0])).astype(np.float32)
     return values.astype(LAYOUTS[tensor.dtype])
-
-
-def _place(network: IntNetwork, graph: Graph) -> tuple[dict[int, int], int]:
-    """Where each activation lies in the arena, and the size of the arena, bytes. Raises `CanNotLower`."""
-    plan = plan_memory(graph, alignment=ALIGNMENT)
-    if plan.arena_bytes is None or plan.unknown:
-        raise CanNotLower("its memory can't be planned: a shape is open, or too many tensors live at the same time")
-    placed = {each.tensor: each.offset for each in plan.placements}
-    offsets: dict[int, int] = {}
-    for operator, named in zip(network.operators, graph.operators, strict=True):
-        pairs = zip((*operator.inputs, *operator.outputs), (*named.inputs, *named.outputs), strict=True)
-        for tensor, name in pairs:
-            if tensor is not None and tensor.data is None and name in placed:
-                offsets[tensor.index] = placed[name]
-    offsets |= {
-        tensor.index: placed[name]
-        for tensor, name in zip(network.inputs, graph.inputs, strict=True)
-        if tensor.data is None and name in placed
-    }
-    for tensor in (*network.inputs, *network.outputs):
-        if tensor.index not in offsets:
-            raise CanNotLower(f"{tensor.name}, an input or output, is constant or follows from constants alone")
-    return offsets, plan.arena_bytes
 
 
 def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:

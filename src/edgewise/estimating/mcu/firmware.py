@@ -198,7 +198,7 @@ def _write_sources(
         f"#define EW_OUTPUTS {len(network.outputs)}\n"
         "typedef struct { const int8_t *data; int32_t count; } ew_output;\n"
         "extern const ew_output ew_outputs[EW_OUTPUTS];\nextern int32_t ew_current, ew_scratch_needed, ew_failed;\n"
-        "void ew_load(int32_t input);\nvoid ew_execute(int32_t operator_index);\n"
+        "void ew_reset(void);\nvoid ew_load(int32_t input);\nvoid ew_execute(int32_t operator_index);\n"
     )
     layers = [
         f"__attribute__((noinline)) static void layer_{at}(void) {{ {call} }}" for at, call in enumerate(lowered.calls)
@@ -235,6 +235,7 @@ static void ew_check(arm_cmsis_nn_status status) {{ if (status) ew_failed = ew_c
 static void (*const layers[])(void) = {{ {table} }};
 void ew_execute(int32_t at) {{ layers[at](); }}
 void ew_load(int32_t input) {{ {loads} }}
+void ew_reset(void) {{ {lowered.reset} }}
 const ew_output ew_outputs[EW_OUTPUTS] = {{ {outputs} }};
 """
     )
