@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.estimating.base import Estimate, find_device
+from edgewise.estimating.memory_only import fit_of
 from edgewise.estimating.model_facts import with_model_facts
+from edgewise.model.graph import Graph
 from edgewise.run.observation import observe_file
 
 if TYPE_CHECKING:
@@ -21,4 +23,17 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
     estimator, device = find_device(request.device, request.set)
     path = Path(request.model)
     graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
-    return with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
+    found = with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
+    return with_fit(found, graph)
+
+
+def with_fit(estimate: Estimate, graph: Graph) -> Estimate:
+    """`estimate` with what the model needs of the board's memories; refused where that is more than the board has."""
+    board = estimate.device.board
+    if board is None:
+        return estimate
+    fit = fit_of(board, estimate, graph)
+    if not fit.lacking or estimate.refused is not None:
+        return replace(estimate, fit=fit)
+    advice = "'edgewise estimate MODEL --fits' lists the boards that hold it"
+    return replace(estimate, fit=fit, refused=f"the model does not fit {board.name}: {fit.needs}", advice=advice)
