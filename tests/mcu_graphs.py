@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from tflite_writer import FLOAT, INT8, INT32, Writer
 
+UINT8, INT16, RESOURCE = 3, 7, 13
+
 ACTIVATIONS = 4  # NONE, RELU, RELU_N1_TO_1, RELU6
 OUTPUTS = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0)}
 
@@ -18,14 +20,15 @@ class Net:
         self.writer, self.codes, self.buffers = Writer(), [], []
         self.tensors, self.steps, self.inputs, self.outputs = [], [], [], []
         self.shapes, self.scales = [], []
+        self.first_tensors, self.first_steps = [], []  # of the subgraph that is executed once
 
-    def tensor(self, shape, scale=None, zero=0, kind=INT8, data=None, name=None, axis=0):
+    def tensor(self, shape, scale=None, zero=0, kind=INT8, data=None, name=None, axis=0, **rest):
         if data is not None:
             self.buffers.append(np.ascontiguousarray(data).tobytes())
         quantized = {} if scale is None else {"scale": np.atleast_1d(scale), "zero": zero, "axis": axis}
         name = f"{name or 't'}_{len(self.tensors)}"
         buffer = len(self.buffers) if data is not None else 0
-        self.tensors.append(self.writer.tensor(name, [int(size) for size in shape], kind, buffer, **quantized))
+        self.tensors.append(self.writer.tensor(name, [int(size) for size in shape], kind, buffer, **quantized, **rest))
         self.shapes.append(tuple(int(size) for size in shape))
         self.scales.append((None if scale is None else float(np.atleast_1d(scale)[0]), zero))
         return len(self.tensors) - 1
@@ -35,13 +38,37 @@ class Net:
         return self.tensor(values.shape, kind=INT32, data=values)
 
     def step(self, code, inputs, outputs, **options):
-        if code not in self.codes:
-            self.codes.append(code)
-        self.steps.append(self.writer.operator(self.codes.index(code), inputs, outputs, **options))
+        self.steps.append(self.writer.operator(self.code(code), inputs, outputs, **options))
+
+    def code(self, name):
+        if name not in self.codes:
+            self.codes.append(name)
+        return self.codes.index(name)
+
+    def state(self, name):
+        """A handle of the state `name`."""
+        handle = self.tensor([1], kind=RESOURCE)
+        self.step("VAR_HANDLE", [], [handle], VarHandle={"shared_name": name, "container": ""})
+        return handle
+
+    def begin(self, name, shape, scale, zero, data):
+        """Assign `data` to the state `name` in the first inference."""
+        self.buffers.append(data.tobytes())
+        at = len(self.first_tensors)
+        self.first_tensors += [
+            self.writer.tensor(f"{name}_handle", [1], RESOURCE),
+            self.writer.tensor(f"{name}_begin", shape, INT8, len(self.buffers), scale=[scale], zero=zero),
+        ]
+        self.first_steps += [
+            self.writer.operator(self.code("VAR_HANDLE"), [], [at], VarHandle={"shared_name": name, "container": ""}),
+            self.writer.operator(self.code("ASSIGN_VARIABLE"), [at, at + 1], [], AssignVariable={}),
+        ]
 
     def finish(self, path):
-        graph = self.writer.graph(self.tensors, self.steps, self.inputs, self.outputs)
-        path.write_bytes(self.writer.finish([graph], self.codes, self.buffers))
+        graphs = [self.writer.graph(self.tensors, self.steps, self.inputs, self.outputs)]
+        if self.first_steps:
+            graphs.append(self.writer.graph(self.first_tensors, self.first_steps, [], [], name="first"))
+        path.write_bytes(self.writer.finish(graphs, self.codes, self.buffers))
         return path
 
 
@@ -85,6 +112,13 @@ class Chain:
         elif self.value == begin:
             self.unary("RELU")
             net.outputs.append(self.value)
+        elif "QUANTIZE" in codes and self.coin():
+            (scale, zero), shape = self.near(self.scale), self.shape
+            bytes_ = [net.tensor(shape, scale, zero + 128, kind=UINT8)]
+            net.step("QUANTIZE", [self.value], bytes_, Quantize={})
+            back = net.tensor(shape, *self.near(self.scale))
+            net.step("QUANTIZE", bytes_, [back], Quantize={})
+            net.outputs += [*bytes_, back]
         else:
             net.outputs.append(self.value)
 
@@ -398,6 +432,52 @@ class Chain:
             return
         _, height, width, channels = self.shape
         self.moved(code, None, [1, height // 2, width // 2, channels * 4], SpaceToDepth={"block_size": 2})
+
+    def op_read_variable(self, code):
+        """A window over the last inferences: the state and the value make the input; its end is the next state."""
+        if len(self.shape) > 4 or len(self.shape) < 2:
+            return
+        net, value, (scale, zero) = self.net, self.value, self.net.scales[self.value]
+        shape = list(self.shape)
+        kept, whole = ([shape[0], size, *shape[2:]] for size in (self.up_to(5), 0))
+        whole[1] = kept[1] + shape[1]
+        name = f"state_{value}"
+        handle = net.state(name)
+        if self.coin():
+            data = self.random.integers(-128, 128, kept).astype(np.int8)
+            if not net.first_steps:
+                net.step("CALL_ONCE", [], [], CallOnce={"init_subgraph_index": 1})
+            net.begin(name, kept, scale, zero, data)
+        before, self.value, after = (net.tensor(each, scale, zero, name=code) for each in (kept, whole, kept))
+        net.step("READ_VARIABLE", [handle], [before], ReadVariable={})
+        net.step("CONCATENATION", [before, value], [self.value], Concatenation={"axis": 1})
+        start = [0, shape[1], *(0 for _ in shape[2:])]
+        net.step("SLICE", [self.value, net.words(start), net.words(kept)], [after], Slice={})
+        net.step("ASSIGN_VARIABLE", [handle, after], [], AssignVariable={})
+
+    def op_svdf(self, code):
+        depth = self.shape[-1]
+        rows = int(np.prod(self.shape)) // depth
+        if rows > 24 or depth > 200:
+            return
+        net, rank, units, memory = self.net, self.up_to(3), self.up_to(8), self.up_to(10)
+        filters, kind = rank * units, self.random.choice([INT8, INT16])
+        if len(self.shape) != 2:
+            flat = [rows, depth]
+            self.moved("RESHAPE", [net.words(flat)], flat, Reshape={"new_shape": flat})
+        layout, most = (np.int8, 127) if kind == INT8 else (np.int16, 32767)
+        features = net.tensor([filters, depth], *self.near(0.02)[:1], data=self.int8(filters, depth))
+        data = self.random.integers(-most, most + 1, [filters, memory]).astype(layout)
+        times = net.tensor(data.shape, np.float32(1 / most), kind=kind, data=data)
+        scale = np.float32(self.scale * 0.02 * 90 * 128 / most * depth**0.5)
+        bias = net.tensor([units], scale / most, kind=INT32, data=self.random.integers(-999, 999, units, np.int32))
+        state = net.tensor([rows, filters * memory], scale, kind=kind, variable=True)
+        made = self.near(float(scale) * most / 4 * memory**0.5 / 4)
+        self.emit(code, [features, times, bias, state], [rows, units], made,
+                  SVDF={"rank": rank, "fused_activation_function": 1})  # fmt: skip
+
+    def int8(self, *shape):
+        return self.random.integers(-127, 128, shape).astype(np.int8)
 
     def op_broadcast_to(self, code):
         shape = [self.up_to(4) if size == 1 else size for size in self.shape]

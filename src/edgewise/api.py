@@ -112,25 +112,32 @@ def profile(
     cpus: float | None = None,
     memory: int | None = None,
     device: str = "local",
+    settings: Mapping[str, str] | None = None,
     store: str | Store | None = None,
     progress: Progress | None = None,
-) -> list[Run]:
+) -> list[Run] | Any:
     """Time every layer of one or more models on one or more runtimes.
 
     The latency is measured first, as `bench` does; then the engine times its layers in processes of its own.
 
     Args:
         sessions: fresh processes that measure the latency. All other arguments are as in `bench`.
+        device: also a device that `estimate` knows, such as ``cortex-m33``: the layers of one model are then estimated.
+        settings: of the estimator of such a device, as in `estimate`.
 
     Returns:
-        One run per job, with `Run.layers` and `Run.profile`, or with `Run.profile_absent_because`.
+        One run per job, with `Run.layers` and `Run.profile`, or with `Run.profile_absent_because`; of a device that is
+        estimated, an `edgewise.estimating.base.Estimate`.
 
     Raises:
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are the finished ones.
     """
-    fields = _fields_of(locals(), "paths")
-    return _runs_of(carry_out("profile", context_of(store, progress), models=several(paths), **fields))
+    fields = _fields_of(locals(), "paths", "settings")
+    found = carry_out("profile", context_of(store, progress), models=several(paths), set=settings, **fields)
+    from edgewise.service.requests import is_estimated
+
+    return found if is_estimated(device) else _runs_of(found)
 
 
 def bench(

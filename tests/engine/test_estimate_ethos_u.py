@@ -126,9 +126,31 @@ def test_what_can_not_be_used_is_said_with_what_can(tmp_path, capsys, words, pro
 
 def test_a_measurement_on_it_is_refused_with_the_command_that_estimates(capsys):
     path = edgewise.__path__[0] + "/data/digits_cnn.tflite"
-    for verb in ("bench", "profile"):
-        assert edgewise_command([verb, path, "-d", "ethos-u55-128", "--no-store"]) == 3
-        assert f"edgewise estimate {path} -d ethos-u55-128" in capsys.readouterr().err
+    assert edgewise_command(["bench", path, "-d", "ethos-u55-128", "--no-store"]) == 3
+    assert f"edgewise estimate {path} -d ethos-u55-128" in capsys.readouterr().err
+
+
+def test_a_profile_on_it_is_its_estimate(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    path = small(tmp_path, cumsum=False)
+    store = str(tmp_path / "store.db")
+    words = [str(path), "-d", "ethos-u55-128@100MHz", "--set", "optimise=Size", "--store", store]
+    assert edgewise_command(["profile", *words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    found = edgewise.profile(path, device="ethos-u55-128@100MHz", settings={"optimise": "Size"})
+    assert document == json.loads(json.dumps(found.to_document()))
+    (layer,) = found.layers
+    assert layer.time == layer.cycles / 1e8 and (layer.ops, layer.parameters, layer.live_bytes) == (256, 128, 24)
+    assert not (tmp_path / "store.db").exists()  # an estimate is no run
+    assert edgewise_command(["profile", *words, "--details"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80 and "1x16" in shown
+    assert edgewise_command(["profile", *words, "--threads", "2"]) == 2
+    assert "an estimate does not use --threads" in capsys.readouterr().err
+    assert edgewise_command(["profile", *words, "--dry-run", "--json"]) == 0
+    (tmp_path / "request.json").write_text(capsys.readouterr().out)
+    assert edgewise_command(["run", str(tmp_path / "request.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == document
 
 
 def test_a_file_that_vela_can_not_read_is_bad_input(tmp_path, capsys):

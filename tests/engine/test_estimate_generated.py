@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import edgewise
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.portable import PORTABLE
+from edgewise.estimating.mcu.stateful import STATEFUL
 from mcu_graphs import chain, write_chains
 
 pytestmark = pytest.mark.engine
@@ -19,8 +20,11 @@ pytest.importorskip("bakenn", reason="bakenn, which brings CMSIS-NN, is not inst
 if not shutil.which("arm-none-eabi-gcc") or not shutil.which("qemu-system-arm"):
     pytest.skip("gcc-arm-none-eabi or qemu-system-arm is not installed", allow_module_level=True)
 
-# The chains end with DEQUANTIZE by themselves; the others are RESHAPE and SPLIT with other operands.
-CODES = {*CMSIS_NN, *PORTABLE} - {"DEQUANTIZE", "EXPAND_DIMS", "SPLIT_V", "SQUEEZE"}
+# The chains end with DEQUANTIZE by themselves; the next three are RESHAPE and SPLIT with other operands; READ_VARIABLE
+# brings the other operators of states.
+CODES = {*CMSIS_NN, *PORTABLE, *STATEFUL} - {
+    "DEQUANTIZE", "EXPAND_DIMS", "SPLIT_V", "SQUEEZE", "ASSIGN_VARIABLE", "CALL_ONCE", "VAR_HANDLE",
+}  # fmt: skip
 FILES = settings(
     derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink),
     database=None,

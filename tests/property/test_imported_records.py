@@ -34,8 +34,8 @@ from sample_optimizations import detection_run, evaluated
 from sample_profiles import faster_run, profiled_run
 from sample_runs import failed_run, make_run, offline_run, paced_run
 
-ROUNDS = 8
-"""Of mutations: every base record once in each."""
+FEW_AND_MANY = [4, pytest.param(12, marks=pytest.mark.long)]
+"""Rounds of mutations: every base record once in each."""
 VALUES: list[Any] = [
     None, True, 0, -1, 2**31, 2**63, 10**30, 10**120, 0.0, -0.5, 1e-320, 1e308, -1e308, "", " ", "\x1b[31m", "a\nb",
     "|<b>`*", "\x00", "x" * 300, "9999-12-31T23:59:59+14:00", "measured", "s", [], {}, [None], [0], [""], {"a": None},
@@ -129,14 +129,15 @@ def render_everything(run: Run, other: Run) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("index", range(len(bases())))
-def test_what_is_imported_is_stored_and_rendered(tmp_path, index):
+@pytest.mark.parametrize("rounds", FEW_AND_MANY)
+def test_what_is_imported_is_stored_and_rendered(tmp_path, rounds, index):
     base = bases()[index]
     file = tmp_path / "run.json"
     file.write_text(json.dumps(base))
     other = replace(import_runs(file)[0], id="other")
     imported = 0
     with open_store("sqlite://") as store:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             document = json.loads(json.dumps(base))
             mutate(document, random.Random(1000 * index + number))
             file.write_text(json.dumps(document))

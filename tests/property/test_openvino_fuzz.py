@@ -16,7 +16,7 @@ from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import plan_memory
 from edgewise.model.readers.openvino import OpenVinoReader
 
-MUTATIONS = 2000
+FEW_AND_MANY = [400, pytest.param(4000, marks=pytest.mark.long)]
 HEAD = '<?xml version="1.0"?>\n<net name="m" version="11">'
 
 
@@ -183,9 +183,10 @@ def test_the_seed_is_a_graph_of_everything(tmp_path: Path) -> None:
     assert total_of(graph).parameters == 16 + 4
 
 
-def test_mutations(tmp_path: Path) -> None:
-    read = run(tmp_path, MUTATIONS)
-    assert MUTATIONS * 0.05 < read < MUTATIONS * 0.9, "the mutations are all fatal or all harmless: a fuzz of nothing"
+@pytest.mark.parametrize("mutations", FEW_AND_MANY)
+def test_mutations(tmp_path: Path, mutations: int) -> None:
+    read = run(tmp_path, mutations)
+    assert mutations * 0.05 < read < mutations * 0.9, "the mutations are all fatal or all harmless: a fuzz of nothing"
 
 
 @pytest.mark.parametrize("length", range(0, len(WEIGHTS), 7))

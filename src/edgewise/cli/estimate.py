@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options, words
+from edgewise.cli import options
 from edgewise.cli.console import complain, out, print_json
 from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 OPTIONS = (
     argument("model", "Model file.", str, metavar="MODEL", default=None),
     option("-d --device NAME", options.VARY, "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz"),
-    option("--set NAME=VALUE", options.VARY, "Setting of the estimator; repeatable", list[str], read=words.pairs),
+    options.SETTINGS,
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     options.SHAPES,
     options.TOP,
-    options.OUTPUTS.worded("Also write a file: .md, .csv (layers) or .json; repeatable"),
+    options.OUTPUTS.worded(
+        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; repeatable"
+    ),
     options.FORCE,
     options.AS_JSON,
     options.DRY_RUN,
@@ -42,7 +44,7 @@ class EstimatePresentation(Presentation["Estimate"]):
         from edgewise.report.estimate import estimate_document
         from edgewise.report.text import print_document
 
-        print_document(estimate_document(result, top=output.top), console)
+        print_document(estimate_document(result, top=output.top), console, details=output.details)
 
     def finish(self, result: Estimate, *, output: Output) -> int:
         """A refusal has its own exit code."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options
+from edgewise.cli import estimate, options
 from edgewise.cli.bench import RunPresentation
 from edgewise.cli.options import Values, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, output_of, perform, say_skipped
@@ -20,7 +20,12 @@ OPTIONS = (
     options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files, or MODULE:FUNCTION.", type=list[str], default=None),
     options.BUILD,
     options.CASES,
-    *options.WHERE,
+    options.RUNTIMES,
+    options.DEVICE.worded(
+        "Device to measure on: its name, or a URL such as ssh://USER@HOST; or one to estimate, such as cortex-m33"
+    ),
+    options.PROVIDERS,
+    options.SETTINGS.worded("Setting of the estimator of the device; repeatable"),
     options.THREADS,
     *options.FED,
     *options.PROTOCOL,
@@ -31,7 +36,7 @@ OPTIONS = (
     options.TOP,
     options.OUTPUTS.worded(
         "Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), .mltk.json, .svg or "
-        ".png; repeatable"
+        ".png; of a device that is estimated, the files of 'edgewise estimate'; repeatable"
     ),
     *options.REPORTING,
 )
@@ -87,5 +92,6 @@ def command(values: Values) -> int:
     """Measure the time of each layer and show where it goes and why: attribution, roofline, memory, ranked findings."""
     from edgewise.service.requests import ProfileRequest
 
-    request = request_of(ProfileRequest, OPTIONS, values, models=models_or_factory(values["models"], values["build"]))
-    return perform(request, PRESENTATION, output_of(values))
+    models = models_or_factory(values["models"], values["build"])
+    request = request_of(ProfileRequest, OPTIONS, values, models=models).in_effect()
+    return perform(request, PRESENTATION if request.verb == "profile" else estimate.PRESENTATION, output_of(values))

@@ -43,6 +43,7 @@ def command(values: Values) -> int:
                 request = request.with_paths_from(Path(name).absolute().parent)
             if functions := request.functions:
                 err().print(f"this request runs code: {one_line(', '.join(functions))}", soft_wrap=True, markup=False)
+            request = request.in_effect()
             return perform(request, import_module(f"edgewise.cli.{request.verb}").PRESENTATION, output_of(values))
     except BadField as error:  # is named as in the request, not as a flag
         raise BadInput(error.message, advice=error.advice) from error

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.estimating.boards import CORE_TITLES, Board
 from edgewise.model.graph import Graph
-from edgewise.record import Measurement
+from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability, Registry, availability_of
-from edgewise.units import parse_frequency
+from edgewise.units import format_si, parse_frequency
 
 SCHEMA = 1
 
@@ -27,6 +28,8 @@ class EstimatedDevice:
         estimator: the name of the estimator.
         clock_hz: None is the clock of the settings.
         settings: of the estimator, each with its value; shown with every estimate.
+        core: that executes the program, as `edgewise.estimating.boards.Board.core`; "" where that is no core.
+        board: of the catalogue; None for a bare core or an accelerator.
     """
 
     name: str
@@ -34,6 +37,8 @@ class EstimatedDevice:
     estimator: str
     clock_hz: float | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    core: str = ""
+    board: Board | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,11 @@ class EstimatedLayer:
         utilization: MACs divided by what the unit could do in these cycles; None without MACs or cycles.
         steps: the operations of the unit that carry it out.
         because: why it is executed where it is, or not estimated; "" where there is nothing to say.
+        energy: J; None where it is not estimated.
+        ops, parameters, weight_bytes, inputs, outputs, attributes: from the model's graph, filled by
+            `edgewise.estimating.model_facts`; None or empty where they are unknown, and for work that belongs to no
+            single operator.
+        live_bytes: of activations that are in memory while the operator runs, by the memory plan of the graph.
     """
 
     index: int | None
@@ -63,6 +73,14 @@ class EstimatedLayer:
     utilization: float | None = None
     steps: tuple[str, ...] = ()
     because: str = ""
+    energy: float | None = None
+    ops: int | None = None
+    parameters: int | None = None
+    weight_bytes: int | None = None
+    live_bytes: int | None = None
+    inputs: tuple[LayerTensor, ...] = ()
+    outputs: tuple[LayerTensor, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +93,7 @@ class Estimate:
         conditions: what else it rests on, in sentences.
         refused: why there is no estimate; None where there is one.
         advice: what to do about `refused`.
+        inputs, outputs: of the model.
     """
 
     model: Mapping[str, Any]
@@ -85,6 +104,8 @@ class Estimate:
     layers: tuple[EstimatedLayer, ...] = ()
     refused: str | None = None
     advice: str = ""
+    inputs: tuple[LayerTensor, ...] = ()
+    outputs: tuple[LayerTensor, ...] = ()
 
     def measurement(self, metric: str) -> Measurement | None:
         """The row of `metric`; None where there is none."""
@@ -110,7 +131,7 @@ class Estimate:
         return {
             "schema": SCHEMA,
             "model": dict(self.model),
-            "device": {**asdict(self.device), "settings": dict(self.device.settings)},
+            "device": asdict(self.device),
             "software": self.software,
             "conditions": list(self.conditions),
             "estimates": rows,
@@ -118,6 +139,18 @@ class Estimate:
             "refused": self.refused,
             "advice": self.advice,
         }
+
+
+def board_device(board: Board, estimator: str) -> EstimatedDevice:
+    """`board` as a device of the estimator with this name."""
+    return EstimatedDevice(
+        name=board.name,
+        title=f"{board.title}: {board.soc}, {CORE_TITLES[board.core]}",
+        estimator=estimator,
+        clock_hz=board.clock_hz,
+        core=board.core,
+        board=board,
+    )
 
 
 class Estimator(Protocol):
@@ -170,7 +203,7 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
     name, at, clock = word.partition("@")
     for _, estimator in estimators():
         for device in estimator.devices():
-            if device.name == name.lower():
+            if device.name == name.lower().replace("_", "-"):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
     near = difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
     advice = f"did you mean {', '.join(near)}? " if near else ""
@@ -191,4 +224,12 @@ def _adapted(
             known = ", ".join(estimator.settings) or "none"
             raise BadInput(f"{device.name} has no setting {name!r}", advice=f"settings: {known}")
     adapted = replace(device, settings={**device.settings, **settings})
-    return adapted if clock is None else replace(adapted, clock_hz=parse_frequency(clock))
+    if clock is None:
+        return adapted
+    clock_hz = parse_frequency(clock)
+    if device.board is not None and clock_hz > device.board.clock_hz:
+        most = format_si(device.board.clock_hz, "Hz", digits=6)
+        raise BadInput(
+            f"the clock of {device.name} is at most {most}, not {clock}", advice=f"leave @{clock} out for {most}"
+        )
+    return replace(adapted, clock_hz=clock_hz)

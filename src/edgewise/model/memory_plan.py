@@ -10,7 +10,7 @@ in place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -82,9 +82,27 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
     folded = find_folded(graph)
     lifetimes, sizes = _planned(graph, folded)
     known = {name: size for name, size in sizes.items() if size is not None}
-    pairs = _count_pairs((lifetimes[name] for name in known), max(len(graph.operators), 1))
-    placements = _place(known, lifetimes, len(graph.operators), alignment) if pairs <= MAX_PAIRS else []
-    live = _live(known, lifetimes, len(graph.operators))
+    return replace(
+        plan_tensors(known, lifetimes, operators=len(graph.operators), alignment=alignment),
+        persistent_bytes=sum(known[name] for name, each in graph.tensors.items() if each.variable and name in known),
+        folded_bytes=sum(graph.tensors[name].size_bytes or 0 for name in folded),
+        unknown=tuple(name for name, size in sizes.items() if size is None),
+    )
+
+
+def plan_tensors(
+    sizes: Mapping[str, int], lifetimes: Mapping[str, tuple[int, int]], *, operators: int, alignment: int = ALIGNMENT
+) -> MemoryPlan:
+    """Bound and arena of tensors.
+
+    Args:
+        sizes: bytes.
+        lifetimes: first and last operator, both included.
+        operators: number of operators.
+    """
+    pairs = _count_pairs((lifetimes[name] for name in sizes), max(operators, 1))
+    placements = _place(sizes, lifetimes, operators, alignment) if pairs <= MAX_PAIRS else []
+    live = _live(sizes, lifetimes, operators)
     bound = max(live, default=0)
     return MemoryPlan(
         placements=tuple(sorted(placements, key=lambda each: (each.first, each.last, each.offset))),
@@ -92,12 +110,10 @@ def plan_memory(graph: Graph, *, alignment: int = ALIGNMENT) -> MemoryPlan:
         if pairs <= MAX_PAIRS
         else None,
         lower_bound_bytes=bound,
-        persistent_bytes=sum(known[name] for name, each in graph.tensors.items() if each.variable and name in known),
+        persistent_bytes=0,
         peak_operator=live.index(bound) if live else None,
         live_bytes=tuple(live),
         alignment=alignment,
-        folded_bytes=sum(graph.tensors[name].size_bytes or 0 for name in folded),
-        unknown=tuple(name for name, size in sizes.items() if size is None),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
-from edgewise.record import Measurement
+from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
 from edgewise.text import one_line
@@ -61,6 +61,29 @@ def totals_table(estimate: Estimate) -> Table:
     )
 
 
+_HEADLINES = ("latency", "energy", "memory_sram", "memory_arena", "flash")
+
+
+def summary_table(estimate: Estimate) -> Table:
+    """One row with the headline numbers, in the same columns for every model and device."""
+    rows = [
+        estimate.measurement(metric) or Measurement.absent(metric, "not estimated for this device")
+        for metric in _HEADLINES
+    ]
+    words = {
+        "Model": str(estimate.model.get("name", "")),
+        "Device": estimate.device.name,
+        "Software": estimate.software,
+        "Basis": ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None)),
+    }
+    numbers = (Column(title=METRICS[row.metric].label, numeric=True, unit=row.unit) for row in rows)
+    return Table(
+        title="Summary",
+        columns=(*(Column(title=title) for title in words), *numbers),
+        rows=((*(Cell(text=one_line(text)) for text in words.values()), *map(_value, rows)),),
+    )
+
+
 def _value(row: Measurement) -> Cell:
     if row.value is None:
         return absent(row.absent_because or "")
@@ -87,12 +110,24 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         (Column(title="Layer", name=True), lambda layer: Cell(text=one_line(layer.name))),
         (Column(title="Operator", rank=3, name=True), lambda layer: Cell(text=one_line(layer.op))),
         (Column(title="On"), _unit),
-        (Column(title="MACs", numeric=True, rank=4), _macs),
+        (Column(title="MACs", numeric=True, rank=4), lambda layer: _count(layer.macs)),
+        (Column(title="Ops", numeric=True, rank=8), lambda layer: _count(layer.ops)),
         (Column(title="Instructions", numeric=True), lambda layer: _number(layer.instructions, ",d")),
         (Column(title="Cycles", numeric=True), lambda layer: _number(layer.cycles, ",.0f")),
-        (Column(title="Time", numeric=True, rank=1, unit="s"), _time),
+        (Column(title="Time", numeric=True, rank=1, unit="s"), lambda layer: _quantity(layer.time, "s")),
         (Column(title="Share", numeric=True, rank=2), lambda layer: _share(work(layer), total)),
         (Column(title="Utilisation", numeric=True, rank=5), lambda layer: _number(layer.utilization, ".0%")),
+        (Column(title="Energy", numeric=True, rank=6, unit="J"), lambda layer: _quantity(layer.energy, "J")),
+        (Column(title="Weights", numeric=True, rank=9, unit="B"), lambda layer: _number(layer.weight_bytes, ",d")),
+        (Column(title="Input", rank=10), lambda layer: Cell(text=_shapes(layer.inputs))),
+        (Column(title="Output", rank=7), lambda layer: Cell(text=_shapes(layer.outputs))),
+        (Column(title="Parameters", numeric=True, hidden=True), lambda layer: _number(layer.parameters, ",d")),
+        (
+            Column(title="Live memory", numeric=True, hidden=True, unit="B"),
+            lambda layer: _number(layer.live_bytes, ",d"),
+        ),
+        (Column(title="J/op", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.ops)),
+        (Column(title="J/MAC", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.macs)),
         (Column(title="Steps", hidden=True), lambda layer: Cell(text=", ".join(layer.steps))),
         (Column(title="Why", hidden=True), lambda layer: Cell(text=one_line(layer.because))),
     ]
@@ -100,6 +135,7 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         title
         for title, field in (
             ("Instructions", "instructions"), ("Cycles", "cycles"), ("Time", "time"), ("Utilisation", "utilization"),
+            ("Energy", "energy"),
         )
         if all(getattr(layer, field) is None for layer in layers)
     ]  # fmt: skip
@@ -120,7 +156,8 @@ def _sum(layers: Sequence[EstimatedLayer]) -> EstimatedLayer:
         known = [getattr(layer, field) for layer in layers if getattr(layer, field) is not None]
         return sum(known) if known else None
 
-    sums = {field: total(field) for field in ("macs", "instructions", "cycles", "time")}
+    fields = ("macs", "ops", "instructions", "cycles", "time", "energy", "parameters", "weight_bytes")
+    sums = {field: total(field) for field in fields}
     return EstimatedLayer(index=None, name=f"… {len(layers)} more layers", op="", unit="", **sums)
 
 
@@ -133,12 +170,22 @@ def _unit(layer: EstimatedLayer) -> Cell:
     return Cell(text=layer.unit or "–", notes=why)
 
 
-def _macs(layer: EstimatedLayer) -> Cell:
-    return DASH if layer.macs is None else Cell(text=format_si(layer.macs, "").strip(), value=layer.macs)
+def _count(value: int | None) -> Cell:
+    return DASH if value is None else Cell(text=format_si(value, "").strip(), value=value)
 
 
-def _time(layer: EstimatedLayer) -> Cell:
-    return DASH if layer.time is None else Cell(text=quantity(layer.time, "s"), value=layer.time)
+def _quantity(value: float | None, unit: str) -> Cell:
+    return DASH if value is None else Cell(text=quantity(value, unit), value=value)
+
+
+def _ratio(energy: float | None, number: int | None) -> Cell:
+    return _quantity(energy / number, "J") if energy is not None and number else DASH
+
+
+def _shapes(tensors: Sequence[LayerTensor]) -> str:
+    """``1x49x10x1``, separated by blanks; an open dimension is ``?``."""
+    shapes = (tensor.shape for tensor in tensors)
+    return " ".join("?" if shape is None else "x".join(str(size or "?") for size in shape) for shape in shapes) or "–"
 
 
 def _share(value: float | None, total: float) -> Cell:

@@ -4,7 +4,8 @@ Names, order and the keys of the JSON are those of MLTK 0.20 (``ProfilingModelRe
 https://siliconlabs.github.io/mltk/docs/guides/model_profiler.html), so that what reads its reports reads these. What
 this target can't know is null (MLTK writes 0), with the reason in ``absent_because``. A layer is what the engine
 executes in one step, most expensive operator first; overheads of the engine are not layers and are not included, but
-`time` of the model is the measured end-to-end latency and includes them.
+`time` of the model is the measured end-to-end latency and includes them. An estimate has a layer per operator of the
+model, in its order, and the basis of each number of the model under ``basis``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from edgewise.record import LayerTensor, Run
+from edgewise.estimating.base import Estimate, EstimatedLayer
+from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import processing_unit_of, provider_of
 from edgewise.report.document import Cell, Column, Table, absent
@@ -80,12 +82,12 @@ NO_COST = Absent("the cost of an operator is not known")
 NO_ACCELERATOR = Absent("the model ran on the processor, not on an accelerator")
 
 
-def to_dict(run: Run) -> dict[str, Any]:
-    """``{"summary", "summary_labels", "layers", "layer_labels", "absent_because"}``.
+def to_dict(result: Run | Estimate) -> dict[str, Any]:
+    """``{"summary", "summary_labels", "layers", "layer_labels", "absent_because"}``, and ``basis`` of an estimate.
 
     `absent_because` has reasons by key: of the summary as ``name``, of the layers as ``layers.name``.
     """
-    summary, layers = _summary(run), _layers(run)
+    summary, layers = _contents(result)
     reasons = {key: value for key, value in summary.items() if isinstance(value, Absent)}
     for layer in layers:
         for key, value in layer.items():
@@ -97,21 +99,33 @@ def to_dict(run: Run) -> dict[str, Any]:
         "layers": list(map(_known, layers)),
         "layer_labels": dict(LAYER_LABELS),
         "absent_because": reasons,
+        **({"basis": _bases(result)} if isinstance(result, Estimate) else {}),
     }
+
+
+def _contents(result: Run | Estimate) -> tuple[dict[str, Value], list[dict[str, Value]]]:
+    """Values by MLTK's keys: of the model, and of each layer."""
+    if isinstance(result, Run):
+        return _summary(result), _layers(result)
+    return _estimate_summary(result), _estimate_layers(result)
 
 
 def _known(values: Mapping[str, Value]) -> dict[str, Value]:
     return {key: None if isinstance(value, Absent) else value for key, value in values.items()}
 
 
-def to_json(run: Run, *, indent: int = 2) -> str:
+def to_json(result: Run | Estimate, *, indent: int = 2) -> str:
     """`to_dict` as JSON."""
-    return json.dumps(to_dict(run), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(to_dict(result), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def mltk_tables(run: Run) -> tuple[Table, Table]:
+def mltk_tables(result: Run | Estimate) -> tuple[Table, Table]:
     """The whole model and its layers as tables; reasons of what is absent are footnotes."""
-    summary, name = _summary(run), f"{one_line(run.job.model.name)}, {provider_of(run)}"
+    summary, rows = _contents(result)
+    if isinstance(result, Run):
+        name = f"{one_line(result.job.model.name)}, {provider_of(result)}"
+    else:
+        name = f"{one_line(str(result.model.get('name', '')))}, {result.device.name}"
     model = Table(
         title=f"Profiling Summary: {name}",
         columns=(Column(title="Metric"), Column(title="Value", numeric=True)),
@@ -122,7 +136,7 @@ def mltk_tables(run: Run) -> tuple[Table, Table]:
         columns=tuple(
             Column(title=label, numeric=key in _NUMERIC, rank=_RANKS.get(key, 0)) for key, label in LAYER_LABELS.items()
         ),
-        rows=tuple(tuple(_cell(key, value) for key, value in layer.items()) for layer in _layers(run)),
+        rows=tuple(tuple(_cell(key, value) for key, value in layer.items()) for layer in rows),
     )
     return model, layers
 
@@ -166,6 +180,15 @@ def _summary(run: Run) -> dict[str, Value]:
         "cpu_cycles": _metric(run, "cpu_cycles"),
         "cpu_utilization": utilization if isinstance(utilization, Absent) else utilization * 100,
         "cpu_clock_rate": _metric(run, "clock_rate"),
+        **_rates(time=time, energy=energy, ops=ops, macs=macs),
+    }
+
+
+def _rates(
+    *, time: float | Absent, energy: float | Absent, ops: float | Absent, macs: float | Absent
+) -> dict[str, Value]:
+    """The last rows of the summary."""
+    return {
         "time": time,
         "energy": energy,
         "j_per_op": _ratio(energy, ops, "ops"),
@@ -235,14 +258,110 @@ def _layers(run: Run) -> list[dict[str, Value]]:
             "cpu_cycles": PER_LAYER,
             "energy": PER_LAYER,
             "time": Absent(time_reason(layer)) if layer.time is None else layer.time,
-            "input_shape": _shapes(layer.inputs),
-            "output_shape": _shapes(layer.outputs),
-            "options": " ".join(f"{one_line(str(key))}:{_option(value)}" for key, value in layer.attributes.items()),
+            **_described(layer),
             "supported": NOT_ASKED if layer.supported is None else layer.supported,
             "error_msg": one_line(layer.error or "") or None,
         }
         rows.append(values)
     return rows
+
+
+def _described(layer: Layer | EstimatedLayer) -> dict[str, Value]:
+    return {
+        "input_shape": _shapes(layer.inputs),
+        "output_shape": _shapes(layer.outputs),
+        "options": " ".join(f"{one_line(str(key))}:{_option(value)}" for key, value in layer.attributes.items()),
+    }
+
+
+def _estimate_summary(estimate: Estimate) -> dict[str, Value]:
+    """Values of an estimate by MLTK's keys."""
+    units = _accelerators(estimate)
+    time, energy, ops, macs = (_estimated(estimate, metric) for metric in ("latency", "energy", "ops", "macs"))
+    cycles = _estimated(estimate, "cpu_cycles")
+    hertz = None if units and estimate.device.board is None else estimate.device.clock_hz
+    clock = Absent("the clock of the processor is not known") if hertz is None else hertz
+    spent = _ratio(cycles, clock, "clock")
+    share = _ratio(spent, time, "time")
+    return {
+        "name": one_line(PurePath(str(estimate.model.get("name", ""))).stem),
+        "accelerator": ", ".join(map(one_line, units)) or NONE,
+        "input_shape": _shapes(estimate.inputs),
+        "input_dtype": ",".join(one_line(tensor.dtype) for tensor in estimate.inputs),
+        "output_shape": _shapes(estimate.outputs),
+        "output_dtype": ",".join(one_line(tensor.dtype) for tensor in estimate.outputs),
+        "tflite_size": estimate.model.get("size_bytes"),
+        "runtime_memory_size": next(
+            (row.value for metric in _ARENAS if (row := estimate.measurement(metric)) and row.value is not None),
+            Absent("the arena could not be planned"),
+        ),
+        "ops": ops,
+        "macs": macs,
+        "n_layers": len(estimate.layers),
+        "n_unsupported_layers": sum(layer.unit == "CPU" for layer in estimate.layers) if units else NOT_ASKED,
+        "accelerator_cycles": _estimated(estimate, "accelerator_cycles") if units else NO_ACCELERATOR,
+        "cpu_cycles": cycles,
+        "cpu_utilization": share if isinstance(share, Absent) else min(share, 1.0) * 100,
+        "cpu_clock_rate": clock,
+        **_rates(time=time, energy=energy, ops=ops, macs=macs),
+    }
+
+
+_ARENAS = ("memory_arena_tflm", "memory_arena", "memory_sram")
+"""The best known of these is MLTK's runtime memory, the arena of tflite-micro."""
+_METRICS = {"time": "latency", "energy": "energy", "ops": "ops", "macs": "macs", "cpu_cycles": "cpu_cycles",
+            "accelerator_cycles": "accelerator_cycles", "j_per_op": "energy_per_op",
+            "j_per_mac": "energy_per_mac"}  # fmt: skip
+
+
+def _accelerators(estimate: Estimate) -> list[str]:
+    """The units that execute layers, without the processor."""
+    return list(dict.fromkeys(layer.unit for layer in estimate.layers if layer.unit not in ("CPU", "")))
+
+
+def _estimated(estimate: Estimate, metric: str) -> float | Absent:
+    row = estimate.measurement(metric)
+    if row is None or row.value is None:
+        return Absent(one_line((row and row.absent_because) or "not estimated for this device"))
+    return row.value
+
+
+def _bases(estimate: Estimate) -> dict[str, str]:
+    """The basis of the numbers of the model, by MLTK's keys."""
+    rows = {key: estimate.measurement(metric) for key, metric in _METRICS.items()}
+    return {key: row.basis for key, row in rows.items() if row is not None and row.basis is not None}
+
+
+def _estimate_layers(estimate: Estimate) -> list[dict[str, Value]]:
+    """The values of each layer of an estimate by MLTK's keys."""
+    accelerated = bool(_accelerators(estimate))
+    rows: list[dict[str, Value]] = []
+    for layer in estimate.layers:
+        cycles, time, energy = (_of_layer(layer, name) for name in ("cycles", "time", "energy"))
+        on_cpu = layer.unit in ("CPU", "")
+        left = accelerated and layer.unit == "CPU"
+        rows.append({
+            "index": layer.index,
+            "opcode": one_line(layer.op.lower()),
+            "ops": NO_COST if layer.ops is None else layer.ops,
+            "macs": NO_COST if layer.macs is None else layer.macs,
+            "accelerator_cycles": (0 if on_cpu else cycles) if accelerated else NO_ACCELERATOR,
+            "cpu_cycles": cycles if on_cpu else Absent("the processor's part in this layer is not estimated"),
+            "energy": energy,
+            "time": time,
+            **_described(layer),
+            "supported": not left if accelerated else NOT_ASKED,
+            "error_msg": one_line(layer.because) or None if left else None,
+        })  # fmt: skip
+    return rows
+
+
+def _of_layer(layer: EstimatedLayer, name: str) -> Value:
+    """A number of a layer; 0 where nothing is left to execute."""
+    value: float | None = getattr(layer, name)
+    if value is None:
+        return 0 if layer.unit == "" else Absent(f"the {name} of this layer is not estimated")
+    return value
 
 
 def _cell(key: str, value: Value) -> Cell:

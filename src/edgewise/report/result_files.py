@@ -33,6 +33,7 @@ class ResultFormat(Generic[T]):
         load: imports the writers.
         model_paths: paths that are removed from the text, as a report is for other people's eyes.
         is_own: whether a file may be replaced without being asked, such as the report of an earlier gate.
+        load_folder: imports the writers of the files that a folder gets, by name; None where results go to files only.
     """
 
     noun: str
@@ -40,11 +41,13 @@ class ResultFormat(Generic[T]):
     load: Callable[[], Writers[T]]
     model_paths: Callable[[T], Iterable[str]]
     is_own: Callable[[Path], bool] = lambda path: False
+    load_folder: Callable[[], Writers[T]] | None = None
 
     def check(self, path: Path, *, overwrite: bool) -> None:
         """Raise `BadInput` with advice where the result can't be written to `path`."""
-        self._check_extension(extension_of(path), path)
-        check_place(path, overwrite=overwrite or self.is_own(path), example=f"{self.noun}{self.extensions[0]}")
+        files = self._writers_by_path(path) if path.is_dir() or not self._is_folder(path) else (path,)
+        for file in files:
+            check_place(file, overwrite=overwrite or self.is_own(file), example=f"{self.noun}{self.extensions[0]}")
 
     def render(self, result: T, extension: str) -> str:
         """The content of a file. Raises `BadInput` for an extension that is not in `extensions`."""
@@ -52,16 +55,29 @@ class ResultFormat(Generic[T]):
         return self.load()[extension.lower()](result)
 
     def write(self, result: T, path: Path, *, overwrite: bool = False) -> None:
-        """Write `result` in the format of the extension of `path`, whole or not at all.
+        """Write `result` in the format of the extension of `path`, or all files of a folder, each whole or not at all.
 
-        Raises `BadInput` where `check` does and where the file can't be written; `StoreError` where the disk fails.
+        Raises `BadInput` where `check` does and where a file can't be written; `StoreError` where the disk fails.
         """
         from edgewise.store.exchange import write_file
         from edgewise.store.redaction import redact_paths
 
         self.check(path, overwrite=overwrite)
-        text = redact_paths(self.render(result, extension_of(path)), self.model_paths(result))
-        write_file(path, text, overwrite=overwrite or self.is_own(path))
+        if self._is_folder(path):
+            path.mkdir(exist_ok=True)
+        for file, render in self._writers_by_path(path).items():
+            text = redact_paths(render(result), self.model_paths(result))
+            write_file(file, text, overwrite=overwrite or self.is_own(file))
+
+    def _is_folder(self, path: Path) -> bool:
+        return self.load_folder is not None and (path.is_dir() or not path.suffix)
+
+    def _writers_by_path(self, path: Path) -> dict[Path, Callable[[T], str]]:
+        """The files that `path` stands for: itself, or those in it. Raises `BadInput` for an unknown extension."""
+        if self.load_folder is not None and self._is_folder(path):
+            return {path / name: render for name, render in self.load_folder().items()}
+        self._check_extension(extension_of(path), path)
+        return {path: self.load()[extension_of(path)]}
 
     def _check_extension(self, extension: str, path: Path | None = None) -> None:
         if extension not in self.extensions:
@@ -133,11 +149,32 @@ def _estimate_writers() -> Writers[Estimate]:
     from edgewise.report.csv import render_csv
     from edgewise.report.estimate import estimate_document, layer_table
     from edgewise.report.markdown import render_markdown
+    from edgewise.report.mltk import to_json
+    from edgewise.report.text import to_text
 
     return {
         ".md": lambda result: render_markdown(estimate_document(result)),
+        ".txt": lambda result: to_text(estimate_document(result), width=_TEXT_WIDTH, details=True),
         ".csv": lambda result: render_csv(layer_table(result)),
         ".json": lambda result: json_text(result.to_document()),
+        ".mltk.json": to_json,
+    }
+
+
+_TEXT_WIDTH = 160
+
+
+def _estimate_folder_writers() -> Writers[Estimate]:
+    from edgewise.report.csv import render_csv
+    from edgewise.report.estimate import summary_table
+
+    by_extension = _estimate_writers()
+    return {
+        "report.txt": by_extension[".txt"],
+        "report.json": by_extension[".json"],
+        "report.mltk.json": by_extension[".mltk.json"],
+        "layers.csv": by_extension[".csv"],
+        "summary.csv": lambda result: render_csv(summary_table(result)),
     }
 
 
@@ -167,8 +204,9 @@ OPTIMIZATION: ResultFormat[Optimization] = ResultFormat(
 )
 ESTIMATES: ResultFormat[Estimate] = ResultFormat(
     noun="estimate",
-    extensions=(".md", ".csv", ".json"),
+    extensions=(".md", ".csv", ".json", ".txt", ".mltk.json"),
     load=_estimate_writers,
+    load_folder=_estimate_folder_writers,
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
 GATE: ResultFormat[GateResult] = ResultFormat(

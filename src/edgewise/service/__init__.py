@@ -82,6 +82,7 @@ def carry_out(request: Request, context: Context | None = None) -> Any:
     from edgewise.service.context import Context
 
     context = context or Context()
+    request = request.in_effect()
     module, _, function = _HANDLERS[request.verb].partition(":")
     with context.in_force():
         return getattr(import_module(f"edgewise.service.{module}"), function)(request, context)

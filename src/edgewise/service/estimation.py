@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.estimating.base import Estimate, find_device
+from edgewise.estimating.model_facts import with_model_facts
 from edgewise.run.observation import observe_file
 
 if TYPE_CHECKING:
@@ -20,4 +21,4 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
     estimator, device = find_device(request.device, request.set)
     path = Path(request.model)
     graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
-    return replace(estimator.estimate(path, graph, device), model=network.source)
+    return with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)

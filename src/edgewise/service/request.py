@@ -93,6 +93,10 @@ class Request(BaseModel):
     def check(self) -> None:
         """Reject values that can't be used, alone or together. Raises `BadInput`."""
 
+    def in_effect(self) -> Request:
+        """The request that is carried out in its place: another one where only that can be done on the device."""
+        return self
+
     def to_document(self) -> dict[str, Any]:
         """The request as JSON; `read_request` reads it. Raises `BadField` for factory arguments that JSON lacks."""
         try:

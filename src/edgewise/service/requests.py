@@ -17,7 +17,7 @@ from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME, MECHANISMS
 from edgewise.device.devices import transport_of
-from edgewise.errors import BadField
+from edgewise.errors import BadField, Unavailable
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import LoadKind, ScenarioKind
 from edgewise.run.limits import check_settings, require_at_least, require_time
@@ -242,11 +242,13 @@ class ProfileRequest(_Protocol):
     Attributes:
         cases: keyword arguments of the factories among the models; each case is a model of every factory.
         sessions: fresh processes that measure the latency.
+        set: settings of the estimator, where `device` can only be estimated, see `in_effect`.
     """
 
     verb: Literal["profile"] = "profile"
     cases: tuple[Case, ...] = ({},)
     sessions: Whole = 3
+    set: dict[str, str] = Field(default_factory=dict)
 
     def stopping(self) -> Stopping:
         """As a job has it."""
@@ -259,9 +261,29 @@ class ProfileRequest(_Protocol):
         )
 
     def check(self) -> None:
-        """Reject cases without a factory, too."""
+        """Reject cases without a factory, and settings of an estimator for a device that is measured."""
         super().check()
         _check_cases(self.cases, self.models)
+        if self.set and not is_estimated(self.device):
+            raise BadField("{set} applies only to a device that is estimated", advice="leave {set} out")
+
+    def in_effect(self) -> Request:
+        """An `EstimateRequest` where the device can be estimated and not measured. Raises `BadField`."""
+        if not is_estimated(self.device):
+            return self
+        found = self.changed_fields()
+        models = found.pop("models")
+        if unused := [f"{{{name}}}" for name in found if name not in EstimateRequest.model_fields]:
+            raise BadField(
+                f"{self.device} can only be estimated, and an estimate does not use {listing(unused)}",
+                advice=f"leave {listing(unused)} out",
+            )
+        if len(models) > 1:
+            raise BadField(
+                f"{{models}} must be one model on {self.device}, which is estimated, not {len(models)}",
+                advice="estimate them one by one",
+            )
+        return EstimateRequest(model=models[0], **found)
 
 
 class InspectRequest(Request):
@@ -285,6 +307,18 @@ class InspectRequest(Request):
     def check(self) -> None:
         """Reject cases without a factory."""
         _check_cases(self.cases, (self.model,))
+
+
+def is_estimated(device: str) -> bool:
+    """Whether an estimator knows `device`, and no device of this name can be measured on."""
+    from edgewise.device.devices import find_device
+    from edgewise.estimating.base import device_names
+
+    try:
+        find_device(device)
+    except Unavailable:
+        return device.partition("@")[0].lower() in device_names()
+    return False
 
 
 class EstimateRequest(Request):

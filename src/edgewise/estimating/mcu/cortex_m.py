@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.errors import BadInput, RunFailed
-from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
+from edgewise.estimating.boards import boards
+from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
+from edgewise.estimating.mcu.costs import sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
@@ -20,13 +23,11 @@ from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read
 from edgewise.estimating.mcu.reference import Reference, run_reference
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
-from edgewise.model.memory_plan import plan_memory
 from edgewise.record import Measurement
 from edgewise.registry import Availability
 from edgewise.runtime.base import package_availability
 
 RANDOM_INPUTS = 3
-ALIGNMENT = 16
 
 
 class CortexM:
@@ -48,18 +49,27 @@ class CortexM:
         return Availability(True)
 
     def devices(self) -> Sequence[EstimatedDevice]:
-        """The cores."""
-        return [EstimatedDevice(name=core.name, title=core.title, estimator=self.name) for core in CORES.values()]
+        """The cores, and the boards that have one."""
+        cores = [
+            EstimatedDevice(name=core.name, title=core.title, estimator=self.name, core=core.name)
+            for core in CORES.values()
+        ]
+        return cores + [board_device(board, self.name) for board in boards().values() if board.core in CORES]
 
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
         """As `edgewise.estimating.base.Estimator.estimate`."""
+        return self.estimate_several(path, graph, [device])[0]
+
+    def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
+        """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
         software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
         try:
             network = read_network(path)
-            offsets, arena_bytes = _place(network, graph)
-            core = CORES[device.name]
+            plan, offsets = plan_arena(network)
+            arena_bytes = plan.arena_bytes or 0
+            core = CORES[devices[0].core]
             if arena_bytes > core.ram[1]:
                 raise TooLarge(
                     f"its activations need {arena_bytes:,} B, and the emulated board has {core.ram[1]:,} B RAM"
@@ -68,17 +78,23 @@ class CortexM:
             inputs = _inputs(network)
             emulated = emulate(network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
         except (CanNotLower, TooLarge) as error:
-            return Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
+            return [
+                Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
+                for device in devices
+            ]
         reference = run_reference(path, inputs, outputs=len(network.outputs))
         _check_outputs(path, network, emulated, reference)
-        return Estimate(
-            model={},
-            device=device,
-            software=f"{software}, {emulated.compiler}",
-            conditions=_conditions(CORES[device.name], emulated, inputs=len(inputs)),
-            measurements=_measurements(graph, emulated, reference, arena_bytes=arena_bytes),
-            layers=_layers(graph, lowered, emulated),
-        )
+        return [
+            Estimate(
+                model={},
+                device=device,
+                software=f"{software}, {emulated.compiler}",
+                conditions=_conditions(core, emulated, inputs=len(inputs)),
+                measurements=_measurements(graph, emulated, reference, arena_bytes=arena_bytes),
+                layers=_layers(graph, lowered, emulated),
+            )
+            for device in devices
+        ]
 
 
 def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
@@ -99,29 +115,6 @@ def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArr
             between = np.random.default_rng(values.size).integers(-4, 5, values.shape) / 8
             return ((values + between - out.zero_point) * float(out.scales[0])).astype(np.float32)
     return values.astype(LAYOUTS[tensor.dtype])
-
-
-def _place(network: IntNetwork, graph: Graph) -> tuple[dict[int, int], int]:
-    """Where each activation lies in the arena, and the size of the arena, bytes. Raises `CanNotLower`."""
-    plan = plan_memory(graph, alignment=ALIGNMENT)
-    if plan.arena_bytes is None or plan.unknown:
-        raise CanNotLower("its memory can't be planned: a shape is open, or too many tensors live at the same time")
-    placed = {each.tensor: each.offset for each in plan.placements}
-    offsets: dict[int, int] = {}
-    for operator, named in zip(network.operators, graph.operators, strict=True):
-        pairs = zip((*operator.inputs, *operator.outputs), (*named.inputs, *named.outputs), strict=True)
-        for tensor, name in pairs:
-            if tensor is not None and tensor.data is None and name in placed:
-                offsets[tensor.index] = placed[name]
-    offsets |= {
-        tensor.index: placed[name]
-        for tensor, name in zip(network.inputs, graph.inputs, strict=True)
-        if tensor.data is None and name in placed
-    }
-    for tensor in (*network.inputs, *network.outputs):
-        if tensor.index not in offsets:
-            raise CanNotLower(f"{tensor.name}, an input or output, is constant or follows from constants alone")
-    return offsets, plan.arena_bytes
 
 
 def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
@@ -150,7 +143,7 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
 def _measurements(
     graph: Graph, emulated: Emulated, reference: Reference, *, arena_bytes: int
 ) -> tuple[Measurement, ...]:
-    totals = [sum(row) for row in emulated.instructions]
+    totals = [sum_costs(row).instructions for row in emulated.costs]
     typical = totals[:RANDOM_INPUTS]
     ram = arena_bytes + emulated.scratch_bytes + emulated.stack_bytes
     rows = [
@@ -189,6 +182,7 @@ def _measurements(
 
 
 def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[EstimatedLayer, ...]:
+    costs = typical_costs(emulated.costs[:RANDOM_INPUTS])
     return tuple(
         EstimatedLayer(
             index=operator.index,
@@ -196,9 +190,7 @@ def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[Estimat
             op=operator.op,
             unit="CPU" if call else "",
             macs=count(operator, graph).macs,
-            instructions=int(np.median([row[operator.index] for row in emulated.instructions[:RANDOM_INPUTS]]))
-            if call
-            else None,
+            instructions=costs[operator.index].instructions if call else None,
             steps=(kernel,) if kernel else (),
             because="" if call else "nothing to execute: its output is its input",
         )

@@ -91,6 +91,7 @@ __attribute__((noinline)) static void run(void) {
     begin = ticks();
     print_number("ticks of reading", ticks() - begin);
     for (uint32_t *word = &ew_heap_begin; word < (uint32_t *)__builtin_frame_address(0) - 64; ++word) *word = PAINT;
+    ew_reset();
     for (int32_t input = 0; input < EW_INPUTS; ++input) {
         ew_load(input);
         for (int32_t at = 0; at < EW_OPERATORS; ++at) {

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from edgewise.child_process import run_child
 from edgewise.errors import BadModel, RunFailed, Unavailable
 from edgewise.estimating.mcu.cores import Core
+from edgewise.estimating.mcu.costs import OperatorCosts
 from edgewise.estimating.mcu.lowering import Lowered
 from edgewise.estimating.mcu.network import IntNetwork
 
@@ -58,14 +59,14 @@ class Emulated:
     """What the firmware reported.
 
     Attributes:
-        instructions: per input, per operator.
+        costs: per input, per operator; the classes and the bytes from flash are not counted.
         outputs: per input, per output of the network, its bytes.
         stack_bytes: high-water mark.
         scratch_bytes: the most that a kernel of CMSIS-NN asked for.
         flash_bytes: of the image without the inputs; `weight_bytes` of it are constants of the network.
     """
 
-    instructions: Sequence[Sequence[int]]
+    costs: Sequence[Sequence[OperatorCosts]]
     outputs: Sequence[Sequence[NDArray[np.int8]]]
     stack_bytes: int
     scratch_bytes: int
@@ -197,7 +198,7 @@ def _write_sources(
         f"#define EW_OUTPUTS {len(network.outputs)}\n"
         "typedef struct { const int8_t *data; int32_t count; } ew_output;\n"
         "extern const ew_output ew_outputs[EW_OUTPUTS];\nextern int32_t ew_current, ew_scratch_needed, ew_failed;\n"
-        "void ew_load(int32_t input);\nvoid ew_execute(int32_t operator_index);\n"
+        "void ew_reset(void);\nvoid ew_load(int32_t input);\nvoid ew_execute(int32_t operator_index);\n"
     )
     layers = [
         f"__attribute__((noinline)) static void layer_{at}(void) {{ {call} }}" for at, call in enumerate(lowered.calls)
@@ -234,6 +235,7 @@ static void ew_check(arm_cmsis_nn_status status) {{ if (status) ew_failed = ew_c
 static void (*const layers[])(void) = {{ {table} }};
 void ew_execute(int32_t at) {{ layers[at](); }}
 void ew_load(int32_t input) {{ {loads} }}
+void ew_reset(void) {{ {lowered.reset} }}
 const ew_output ew_outputs[EW_OUTPUTS] = {{ {outputs} }};
 """
     )
@@ -278,7 +280,7 @@ def _parse(printed: str, network: IntNetwork, core: Core, *, count: int, flash: 
     per_input = [ticks[at * operators : (at + 1) * operators] for at in range(count)]
     places = len(network.outputs)
     return Emulated(
-        instructions=[[round(max(0, each - overhead) * per_tick) for each in row] for row in per_input],
+        costs=[[OperatorCosts(round(max(0, each - overhead) * per_tick)) for each in row] for row in per_input],
         outputs=[
             [np.frombuffer(each, np.int8) for each in outputs[at * places : (at + 1) * places]] for at in range(count)
         ],

@@ -108,6 +108,33 @@ void ew_transpose_conv_s8(const int8_t *in, const int8_t *weights, const ew_tran
             }
 }
 
+static int32_t at_width(const void *values, int32_t width, int32_t place) {
+    return width == 1 ? ((const int8_t *)values)[place] : ((const int16_t *)values)[place];
+}
+
+void ew_svdf_s8(const int8_t *in, const int8_t *features, const int8_t *times, const ew_filter *by, void *state,
+                int8_t *out) {
+    const int32_t limit = by->width == 1 ? 127 : 32767, kept = by->memory, width = by->width;
+    const int32_t filters = by->units * by->rank;
+    for (int32_t batch = 0; batch < by->batches; ++batch, in += by->inputs)
+        for (int32_t unit = 0; unit < by->units; ++unit) {
+            int32_t sum = by->bias[unit];
+            for (int32_t filter = unit * by->rank; filter < (unit + 1) * by->rank; ++filter) {
+                int8_t *history = (int8_t *)state + (batch * filters + filter) * kept * width;
+                int32_t value = 0;
+                for (int32_t i = 0; i < by->inputs; ++i)
+                    value += features[filter * by->inputs + i] * (in[i] - by->in_zero);
+                value = clamp(arm_nn_requantize(value, by->into.multiplier, by->into.shift), -limit - 1, limit);
+                memmove(history, history + width, (kept - 1) * width);
+                if (width == 1) history[kept - 1] = (int8_t)value;
+                else ((int16_t *)history)[kept - 1] = (int16_t)value;
+                for (int32_t i = 0; i < kept; ++i)
+                    sum += at_width(times, width, filter * kept + i) * at_width(history, width, i);
+            }
+            *out++ = (int8_t)clamp(arm_nn_requantize(sum, by->by.multiplier, by->by.shift) + by->by.offset, -128, 127);
+        }
+}
+
 /* Exponentials and the reciprocal of their sum in fixed point with 5 integer bits; the sum has 12. */
 void ew_softmax_s8(const int8_t *in, int32_t rows, int32_t columns, int32_t multiplier, int32_t shift, int32_t diff_min,
                    int8_t *out) {

@@ -25,6 +25,15 @@ typedef struct {
 } ew_transposed;
 void ew_transpose_conv_s8(const int8_t *in, const int8_t *weights, const ew_transposed *by, int8_t *out);
 
+/* A state holds `memory` values per filter, the latest last; they have `width` bytes, 1 or 2. `rank` filters make a unit. */
+typedef struct {
+    int32_t batches, inputs, units, rank, memory, width, in_zero;
+    ew_scaled into, by;
+    const int32_t *bias;
+} ew_filter;
+void ew_svdf_s8(const int8_t *in, const int8_t *features, const int8_t *times, const ew_filter *by, void *state,
+                int8_t *out);
+
 void ew_softmax_s8(const int8_t *in, int32_t rows, int32_t columns, int32_t multiplier, int32_t shift, int32_t diff_min,
                    int8_t *out);
 void ew_lookup_s8(const int8_t *in, const int8_t *table, int8_t *out, int32_t count);

@@ -10,8 +10,9 @@ from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.emit import CanNotLower, Emitter
 from edgewise.estimating.mcu.network import IntNetwork
 from edgewise.estimating.mcu.portable import PORTABLE
+from edgewise.estimating.mcu.stateful import STATEFUL
 
-_LOWERINGS = {**CMSIS_NN, **PORTABLE}
+_LOWERINGS = {**CMSIS_NN, **PORTABLE, **STATEFUL}
 _MOST = 5
 _QUANTISE = "quantise the model to int8: 'edgewise optimize MODEL --data DATA'"
 
@@ -24,11 +25,13 @@ class Lowered:
         calls: one statement per operator, in order; "" where there is nothing to execute.
         kernels: what executes each: ``CMSIS-NN``, ``C``, or "".
         constants: the bytes that ``ew_constants`` holds.
+        reset: statements that give all states their first values.
     """
 
     calls: list[str] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
     constants: bytearray = field(default_factory=bytearray)
+    reset: str = ""
 
 
 def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
@@ -66,4 +69,8 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         more = [f"and {len(reasons) - _MOST} more reasons"] if len(reasons) > _MOST else []
         raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=_QUANTISE if floats else "")
     lowered.constants = emitter.constants
+    lowered.reset = " ".join(
+        f"ew_fill({emitter.at(each)}, {each.zero_point if each.dtype == 'int8' else 0}, {each.bytes});"
+        for each in network.variables
+    )
     return lowered

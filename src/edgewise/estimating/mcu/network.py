@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class IntTensor:
         zero_point: of the first channel.
         axis: along which `scales` differ.
         data: elements of a constant; None for an activation.
+        variable: whether it keeps its value from one inference to the next.
     """
 
     index: int
@@ -60,13 +62,18 @@ class IntTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntOperator:
-    """An operator: its builtin code by name, its tensors (None for an optional one that is left out), its options."""
+    """An operator: its builtin code by name, its tensors (None for an optional one that is left out), its options.
+
+    Attributes:
+        body: operators of the subgraph that CALL_ONCE executes.
+    """
 
     index: int
     code: str
     inputs: tuple[IntTensor | None, ...]
     outputs: tuple[IntTensor, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    body: tuple[IntOperator, ...] = ()
 
     def input(self, place: int) -> IntTensor:
         """An input that must be there. Raises `BadModel`."""
@@ -78,39 +85,83 @@ class IntOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntNetwork:
-    """The first subgraph of a file."""
+    """The first subgraph of a file, and the subgraphs that it calls once.
 
-    tensors: tuple[IntTensor, ...]
+    A handle of a state (VAR_HANDLE) is replaced with the state itself, a variable tensor.
+    """
+
     operators: tuple[IntOperator, ...]
     inputs: tuple[IntTensor, ...]
     outputs: tuple[IntTensor, ...]
 
+    @property
+    def variables(self) -> tuple[IntTensor, ...]:
+        """Tensors that keep their value from one inference to the next, each once."""
+        operators = [each for operator in self.operators for each in (operator, *operator.body)]
+        used = (tensor for each in operators for tensor in (*each.inputs, *each.outputs) if tensor is not None)
+        return tuple({tensor.index: tensor for tensor in used if tensor.variable}.values())
+
 
 def read_network(path: Path) -> IntNetwork:
-    """The network in a TFLite file. Raises `BadModel` where it is damaged or has several subgraphs."""
+    """The network in a TFLite file. Raises `BadModel` where it is damaged."""
     with open_tables(path) as tables:
         model = tables.read_model()
-        if len(model["subgraphs"]) != 1:
-            raise BadModel(f"{path.name}: it has {len(model['subgraphs'])} subgraphs; only one can be lowered")
-        graph = model["subgraphs"][0]
-        tensors = tuple(_tensor(tables, model, at, record) for at, record in enumerate(graph["tensors"]))
         codes = [_code(each) for each in model["operator_codes"]]
-        operators = tuple(
-            IntOperator(
-                index=at,
-                code=codes[record["opcode_index"]] if record["opcode_index"] < len(codes) else "?",
-                inputs=tuple(tensors[i] if 0 <= i < len(tensors) else None for i in tables.numbers(record["inputs"])),
-                outputs=tuple(tensors[i] for i in tables.numbers(record["outputs"])),
-                options=record["builtin_options"][1] if record["builtin_options"] else {},
-            )
-            for at, record in enumerate(graph["operators"])
-        )
+        graphs: list[tuple[tuple[IntTensor, ...], list[IntOperator]]] = []
+        for graph in model["subgraphs"]:
+            before = sum(len(tensors) for tensors, _ in graphs)
+            tensors = tuple(_tensor(tables, model, before + at, record) for at, record in enumerate(graph["tensors"]))
+            operators = [_operator(tables, codes, tensors, at, each) for at, each in enumerate(graph["operators"])]
+            graphs.append((tensors, operators))
+        _resolve_states([operators for _, operators in graphs])
+        tensors, operators = graphs[0]
+        for at, operator in enumerate(operators):
+            called = operator.options.get("init_subgraph_index", 0) if operator.code == "CALL_ONCE" else 0
+            if 0 < called < len(graphs):
+                operators[at] = replace(operator, body=tuple(graphs[called][1]))
+        graph = model["subgraphs"][0]
         return IntNetwork(
-            tensors=tensors,
-            operators=operators,
+            operators=tuple(operators),
             inputs=tuple(tensors[i] for i in tables.numbers(graph["inputs"])),
             outputs=tuple(tensors[i] for i in tables.numbers(graph["outputs"])),
         )
+
+
+def _operator(
+    tables: Tables, codes: Sequence[str], tensors: Sequence[IntTensor], at: int, record: Table
+) -> IntOperator:
+    return IntOperator(
+        index=at,
+        code=codes[record["opcode_index"]] if record["opcode_index"] < len(codes) else "?",
+        inputs=tuple(tensors[i] if 0 <= i < len(tensors) else None for i in tables.numbers(record["inputs"])),
+        outputs=tuple(tensors[i] for i in tables.numbers(record["outputs"])),
+        options=record["builtin_options"][1] if record["builtin_options"] else {},
+    )
+
+
+def _resolve_states(graphs: Sequence[list[IntOperator]]) -> None:
+    """Replace handles in place. A state has the type and shape of the first value that is assigned to it."""
+    names: dict[int, tuple[str, str]] = {}
+    states: dict[tuple[str, str], IntTensor] = {}
+    for operators in graphs:
+        for operator in operators:
+            if operator.code == "VAR_HANDLE" and operator.outputs:
+                name = str(operator.options.get("container") or ""), str(operator.options.get("shared_name") or "")
+                names[operator.outputs[0].index] = name
+    for operator in chain.from_iterable(graphs):
+        handle = operator.inputs[0] if operator.inputs else None
+        if operator.code == "ASSIGN_VARIABLE" and handle is not None and handle.index in names:
+            name = names[handle.index]
+            like = replace(operator.input(1), index=-1 - len(states), name=name[1] or "state", data=None, variable=True)
+            states.setdefault(name, like)
+    known = {index: states[name] for index, name in names.items() if name in states}
+    for operators in graphs:
+        for at, operator in enumerate(operators):
+            operators[at] = replace(
+                operator,
+                inputs=tuple(each and known.get(each.index, each) for each in operator.inputs),
+                outputs=tuple(known.get(each.index, each) for each in operator.outputs),
+            )
 
 
 def _code(record: Table) -> str:

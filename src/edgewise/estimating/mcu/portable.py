@@ -288,21 +288,27 @@ def _table(function: Callable[[IntOperator, IntTensor, IntTensor], Sequence[int]
     def make(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         source, (out,) = operator.input(0), operator.outputs
         check_int8(operator, source, out)
-        table = emitter.constant(np.asarray(function(operator, source, out), np.int8))
-        return "C", (f"ew_lookup_s8({emitter.at(source)}, (const int8_t *){table}, {emitter.at(out)}, {out.elements});")
+        return _look_up(emitter, source, out, function(operator, source, out))
 
     return make
 
 
+def _look_up(emitter: Emitter, source: IntTensor, out: IntTensor, values: Sequence[int]) -> tuple[str, str]:
+    """The call with a table of the values of the bytes -128 to 127, in order."""
+    table = emitter.constant(np.asarray(values).astype(np.int8))
+    return "C", (f"ew_lookup_s8({emitter.at(source)}, (const int8_t *){table}, {emitter.at(out)}, {out.elements});")
+
+
 def _rescaled(source: IntTensor, out: IntTensor, low: int = -128, high: int = 127, *, slope: float = 1.0) -> list[int]:
-    """Every int8 at the scale of `out`; `slope` is that of negative values, in float as TFLite has it."""
+    """Every byte of `source` at the scale of `out`; `slope` is that of negative values, in float as TFLite has it."""
     above = quantize_multiplier(scale_of(source) / scale_of(out))
     below = above
     if slope != 1.0:
         above = quantize_multiplier(float(np.float32(scale_of(source)) / np.float32(scale_of(out))))
         product = np.float32(scale_of(source)) * np.float32(slope)
         below = quantize_multiplier(float(product / np.float32(scale_of(out))))
-    values = (value - source.zero_point for value in range(-128, 128))
+    signed = source.dtype != "uint8"
+    values = ((value if signed else value % 256) - source.zero_point for value in range(-128, 128))
     found = (multiply(value, *(above if value >= 0 else below)) + out.zero_point for value in values)
     return [max(low, min(high, value)) for value in found]
 
@@ -322,6 +328,9 @@ def _relu6(operator: IntOperator, source: IntTensor, out: IntTensor) -> list[int
 
 def _quantize(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
+    if {source.dtype, out.dtype} == {"int8", "uint8"} and len(source.scales) and len(out.scales):
+        low, high = (-128, 127) if out.dtype == "int8" else (0, 255)
+        return _look_up(emitter, source, out, _rescaled(source, out, low, high))
     if source.dtype != "float32":
         return _table(lambda _, source, out: _rescaled(source, out))(emitter, operator)
     check_int8(operator, out)
