@@ -31,7 +31,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name for -d.")],
     url: Annotated[
-        str, typer.Argument(metavar="URL", help="ssh://USER@HOST:PORT, adb://SERIAL, container://IMAGE or local.")
+        str,
+        typer.Argument(
+            metavar="URL", help="ssh://USER@HOST:PORT, adb://SERIAL, container://IMAGE, serial:///dev/PORT or local."
+        ),
     ],
     settings: Annotated[
         list[str] | None,

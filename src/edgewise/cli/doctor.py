@@ -131,10 +131,11 @@ def examine(
     spec = TargetSpec() if found is None else TargetSpec(device=device, transport=found.device.transport)
     environment = fingerprint() if found is None else found.environment
     variation = SpeedHistory(environment, stored_history(store)).usual()
-    quiet = activity_at(spec, QUIET_S, sleep=sleep)
+    board = "board" in environment
+    quiet = {} if board else activity_at(spec, QUIET_S, sleep=sleep)
     fitness = assess_fitness(environment, quiet)
     mechanisms = examine_mechanisms() if found is None else {}
-    there = {} if found is None else {key: found.to_document()[key] for key in OF_CHECK}
+    there = {} if found is None or board else {key: found.to_document()[key] for key in OF_CHECK}
     return {
         "schema": 1,
         "runtimes": list(_describe_runtimes(runtimes(), found)),
@@ -167,6 +168,8 @@ def _check(device: str) -> DeviceCheck:
     found = check(find_device(device))
     if not found.environment:
         raise Unavailable(f"{device} can't be examined: {found.missing[0].what}", advice=found.missing[0].advice)
+    if "board" in found.environment:
+        return found
     engines = {
         name: one if one else replace(one, install_hint=install_advice(name, one, found.pip))
         for name, one in found.engines.items()
@@ -179,7 +182,7 @@ def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> It
     for name, runtime, availability in _ask(registry, {} if found is None else found.engines):
         if runtime is None:
             yield {"name": name, "title": name, **_availability(availability), "formats": [], "providers": []}
-        elif runtime.in_default:
+        elif availability if found is not None and "board" in found.environment else runtime.in_default:
             yield {
                 "name": name,
                 "title": runtime.title,
@@ -255,7 +258,7 @@ def _document(found: Mapping[str, Any]) -> Document:
             Section(
                 title=f"Variation of the machine's speed between runs: ± {variation['half_width']:.1%} (95 %), "
                 f"{variation['method']}",
-                lines=(assumed,) if variation["source"] == "assumed" else (),
+                lines=(assumed,) if variation["source"] == "assumed" and "board" not in device["environment"] else (),
             ),
         ),
     )
@@ -303,6 +306,10 @@ def _table(title: str, rows: Sequence[tuple[str, Cell]]) -> Table:
 
 def _device_in_words(device: Mapping[str, Any]) -> str:
     environment = device["environment"]
+    if board := environment.get("board"):
+        words = [environment["device"]["model"], f"firmware {board['profile'] or 'not known'}"]
+        words += [f"model {board['model'] or 'not known'}", f"timer in steps of {board['timer_resolution_s']:.0e} s"]
+        return one_line(", ".join(words))
     cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]
     words = [
         cpu["model"] or "processor not known",

@@ -20,7 +20,7 @@ from pathlib import Path
 from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.devices import LOCAL
-from edgewise.device.target import LocalTarget, RemoteTarget, find_target, report_no_lock
+from edgewise.device.target import BoardTarget, LocalTarget, RemoteTarget, find_target, report_no_lock
 from edgewise.device.transport import RunsPrograms, SharesMachine
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
@@ -63,19 +63,23 @@ def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
 def _is_this_machine(target: LocalTarget | RemoteTarget) -> bool:
     """Whether processes of the target run on this machine, in containers or not."""
     if not isinstance(target, RemoteTarget):
-        return True
+        return not isinstance(target, BoardTarget)
     return isinstance(target.transport, SharesMachine) and target.transport.shares_this_machine
 
 
 def _lock_of(target: LocalTarget | RemoteTarget) -> contextlib.AbstractContextManager[None]:
     if _is_this_machine(target):
         return _held_here(LOCAL, lock_file())
-    assert isinstance(target, RemoteTarget)
-    if isinstance(target.transport, RunsPrograms):
-        # A device at this machine, and it may have no agent: whoever measures it does so from here.
-        serial = re.sub(r"\W", "_", target.transport.serial)
-        return _held_here(target.name, lock_file().with_name(f"edgewise-measuring-{serial}.lock"))
-    return _held_there(target)
+    # Whoever measures a device at this machine without an agent does so from here.
+    if isinstance(target, BoardTarget):
+        identity = os.path.realpath(target.transport.port)
+    elif isinstance(target, RemoteTarget) and isinstance(target.transport, RunsPrograms):
+        identity = target.transport.serial
+    else:
+        assert isinstance(target, RemoteTarget)
+        return _held_there(target)
+    identity = re.sub(r"\W", "_", identity)
+    return _held_here(target.name, lock_file().with_name(f"edgewise-measuring-{identity}.lock"))
 
 
 @contextlib.contextmanager

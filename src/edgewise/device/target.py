@@ -27,6 +27,7 @@ from edgewise.device.bundle import make_bundle
 from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
+from edgewise.device.transports.serial import SerialTransport
 from edgewise.errors import Unavailable
 from edgewise.progress import LogLine, emit
 
@@ -196,6 +197,14 @@ class LocalTarget:
         """Where it is."""
         del workspace, name
         return str(file)
+
+
+class BoardTarget(LocalTarget):
+    """A board at a serial port of this machine: no processes run on it, and workers for it run here."""
+
+    def __init__(self, transport: SerialTransport) -> None:
+        super().__init__(transport)
+        self.transport = transport
 
 
 class RemoteTarget:
@@ -461,7 +470,10 @@ def find_target(name: str) -> LocalTarget | RemoteTarget:
     """
     if name not in _TARGETS:
         transport = open_transport(find_device(name))
-        _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
+        if isinstance(transport, SerialTransport):
+            _TARGETS[name] = BoardTarget(transport)
+        else:
+            _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
     return _TARGETS[name]
 
 
@@ -472,8 +484,8 @@ def close_targets() -> None:
         target = _TARGETS.popitem()[1]
         if isinstance(target, RemoteTarget):
             target.close()
-            if isinstance(target.transport, Closes):
-                target.transport.close()
+        if isinstance(target, RemoteTarget | BoardTarget) and isinstance(target.transport, Closes):
+            target.transport.close()
 
 
 def digest_of(file: Path) -> str:

@@ -39,7 +39,7 @@ from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec, new_run_id
 from edgewise.record.facts import emulation_of
 from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted
-from edgewise.run.facts import environment_at
+from edgewise.run.facts import environment_at, is_board
 from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
 from edgewise.run.trust import about_emulation
@@ -112,7 +112,10 @@ def plan_evaluation(
 
     def plan_jobs(path: Path) -> tuple[Job, ...]:
         chosen = axes if axes.runtimes else replace(axes, runtimes=native_runtime(path, target))
-        plan = make_plan([path], axes=chosen, scenario=Scenario(), stopping=stopping, target=target, seed=data.seed)
+        plan = make_plan(
+            [path], axes=chosen, scenario=Scenario(), stopping=stopping, target=target, seed=data.seed,
+            with_tools=is_board(target),
+        )  # fmt: skip
         if plan.skipped and not plan.jobs:
             raise Unavailable("; ".join(plan.skipped), advice="see 'edgewise doctor'")
         return plan.jobs

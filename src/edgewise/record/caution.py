@@ -81,6 +81,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "A",
         "the engine's fastest call can't run this model repeatedly; compare only with runs that timed the same call",
     ),
+    "board-clock": (
+        "C",
+        "an emulator runs at another speed than this machine; on a real board, check the timer of its firmware",
+    ),
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }
 

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from edgewise.cancellation import CancelToken, cancellable, sleep
-from edgewise.device.target import RemoteTarget
+from edgewise.device.target import BoardTarget, RemoteTarget
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Caution, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
+from edgewise.run.board import run_board_session
 from edgewise.run.device_tool.session import run_tool_session
 from edgewise.run.facts import program_at, target_of
 from edgewise.run.host import SessionInterrupted, run_session
@@ -204,6 +205,8 @@ class Dispatcher:
             return run_tool_session(tool, request, target=target, program=program, end_by=self._end_by)
         session_folder = folder / f"{mode}-{index}"
         session_folder.mkdir()
+        if isinstance(target, BoardTarget):
+            return run_board_session(request, target=target, folder=session_folder, end_by=self._end_by)
         return run_session(request, target=target, folder=session_folder, end_by=self._end_by)
 
 

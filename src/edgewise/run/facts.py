@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from edgewise.device.board import advice_of
 from edgewise.device.link import FREE_SPACE, TargetError, read_all
-from edgewise.device.target import LocalTarget, RemoteTarget, Target, find_target
+from edgewise.device.target import BoardTarget, LocalTarget, RemoteTarget, Target, find_target
 from edgewise.device.transport import RunsPrograms, TellsEmulator
 from edgewise.errors import Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import TargetSpec
 from edgewise.record.facts import emulation_of
 from edgewise.registry import Availability, Registry, availability_of
+from edgewise.run.board import describe_board
 from edgewise.run.counters import usable_cores
 from edgewise.run.device_tool.phone import describe_phone
 from edgewise.run.environment import fingerprint
@@ -51,7 +53,7 @@ class Facts:
     traits: Mapping[str, Traits] = field(default_factory=dict)
 
 
-_KNOWN: WeakKeyDictionary[RemoteTarget, Facts] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[RemoteTarget | BoardTarget, Facts] = WeakKeyDictionary()
 
 
 def target_of(spec: TargetSpec) -> LocalTarget | RemoteTarget:
@@ -59,9 +61,16 @@ def target_of(spec: TargetSpec) -> LocalTarget | RemoteTarget:
     return find_target(spec.device)
 
 
+def is_board(spec: TargetSpec) -> bool:
+    """Whether a target is a board at a serial port, which holds one model. Raises `Unavailable`."""
+    return isinstance(target_of(spec), BoardTarget)
+
+
 def default_kinds(spec: TargetSpec) -> tuple[bool, bool]:
     """Whether engines in Python, and whether benchmark tools, can be measured on a target. Raises `Unavailable`."""
     target = target_of(spec)
+    if isinstance(target, BoardTarget):
+        return False, True
     if not isinstance(target, RemoteTarget) or not isinstance(target.transport, RunsPrograms):
         return True, False
     return bool(target.transport.python), True
@@ -69,6 +78,11 @@ def default_kinds(spec: TargetSpec) -> tuple[bool, bool]:
 
 def require_python(spec: TargetSpec) -> None:
     """Raise `Unavailable` where a target has only benchmark tools, which give no outputs and take no turns."""
+    if is_board(spec):
+        raise Unavailable(
+            f"{spec.device}: a board holds one model and takes no turns, so only bench and evaluate measure it",
+            advice="compare stored runs of bench: edgewise compare RUN RUN",
+        )
     if not default_kinds(spec)[0]:
         raise Unavailable(
             f"{spec.device} has no Python set; its benchmark tools work with bench and profile only",
@@ -126,15 +140,33 @@ def require_real_processor(spec: TargetSpec) -> None:
 def facts_of(spec: TargetSpec) -> Facts | None:
     """What a remote target told when it was asked first; None for this machine. Raises `Unavailable`."""
     target = target_of(spec)
-    if not isinstance(target, RemoteTarget):
+    if not isinstance(target, RemoteTarget | BoardTarget):
         return None
     if target not in _KNOWN:
         transport = target.transport
-        if isinstance(transport, RunsPrograms):
+        if isinstance(target, BoardTarget):
+            _KNOWN[target] = _board_facts(target)
+        elif isinstance(transport, RunsPrograms):
             _KNOWN[target] = _phone_facts(target, transport)
         else:
             _KNOWN[target] = _ask_facts(target)
     return _KNOWN[target]
+
+
+def _board_facts(target: BoardTarget) -> Facts:
+    """What a board at a serial port reports of itself, and that only its firmware can be measured."""
+    try:
+        board = target.transport.connect()
+    except OSError as error:
+        advice = advice_of(error, target.transport.baud)
+        raise Unavailable(f"{target.name} can't be used: {error}", advice=advice) from error
+    absent = Availability(False, "the board runs only its own firmware", "omit -d to use it on this machine")
+    return Facts(
+        engines=dict.fromkeys(runtimes().names(), absent) | {"mlperf_tiny": Availability(True, version=board.profile)},
+        sensors=dict.fromkeys(meters().names(), absent),
+        environment=describe_board(board),
+        cores=(0,),
+    )
 
 
 def program_at(spec: TargetSpec, name: str) -> str:

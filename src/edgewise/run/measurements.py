@@ -387,7 +387,7 @@ def session_record(session: SessionResult, *, timed: bool = True) -> SessionReco
     """What is kept of one worker beside its samples; without times if they say nothing of a device (`timed`)."""
     steady = session.facts.get("steady", {})
     warmup = session.samples.get("warmup", ()) if timed else ()
-    kept: tuple[str, ...] = ("constraints", "tool", "conditions", "file_cache")
+    kept: tuple[str, ...] = ("constraints", "tool", "board", "conditions", "file_cache")
     if timed:
         kept += ("memory_baseline", "memory_load", "memory_peak", "counters", "reference", "steady", "meters")
     return SessionRecord(

@@ -14,10 +14,12 @@ from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
-from edgewise.run.facts import availability_at, cores_at, default_kinds, require_python
+from edgewise.run.board import check_board_plan
+from edgewise.run.facts import availability_at, cores_at, default_kinds, is_board, require_python
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import Provider, Runtime, runtimes
 from edgewise.runtime.device_tools import DeviceTool
+from edgewise.runtime.mlperf_tiny import MlperfTiny
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
 
@@ -131,6 +133,8 @@ def make_plan(
                 profile=profile,
                 stopping=stopping,
             )
+            if is_board(target):
+                check_board_plan(workload, target, threads=axes.threads)
             workloads.append(workload)
         for (name, runtime, provider, precision), threads, workload in product(
             choices, axes.threads or (_default_threads(scenario, target),), workloads
@@ -188,7 +192,7 @@ def _choose_engines(
     names = [(name, provider) for name, _, provider in asked] or [
         (name, "")
         for name, runtime in registry
-        if (tools and isinstance(runtime, DeviceTool))
+        if (tools and isinstance(runtime, MlperfTiny if is_board(target) else DeviceTool))
         or (engines and (runtime.in_default or model.ref.format not in _COMMON_FORMATS))
     ]
     for name, wanted_provider in names:

@@ -21,6 +21,7 @@ from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetS
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
+from edgewise.run.board import board_measurements_of, reference_outputs
 from edgewise.run.complexity import complexity_of, with_engine_memory
 from edgewise.run.device_tool.measurements import tool_measurements_of
 from edgewise.run.facts import environment_at, facts_of
@@ -36,6 +37,7 @@ from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.runtime.device_tools import DeviceTool
+from edgewise.runtime.mlperf_tiny import MlperfTiny
 from edgewise.units import format_bytes
 
 
@@ -198,6 +200,8 @@ class RunBuilder:
             absences = place.sensors.absences
             if isinstance(tool, DeviceTool):
                 measured = tool_measurements_of(job, tool, complete, variation=variation)
+            elif isinstance(tool, MlperfTiny):
+                measured = board_measurements_of(job, complete)
             else:
                 measured = measurements_of(job, complete, meter_absences=absences, variation=variation)
             if complete[0].bins and not emulated:
@@ -250,9 +254,13 @@ class RunBuilder:
         for run in runs:
             if run.id in self.outputs:
                 workload = run.job.workload
-                groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data].append(
-                    self.outputs[run.id]
-                )
+                group = groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data]
+                if isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny):
+                    try:
+                        group.append(reference_outputs(run.job))
+                    except EdgewiseError as error:
+                        self._unkept[run.id] = f"nothing to compare the board's outputs with: {error.message}"
+                group.append(self.outputs[run.id])
         paths = {run.job.model.sha256: Path(run.job.model.path) for run in runs}
         verdicts = {
             run_id: verdict for key, group in groups.items() for run_id, verdict in _judge(group, paths[key[0]]).items()
@@ -260,7 +268,7 @@ class RunBuilder:
         mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
         for run in runs:
-            if run.id in self._unkept and len(runs) > 1:
+            if run.id in self._unkept and (len(runs) > 1 or run.id in self.outputs):
                 rows = absent_measurements(self._unkept[run.id])
                 self.save(run := replace(run, measurements=run.measurements + rows))
             if run.id not in verdicts:

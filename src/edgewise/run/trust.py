@@ -37,6 +37,8 @@ MEMORY_PRESSURE = 0.05
 SWITCHES_PER_S = 100.0
 DUTY_OFF = 0.1
 STILL_CACHED = 0.05
+CLOCK_OFF, LEAST_CLOCK_S = 0.05, 0.5
+"""Both lines with the times of a window cross the port, which delays each by some milliseconds."""
 LOAD_SHARE = 0.5
 """A background load that used less than this share of the cores that it could have was not a load."""
 
@@ -59,7 +61,7 @@ def cautions_of(
         found.append(Caution.of("overloaded", message))
     found += _about_scenario(job, sessions, usable_cores)
     found += _about_machine(job, sessions, usable_cores)
-    return (*found, *_about_conditions(sessions), *_about_settings(job, sessions))
+    return (*found, *_about_conditions(sessions), *_about_board(sessions), *_about_settings(job, sessions))
 
 
 def about_emulation(environment: Mapping[str, Any]) -> tuple[Caution, ...]:
@@ -212,6 +214,15 @@ def _about_conditions(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
     statuses = [each["thermal_status"] for each in readings if each["thermal_status"]]
     if statuses:
         yield Caution.of("thermal-status", f"Android's thermal status reached {max(statuses)} (0 is none, 6 shutdown)")
+
+
+def _about_board(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
+    """Return a caution if the timer of a board at a serial port runs at another speed than this machine's clock."""
+    windows = [window for session in sessions for window in session.facts.get("board", {}).get("windows", ())]
+    ratios = [window["board_s"] / window["host_s"] for window in windows if window["host_s"] >= LEAST_CLOCK_S]
+    if ratios and abs(float(np.median(ratios)) - 1) > CLOCK_OFF:
+        ratio = float(np.median(ratios))
+        yield Caution.of("board-clock", f"the board's timer ran at {ratio:.3g} times the speed of this machine's clock")
 
 
 def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Caution]:

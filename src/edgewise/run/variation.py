@@ -44,10 +44,13 @@ deviations of 1.2 to 3 %."""
 
 MOVING_CLOCK = Prior(sigma=0.015, kind="a machine whose clock may change")
 FIXED_CLOCK = Prior(sigma=0.005, kind="a machine with a fixed clock")
+BARE_BOARD = Prior(sigma=FLOOR, kind="a board that runs nothing but its firmware")
 
 
 def prior_of(environment: Mapping[str, Any]) -> Prior:
     """Return the prior for the machine that `environment` (`edgewise.run.environment.fingerprint`) describes."""
+    if "board" in environment:
+        return BARE_BOARD
     virtual, clock = environment["virtualisation"], environment["clock"]
     if virtual["hypervisor"] or virtual["container"] != "none seen":
         return VIRTUAL

@@ -10,7 +10,7 @@ from typing import Any
 from edgewise.device.bootstrap import bootstrap
 from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
-from edgewise.device.target import RemoteTarget, find_target
+from edgewise.device.target import BoardTarget, RemoteTarget, find_target
 from edgewise.device.transport import RunsPrograms
 from edgewise.device.transports.container import Containers, ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
@@ -115,6 +115,8 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
     unknown = [name for name in install or () if name not in PACKAGES]
     if unknown:
         raise BadInput(f"{unknown[0]!r} can't be installed", advice=f"engines with a package: {', '.join(PACKAGES)}")
+    if isinstance(target, BoardTarget):
+        return _check_board(device)
     if not isinstance(target, RemoteTarget):
         if install is not None:
             raise BadInput("--bootstrap is for other machines", advice="pip install 'edgewise[engines]'")
@@ -145,6 +147,22 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
         if install is not None:
             raise Unavailable(f"{device.name}: {one_line(str(error))}", advice=advice) from error
         return DeviceCheck(device=device, missing=(Missing(what=one_line(str(error)), advice=advice),))
+
+
+def _check_board(device: Device) -> DeviceCheck:
+    """A board at a serial port, which has its firmware only."""
+    try:
+        facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
+    except Unavailable as error:
+        return DeviceCheck(device=device, missing=(Missing(what=error.message, advice=error.advice),))
+    assert facts is not None
+    return DeviceCheck(
+        device=device,
+        usable=True,
+        engines=dict(facts.engines),
+        sensors=dict(facts.sensors),
+        environment=dict(facts.environment),
+    )
 
 
 def _check_phone(device: Device, target: RemoteTarget) -> DeviceCheck:

@@ -88,16 +88,14 @@ class CortexM:
             ]
         reference = run_reference(path, inputs, outputs=len(network.outputs))
         _check_outputs(path, network, emulated, reference)
+        arenas = _arenas(path, network, reference, inputs, devices[0].settings.get("arena", "-1"))
         return [
             Estimate(
                 model={},
                 device=device,
                 software=f"{software}, {emulated.compiler}",
                 conditions=_conditions(core, emulated, inputs=len(inputs)),
-                measurements=(
-                    *_measurements(graph, emulated, arena_bytes=arena_bytes),
-                    *_arenas(path, network, reference, inputs, device),
-                ),
+                measurements=(*_measurements(graph, emulated, arena_bytes=arena_bytes), *arenas),
                 layers=_layers(graph, lowered, emulated),
                 memory_plan=plan,
             )
@@ -181,10 +179,9 @@ def _measurements(graph: Graph, emulated: Emulated, *, arena_bytes: int) -> tupl
 
 
 def _arenas(
-    path: Path, network: IntNetwork, reference: Reference, inputs: Sequence[Sequence[NDArray[Any]]],
-    device: EstimatedDevice,
+    path: Path, network: IntNetwork, reference: Reference, inputs: Sequence[Sequence[NDArray[Any]]], arena: str
 ) -> tuple[Measurement, ...]:  # fmt: skip
-    """tflite-micro's arenas. Raises `BadInput` where the one of the settings is too small."""
+    """tflite-micro's arenas; `arena` is the size of the settings. Raises `BadInput` where it is too small."""
     small = arena_on_32_bits(reference, network)
     pointers = reference.arena_bytes - small
     rows = [
@@ -198,7 +195,7 @@ def _arenas(
             f"the same, less {pointers} B that pointers of 64 bits and records of allocations add", basis="derived",
         ),
     ]  # fmt: skip
-    wanted, try_size = _read_arena(device.settings.get("arena", "-1")), partial(runs_in, path=path, inputs=inputs)
+    wanted, try_size = _read_arena(arena), partial(runs_in, path=path, inputs=inputs)
     if wanted >= 0 and not (wanted and try_size(wanted + pointers)):
         least = find_smallest(try_size, near=reference.arena_bytes)
         if wanted:

@@ -1,0 +1,269 @@
+"""Boards at a serial port: a session of windows that the board times itself, and the measurements of a run."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.device.board import Board, NoAnswer, Window, advice_of, encoding_of
+from edgewise.device.link import LinkLost, TargetError
+from edgewise.device.target import BoardTarget, LinkUse
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.folders import job_folder
+from edgewise.model.identity import open_model
+from edgewise.progress import InferencesDone, emit
+from edgewise.record import Failure, Job, Measurement, Scenario, TargetSpec, Workload
+from edgewise.record.run import Cause
+from edgewise.run.agreement import Outputs
+from edgewise.run.environment import fingerprint
+from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
+from edgewise.run.measurements import deployment, distribution, throughput
+from edgewise.runtime.base import UnsupportedModel
+from edgewise.runtime.mlperf_tiny import encode
+from edgewise.workload.inputs import load_arrays, make_arrays
+
+WINDOWS, WINDOW_S = 2, 1.0
+"""Windows of a session and their least length, s, where the user sets neither inferences nor a duration."""
+LONGEST_S = 3600.0
+"""The timers of boards count microseconds in 32 bits, which last 71 minutes."""
+PILOT_S = 0.1
+EMULATOR = "QEMU"
+"""A name with this word is that of an emulated board, whose timer counts instructions."""
+
+
+def describe_board(board: Board) -> dict[str, Any]:
+    """The fingerprint of a machine of which only `board`'s own words are known."""
+    with job_folder() as nothing:
+        found = fingerprint(root=nothing)
+    known = ("architecture", "python", "os.libc")
+    found |= {"architecture": None, "python": None, "os": dict.fromkeys(found["os"]), "state": dict(found["state"])}
+    found["state"]["battery"] = None
+    found["absent"] = dict.fromkeys((*found["absent"], *known), "not part of MLPerf Tiny's protocol")
+    found["absent"].pop("device.model")
+    found["device"] = {"vendor": None, "model": board.name}
+    found["board"] = {
+        "profile": board.profile or None,
+        "model": board.model or None,
+        "baud": board.baud,
+        "timer_resolution_s": board.resolution_us * 1e-6,
+    }
+    return found
+
+
+def check_board_plan(workload: Workload, target: TargetSpec, *, threads: Sequence[int]) -> None:
+    """Raise `BadInput` or `Unavailable` for a setting that a board at a serial port does not have."""
+    stopping = workload.stopping
+    if workload.profile:
+        raise Unavailable(
+            "a board at a serial port can't be profiled: MLPerf Tiny's protocol times whole inferences only",
+            advice="bench measures the model; edgewise estimate -d cortex-m4 counts instructions per layer",
+        )
+    if workload.scenario != Scenario() or workload.batch != 1 or set(threads) - {1}:
+        raise BadInput(
+            "a board at a serial port has only the single-stream scenario, batch 1 and one thread",
+            advice="omit --scenario, --batch and --threads",
+        )
+    if target.constraints is not None or target.memory_limit_bytes is not None:
+        raise BadInput("limits are held on this machine only, not on a board", advice="omit --cpus and --memory")
+    if (stopping.duration_s or 0.0) > LONGEST_S:
+        raise BadInput(f"--duration of a window on a board must be at most {LONGEST_S:g}s")
+
+
+def run_board_session(
+    request: SessionRequest, *, target: BoardTarget, folder: Path, end_by: float | None = None
+) -> SessionResult:
+    """Load the inputs and time windows of inferences.
+
+    Args:
+        folder: for the outputs of the first session.
+        end_by: monotonic time, s, at which the board is given up.
+
+    Raises KeyboardInterrupt; everything else is in the result.
+    """
+    result = SessionResult(
+        index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"), link=LinkUse()
+    )
+    try:
+        _fill(result, request, target=target, folder=folder, end_by=end_by)
+    except (OSError, EdgewiseError, UnsupportedModel) as error:
+        target.transport.close()  # what the board still sends belongs to no later command
+        result.failure = _failure(error, target.transport.baud)
+    except BaseException:
+        target.transport.close()
+        raise
+    return result
+
+
+def _failure(error: Exception, baud: int) -> Failure:
+    cause: Cause = "Unavailable"
+    advice = advice_of(error, baud) if isinstance(error, OSError) else getattr(error, "advice", "")
+    if isinstance(error, UnsupportedModel):
+        cause, advice = "Unsupported", "'edgewise doctor -d DEVICE' shows the model that the board reports"
+    elif isinstance(error, NoAnswer):
+        cause = "Timeout"
+    elif isinstance(error, LinkLost):
+        cause = "LinkLost"
+    elif isinstance(error, TargetError):
+        cause = "EngineError"
+    return Failure(cause=cause, message=str(error), phase="steady", advice=advice or ADVICE.get(cause, ""))
+
+
+def _fill(
+    result: SessionResult, request: SessionRequest, *, target: BoardTarget, folder: Path, end_by: float | None
+) -> None:
+    board, job = target.transport.connect(), request.job
+    assert result.link is not None
+    sent, received, begin = board.sent_bytes, board.received_bytes, time.monotonic()
+    workload, stopping = job.workload, job.workload.stopping
+    path = workload.input_path
+    arrays = load_arrays(Path(path), workload.inputs) if path else make_arrays(workload.inputs, seed=workload.seed)
+    encoding = encoding_of(board.model, target.transport.encoding)
+    data = encode(_floats(arrays, job) if encoding == "float32" else arrays, encoding)
+    board.load(data)
+    result.link.push_s, result.link.pushed_bytes = time.monotonic() - begin, len(data)
+
+    def infer(count: int, *, warmup: int = 0, expected_s: float = 0.0) -> Window:
+        patience = stopping.timeout_s + 2 * expected_s
+        if end_by is not None:
+            patience = min(patience, max(0.0, end_by - time.monotonic()))
+        return board.infer(count, warmup=warmup, seconds=patience)
+
+    windows = _windows(infer, job)
+    result.samples["latency"] = [round(window.mean_ns) for window in windows]
+    result.facts["steady"] = {"stopped_because": "all windows were measured", "warmup": stopping.warmup or 1}
+    result.facts["effective"] = {"provider": "firmware", "threads": None, "precision": None, "input": encoding}
+    result.facts["board"] = {
+        "windows": [
+            {"inferences": each.inferences, "board_s": each.elapsed_us * 1e-6, "host_s": each.host_s}
+            for each in windows
+        ],
+        "resolution_s": board.resolution_us * 1e-6,
+        "emulated": EMULATOR in board.name,
+    }
+    if request.outputs:
+        results = windows[-1].results or board.results()
+        result.facts["outputs"] = [{"name": "m-results", "shape": [1, len(results)], "dtype": "float32"}]
+        np.savez(folder / "outputs.npz", output_0=np.array([results], np.float32))
+        result.outputs = folder / "outputs.npz", ["m-results"]
+    result.link.sent_bytes, result.link.received_bytes = board.sent_bytes - sent, board.received_bytes - received
+
+
+def _windows(infer: Any, job: Job) -> list[Window]:
+    """The windows of a session: one of the user's number of inferences or duration, otherwise `WINDOWS` of `WINDOW_S`.
+
+    Args:
+        infer: times a number of inferences.
+    """
+    stopping = job.workload.stopping
+    warmup = 1 if stopping.warmup is None else stopping.warmup
+    pilot = infer(1, warmup=warmup)
+    if pilot.elapsed_us < PILOT_S * 1e6:
+        pilot = infer(math.ceil(PILOT_S * 1e6 / pilot.elapsed_us))
+    least_s = stopping.duration_s or WINDOW_S
+    count = stopping.iterations or math.ceil(least_s * 1e9 / pilot.mean_ns)
+    if count * pilot.mean_ns > 1.1e9 * LONGEST_S:
+        raise TargetError(f"{count} inferences take longer than an hour on this board", advice="lower --iterations")
+    windows: list[Window] = []
+    wanted = 1 if stopping.iterations or stopping.duration_s else WINDOWS
+    while len(windows) < wanted:
+        window = infer(count, expected_s=count * pilot.mean_ns * 1e-9)
+        if stopping.iterations is None and window.elapsed_us < least_s * 1e6:
+            count += max(1, math.ceil(count * (least_s * 1e6 / window.elapsed_us - 1)))  # the pilot was slower
+            continue
+        windows.append(window)
+        emit(InferencesDone(done=sum(each.inferences for each in windows), average_s=window.mean_ns * 1e-9))
+    return windows
+
+
+def _quantization(job: Job) -> tuple[Any, Any]:
+    """The integer network's inputs and outputs. Raises `EdgewiseError`."""
+    from edgewise.estimating.mcu.network import read_network
+
+    network = read_network(Path(job.model.path))
+    return network.inputs, network.outputs
+
+
+def _floats(arrays: Sequence[NDArray[Any]], job: Job) -> list[NDArray[Any]]:
+    """The real values of integer inputs."""
+    inputs, _ = _quantization(job)
+    return [_real(array, tensor) for array, tensor in zip(arrays, inputs, strict=True)]
+
+
+def _real(array: NDArray[Any], tensor: Any) -> NDArray[Any]:
+    real: NDArray[Any] = array.astype(np.float64)
+    if len(tensor.scales) and array.dtype.kind != "f":
+        real = (real - tensor.zero_point) * float(tensor.scales[0])
+    return real.astype(np.float32)
+
+
+def reference_outputs(job: Job) -> Outputs:
+    """What tflite-micro computes on this machine from the same inputs, as real numbers.
+
+    Raises:
+        EdgewiseError: tflite-micro is missing or can't run the model.
+    """
+    from edgewise.estimating.mcu.reference import run_reference
+    from edgewise.runtime.base import package_availability
+
+    if not (state := package_availability("tflite-micro", extra="mcu", module="tflite_micro")):
+        raise Unavailable(f"{state.reason} ({state.install_hint})")
+    model, workload = open_model(job.model.path), job.workload
+    path = workload.input_path
+    arrays = load_arrays(Path(path), workload.inputs) if path else make_arrays(workload.inputs, seed=workload.seed)
+    (found,) = run_reference(Path(job.model.path), [arrays], outputs=len(model.signature.outputs)).outputs
+    _, tensors = _quantization(job)
+    told = [
+        _real(array.view(spec.dtype), tensor).reshape(1, -1)
+        for array, spec, tensor in zip(found, model.signature.outputs, tensors, strict=True)
+    ]
+    return Outputs(
+        run_id="tflite-micro", label="tflite-micro on this machine", arrays=(np.concatenate(told, axis=1),),
+        reduced="the board prints rounded numbers",
+    )  # fmt: skip
+
+
+def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[Measurement, ...]:
+    """Every measurement that complete sessions support, latency first."""
+    windows = [window for session in sessions for window in session.facts["board"]["windows"]]
+    inferences, resolution = sum(each["inferences"] for each in windows), sessions[0].facts["board"]["resolution_s"]
+    emulated = sessions[0].facts["board"]["emulated"]
+    shortest = min(each["board_s"] for each in windows)
+    method = (
+        f"the board's timer (steps of {resolution * 1e6:g} µs) around {len(windows)} windows of at least "
+        f"{shortest:.3g} s, {inferences} inferences in {len(sessions)} session(s); the value is the median of the "
+        "windows' means, so there are no percentiles"
+    )
+    if emulated:
+        method = f"emulated board, whose timer counts instructions: {method}"
+    row = distribution(
+        "latency",
+        [[value * 1e-9 for value in session.samples["latency"]] for session in sessions],
+        method,
+        basis="simulated" if emulated else "measured",
+    )
+    # Each end of a window is cut to a step of the timer.
+    step = max(resolution / each["inferences"] for each in windows)
+    if row.low is not None and row.high is not None:
+        row = replace(row, low=max(0.0, row.low - step), high=row.high + step)
+    if row.summary is not None:
+        row = replace(row, summary=replace(row.summary, percentiles={}))
+    because = "MLPerf Tiny's protocol reports times and outputs only"
+    rates = [replace(each, basis=row.basis) if emulated else each for each in throughput(job, sessions, None)]
+    rows = [row, *rates]
+    rows += [
+        Measurement.absent(metric, because)
+        for metric in (
+            "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak", "energy",
+            "power", "temperature", "clock_rate",
+        )
+    ]  # fmt: skip
+    rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
+    return (*rows, *deployment(sessions))

@@ -1,0 +1,97 @@
+"""The firmware of a board at a serial port, as an engine: the model is in the board, and samples go there one by one.
+
+`bench` times windows of inferences by the board's own timer (`edgewise.run.board`); a session here serves `evaluate`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgewise.model.signature import TensorSpec
+from edgewise.registry import Availability
+from edgewise.runtime.base import LoadOptions, Provider, UnsupportedModel
+
+INFERENCE_S = 120.0
+
+
+class MlperfTiny:
+    """Boards whose firmware speaks the protocol of MLPerf Tiny's runner."""
+
+    name = "mlperf_tiny"
+    title = "MLPerf Tiny firmware"
+    formats = ("tflite",)
+    providers = (Provider(name="firmware", title="the firmware of the board", precisions=()),)
+    in_default = False
+
+    def availability(self) -> Availability:
+        """Only boards have it."""
+        return Availability(False, "it measures boards at a serial port", "name one with -d serial:///dev/ttyACM0")
+
+    def import_engine(self) -> str:
+        """No version: the firmware is the engine."""
+        return ""
+
+    def load(self, path: Path, options: LoadOptions) -> BoardSession:
+        """A session with the board that ``EDGEWISE_BOARD`` names; `path` only tells what the board should hold."""
+        from edgewise.device.board import Board, encoding_of
+        from edgewise.device.transports.serial import ENVIRONMENT_VARIABLE
+
+        told = os.environ.get(ENVIRONMENT_VARIABLE)
+        if told is None:
+            raise UnsupportedModel(f"{path.name} runs on boards only: -d serial:///dev/ttyACM0")
+        where = json.loads(told)
+        board = Board(where["port"], where["baud"])
+        board.greet()
+        return BoardSession(board, options, encoding_of(board.model, where["encoding"]))
+
+
+class BoardSession:
+    """A session as `edgewise.runtime.base.Session`; the output is one row of numbers, as ``m-results`` lists them."""
+
+    def __init__(self, board: Any, options: LoadOptions, encoding: str) -> None:
+        self.inputs: Sequence[TensorSpec] = [
+            TensorSpec(name=name, shape=shape, dtype=options.dtypes[name]) for name, shape in options.shapes.items()
+        ]
+        self.outputs: Sequence[TensorSpec] = [TensorSpec(name="m-results", shape=(1, None), dtype="float32")]
+        self.effective: Mapping[str, Any] = {"provider": "firmware", "precision": None, "threads": None}
+        self._board = board
+        self._encoding = encoding
+        self._data = b""
+        self._results: Sequence[float] = ()
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Keep the inputs for the next `invoke`."""
+        self._data = encode(arrays, self._encoding)
+
+    def invoke(self) -> None:
+        """Send the inputs to the board and make one inference."""
+        self._board.load(self._data)
+        self._results = self._board.infer(1, warmup=0, seconds=INFERENCE_S).results
+
+    def read_outputs(self) -> Sequence[Any]:
+        """The numbers of the last ``m-results``, float32, shape (1, numbers)."""
+        import numpy as np
+
+        return [np.array([self._results or self._board.results()], np.float32)]
+
+    def close(self) -> None:
+        """Close the port."""
+        self._board.close()
+
+
+def encode(arrays: Sequence[Any], encoding: str) -> bytes:
+    """The bytes of all inputs as the board takes them. Raises `UnsupportedModel` for a type that it does not take."""
+    from edgewise.device.board import input_bytes
+
+    kinds = {str(array.dtype) for array in arrays}
+    if encoding == "float32" and kinds != {"float32"}:
+        raise UnsupportedModel(f"the board takes float32 inputs and the model {', '.join(sorted(kinds))}")
+    if encoding == "uint8" and not kinds <= {"int8", "uint8"}:
+        raise UnsupportedModel(f"the board takes uint8 inputs and the model {', '.join(sorted(kinds))}")
+    return b"".join(
+        input_bytes(array.tobytes(), encoding if str(array.dtype) == "int8" else "tensor") for array in arrays
+    )
