@@ -41,7 +41,7 @@ class EstimatePresentation(Presentation["Estimate"]):
 
     def show(self, result: Estimate, console: Console, *, output: Output) -> None:
         """The totals, the layers, and what the estimate rests on; nothing where there is no estimate."""
-        if result.refused is not None:
+        if not result.measurements:
             return
         from edgewise.report.estimate import estimate_document
         from edgewise.report.text import print_document

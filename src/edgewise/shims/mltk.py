@@ -127,10 +127,10 @@ def _device(accelerator: str | None, platform: str | None) -> str:
         if found := next((name for name in known if name == platform.lower() or board in name.split("dk")), None):
             return found
         raise BadInput(f"--platform {platform} is unknown", advice="'edgewise estimate --devices' lists the boards")
-    name = (accelerator or "none").lower()
-    if name in ACCELERATORS:
-        return ACCELERATORS[name]
-    if name.partition("@")[0] in known:
+    name = accelerator or "none"
+    if name.lower() in ACCELERATORS:
+        return ACCELERATORS[name.lower()]
+    if name.lower().partition("@")[0] in known:
         return name
     raise BadInput(
         f"--accelerator {accelerator} is unknown",
