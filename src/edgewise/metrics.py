@@ -88,6 +88,8 @@ _ROWS = (
     Metric("memory_arena_tflm", "B", "Arena of tflite-micro", "lower", "last",
            "Size of the arena that tflite-micro allocates for the model."),
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
+    Metric("battery_life", "s", "Battery life", "higher", "ratio",
+           "Capacity of a battery divided by the mean power: idle power plus the energy of the inferences."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",
            "Processor time divided by wall time of the measured phase; 1 means one fully busy core."),
     Metric("total_time", "s", "Total time", "lower", "median",
