@@ -31,6 +31,7 @@ OPTIONS = (
     option("--per-hour N", options.LIMITS, "With --fits and --capacity: number of inferences an hour", float),
     options.SHAPES,
     options.TOP,
+    options.DETAILS,
     options.OUTPUTS.worded(
         "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; repeatable"
     ),
