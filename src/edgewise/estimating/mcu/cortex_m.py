@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.errors import BadModel, RunFailed
+from edgewise.errors import BadInput, BadModel, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import boards
 from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_arena
