@@ -95,6 +95,8 @@ _ROWS = (
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
     Metric("battery_life", "s", "Battery life", "higher", "ratio",
            "Capacity of a battery divided by the mean power: idle power plus the energy of the inferences."),
+    Metric("flash_read", "B", "Read from flash", "lower", "last",
+           "Data that one inference reads from flash, without the instructions."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",
            "Processor time divided by wall time of the measured phase; 1 means one fully busy core."),
     Metric("total_time", "s", "Total time", "lower", "median",
