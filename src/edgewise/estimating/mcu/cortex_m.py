@@ -79,7 +79,7 @@ class CortexM:
                     f"its activations need {arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
                 )
             lowered = lower(network, offsets)
-            inputs = _inputs(network)
+            inputs = sample_inputs(network)
             emulated = emulate(network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
         except (CanNotLower, TooLarge) as error:
             return [
@@ -87,7 +87,7 @@ class CortexM:
                 for device in devices
             ]
         reference = run_reference(path, inputs, outputs=len(network.outputs))
-        _check_outputs(path, network, emulated, reference)
+        check_outputs(path, network, emulated, reference)
         arenas = _arenas(path, network, reference, inputs, devices[0].settings.get("arena", "-1"))
         return [
             Estimate(
@@ -103,7 +103,7 @@ class CortexM:
         ]
 
 
-def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
+def sample_inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
     """Random inputs from a fixed seed, then the two ends of int8; float inputs are what quantises to such numbers."""
     random = np.random.default_rng(0)
     found = [[random.integers(-128, 128, each.shape) for each in network.inputs] for _ in range(RANDOM_INPUTS)]
@@ -123,7 +123,7 @@ def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArr
     return values.astype(LAYOUTS[tensor.dtype])
 
 
-def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
+def check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
     """Raise `RunFailed` where the emulated outputs are not those of tflite-micro, byte for byte."""
     for number, (ours, theirs) in enumerate(zip(emulated.outputs, reference.outputs, strict=True)):
         for tensor, one, other in zip(network.outputs, ours, theirs, strict=True):
