@@ -197,7 +197,7 @@ def test_a_damaged_file_is_one_clear_error(tmp_path, capsys, kept):
 
 
 @LONG
-def test_a_model_that_is_larger_than_the_board_is_refused(tmp_path):
+def test_a_model_that_is_larger_than_the_emulated_board_is_predicted(tmp_path):
     writer = Writer()
     tensors = [
         writer.tensor("x", [1, 1024], INT8, scale=[0.1]),
@@ -208,13 +208,10 @@ def test_a_model_that_is_larger_than_the_board_is_refused(tmp_path):
     path = tmp_path / "large.tflite"
     path.write_bytes(writer.finish([graph], ["FULLY_CONNECTED"], [bytes(2**20)]))
     found = edgewise.estimate(path, "cortex-m55")
-    assert "B more flash than the emulated board has" in found.refused
-
-
-def test_a_missing_compiler_is_said_with_what_to_install(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 3
-    assert "apt-get install gcc-arm-none-eabi" in capsys.readouterr().err
+    assert found.measurement("instructions").basis == "estimated"
+    assert "B more flash than the emulated board has" in found.conditions[0]
+    refused = edgewise.estimate(path, "cortex-m55", settings={"counts": "emulation"}).refused
+    assert "B more flash than the emulated board has" in refused
 
 
 def test_a_board_executes_its_core_within_its_memories(shared_models):
