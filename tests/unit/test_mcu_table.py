@@ -144,7 +144,7 @@ def test_more_work_costs_more_instructions(tmp_path, core, code, shapes):
 
 
 def test_a_layer_far_beyond_the_sweep_is_named(tmp_path):
-    for elements, beyond in ((50, False), (500_000, True)):
+    for elements, beyond in ((50, False), (2_000_000, True)):
         path = layer(tmp_path, "LOGISTIC", shape=[1, elements], out=[1, elements])
         (predicted,) = load_table().predict(lowered_of(path), "cortex-m4")
         assert predicted.beyond == (("ew_lookup_s8",) if beyond else ())

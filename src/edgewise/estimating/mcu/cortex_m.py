@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import boards
-from edgewise.estimating.mcu.arena import plan_arena
+from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import OperatorCosts, sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
@@ -22,7 +23,7 @@ from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLa
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions
-from edgewise.estimating.mcu.reference import Reference, run_reference
+from edgewise.estimating.mcu.reference import Reference, run_reference, runs_in
 from edgewise.estimating.mcu.table import load_table
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
@@ -30,6 +31,7 @@ from edgewise.model.memory_plan import MemoryPlan
 from edgewise.record import Measurement
 from edgewise.registry import Availability
 from edgewise.runtime.base import package_availability
+from edgewise.units import parse_size
 
 RANDOM_INPUTS = 3
 SOFTWARE = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
@@ -41,8 +43,9 @@ class CortexM:
     name = "cortex-m"
     title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU"
     settings: Mapping[str, str] = {
+        "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one.",
         "counts": "Source of the instruction counts: emulation, or table for a prediction from the operators' shapes. "
-        "Without this setting, the emulation, or the table where something is not installed."
+        "Without this setting, the emulation, or the table where something is not installed.",
     }
 
     def availability(self) -> Availability:
@@ -85,7 +88,7 @@ class CortexM:
                 return model.predict(devices, why=f"The emulation is not possible: {error.message}.")
         except (CanNotLower, TooLarge) as error:
             return [
-                Estimate(model={}, device=device, software=SOFTWARE, refused=error.message, advice=error.advice)
+                Estimate(model={}, device=device, software=SOFTWARE, refused=error.message, advice=error.advice or why)
                 for device in devices
             ]
 
@@ -146,7 +149,8 @@ class _Model:
         return self.estimates(
             devices, f"{SOFTWARE}, {emulated.compiler}", _conditions(core, emulated, inputs=len(inputs)),
             costs=typical_costs(emulated.costs[:RANDOM_INPUTS]),
-            rows=_emulated_rows(emulated, arena_bytes=self.arena_bytes), arenas=_arenas(reference),
+            rows=_emulated_rows(emulated, arena_bytes=self.arena_bytes),
+            arenas=_arenas(self.path, self.network, reference, inputs, _arena_of(devices)),
         )  # fmt: skip
 
     def predict(self, devices: Sequence[EstimatedDevice], *, why: str) -> list[Estimate]:
@@ -157,18 +161,22 @@ class _Model:
             devices, f"{SOFTWARE}, predicted from edgewise's table of operator costs",
             prediction_conditions(self.network, predicted, table, why=why), costs=[each.costs for each in predicted],
             rows=predicted_rows(self.lowered, predicted, table, core=core, arena_bytes=self.arena_bytes),
-            arenas=self.arenas(),
+            arenas=self.arenas(_arena_of(devices)),
         )  # fmt: skip
 
-    def arenas(self) -> Sequence[Measurement]:
-        """The arena of tflite-micro, or the reason that there is none."""
+    def arenas(self, setting: str) -> Sequence[Measurement]:
+        """tflite-micro's arenas without an emulation, or the reason that there are none."""
         found = package_availability("tflite-micro", extra="mcu", module="tflite_micro")
+        if not found and _read_arena(setting) >= 0:
+            raise Unavailable(f"the arena can't be tried: {found.reason}", advice=found.install_hint)
         if not found:
             return [Measurement.absent("memory_arena_tflm", f"{found.reason}: {found.install_hint}")]
+        inputs = _inputs(self.network)[:1]
         try:
-            return _arenas(run_reference(self.path, _inputs(self.network)[:1], outputs=len(self.network.outputs)))
+            reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         except RunFailed as error:
             return [Measurement.absent("memory_arena_tflm", error.message)]
+        return _arenas(self.path, self.network, reference, inputs, setting)
 
     def estimates(
         self, devices: Sequence[EstimatedDevice], software: str, conditions: tuple[str, ...], *,
@@ -180,7 +188,9 @@ class _Model:
             instructions,
             Measurement.absent("latency", "the cycles that an instruction takes on this core are not known"),
             *memory,
-            Measurement.of("memory_arena", self.arena_bytes, "static plan of the activations", basis="derived"),
+            Measurement.of(
+                "memory_arena", self.arena_bytes, "static plan of the activations and states", basis="derived"
+            ),
             Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
             *_macs(self.graph),
             *arenas,
@@ -188,7 +198,7 @@ class _Model:
         return [
             Estimate(
                 model={}, device=device, software=software, conditions=conditions, measurements=measurements,
-                layers=_layers(self.graph, self.lowered, costs),
+                layers=_layers(self.graph, self.lowered, costs), memory_plan=self.plan,
             )
             for device in devices
         ]  # fmt: skip
@@ -268,14 +278,45 @@ def _macs(graph: Graph) -> list[Measurement]:
     return [] if total is None else [Measurement.of("macs", total, "counted from the model's graph", basis="derived")]
 
 
-def _arenas(reference: Reference) -> list[Measurement]:
-    return [
+def _arenas(
+    path: Path, network: IntNetwork, reference: Reference, inputs: Sequence[Sequence[NDArray[Any]]], arena: str
+) -> tuple[Measurement, ...]:  # fmt: skip
+    """tflite-micro's arenas; `arena` is the size of the settings. Raises `BadInput` where it is too small."""
+    small = arena_on_32_bits(reference, network)
+    pointers = reference.arena_bytes - small
+    rows = [
         Measurement.of(
             "memory_arena_tflm", reference.arena_bytes,
             f"tflite-micro on this machine, whose pointers have 64 bits: {reference.head_bytes} B of activations and "
             "the interpreter's own data", basis="measured",
-        )
+        ),
+        Measurement.of(
+            "memory_arena_tflm_32bit", small,
+            f"the same, less {pointers} B that pointers of 64 bits and records of allocations add", basis="derived",
+        ),
     ]  # fmt: skip
+    wanted, try_size = _read_arena(arena), partial(runs_in, path=path, inputs=inputs)
+    if wanted >= 0 and not (wanted and try_size(wanted + pointers)):
+        least = find_smallest(try_size, near=reference.arena_bytes)
+        if wanted:
+            raise BadInput(
+                f"{path.name}: tflite-micro can't execute the model in an arena of {wanted:,} B",
+                advice=f"the model needs about {least - pointers:,} B on a microcontroller",
+            )
+        method = (
+            "bisection with tflite-micro on this machine, whose pointers have 64 bits; about "
+            f"{least - pointers} B with 32 bits"
+        )
+        rows.append(Measurement.of("memory_arena_smallest", least, method, basis="measured"))
+    return tuple(rows)
+
+
+def _arena_of(devices: Sequence[EstimatedDevice]) -> str:
+    return devices[0].settings.get("arena", "-1")
+
+
+def _read_arena(text: str) -> int:
+    return -1 if text.strip().startswith("-") else parse_size(text)
 
 
 def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts]) -> tuple[EstimatedLayer, ...]:

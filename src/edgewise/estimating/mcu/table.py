@@ -19,7 +19,7 @@ from edgewise.estimating.mcu.loops import FAMILIES, UnknownKernel, kernel_loops
 from edgewise.estimating.mcu.lowering import Lowered
 
 FILE = "operator_costs.json"
-BEYOND = 4.0
+BEYOND = 20.0
 """A loop that runs more often than this times its most in the sweep is beyond the sweep."""
 
 
