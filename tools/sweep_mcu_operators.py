@@ -303,7 +303,7 @@ def table_of(core: str, rows: Sequence[Observed], emulated: Emulated) -> dict[st
 
 def predicted(loops: Mapping[str, Mapping[str, int]], told: Mapping[str, Any], core: str) -> int:
     """Instructions of an operator by the table."""
-    return CostTable(**told)._predict(loops, core).costs.instructions
+    return CostTable(**told).costs_of(loops, core).costs.instructions
 
 
 def print_errors(told: Mapping[str, Any], core: Core, models: Sequence[Path]) -> None:
@@ -322,7 +322,7 @@ def main() -> int:
     """Sweep the cores of the command line, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", type=Path, default=[], help="int8 .tflite models to print the errors on")
-    parser.add_argument("--cores", nargs="+", choices=list(CORES), default=list(CORES), help="the others are kept")
+    parser.add_argument("--cores", nargs="+", choices=list(FAMILIES), default=list(FAMILIES), help="others are kept")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of operators (default: 1)")
     arguments = parser.parse_args()
     found = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {"cores": {}, "most": {}}

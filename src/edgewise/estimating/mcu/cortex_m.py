@@ -137,9 +137,9 @@ class _Model:
     def emulate(self, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates from an execution. Raises `TooLarge`, and `RunFailed` where an output is wrong."""
         core, inputs = CORES[devices[0].core], _inputs(self.network)
-        if self.arena_bytes > core.ram[1]:
+        if self.arena_bytes > core.board.ram[1]:
             raise TooLarge(
-                f"its activations need {self.arena_bytes:,} B, and the emulated board has {core.ram[1]:,} B RAM"
+                f"its activations need {self.arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
             )
         emulated = emulate(
             self.network, self.lowered, core=core, offsets=self.offsets, arena_bytes=self.arena_bytes, inputs=inputs
@@ -155,12 +155,14 @@ class _Model:
 
     def predict(self, devices: Sequence[EstimatedDevice], *, why: str) -> list[Estimate]:
         """The estimates from the table; `why` is why there is no emulation. Raises `CanNotLower` without costs."""
-        table, core = load_table(), devices[0].core
-        predicted = table.predict(self.lowered, core)
+        table, core = load_table(), CORES[devices[0].core]
+        compiled_for = core.compiled_for or core.name
+        predicted = table.predict(self.lowered, compiled_for)
         return self.estimates(
             devices, f"{SOFTWARE}, predicted from edgewise's table of operator costs",
-            prediction_conditions(self.network, predicted, table, why=why), costs=[each.costs for each in predicted],
-            rows=predicted_rows(self.lowered, predicted, table, core=core, arena_bytes=self.arena_bytes),
+            tuple(filter(None, (why, core.substitutes, *prediction_conditions(self.network, predicted, table)))),
+            costs=[each.costs for each in predicted],
+            rows=predicted_rows(self.lowered, predicted, table, core=compiled_for, arena_bytes=self.arena_bytes),
             arenas=self.arenas(_arena_of(devices)),
         )  # fmt: skip
 
@@ -238,13 +240,19 @@ def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, referenc
 
 
 def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ...]:
-    return (
-        f"{emulated.emulator} ({core.machine}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, the "
-        "lowest and the highest value. All outputs were equal to tflite-micro's, byte for byte.",
-        "Instructions are counted by the emulator's clock, to within 5 per operator and 5 more per 2 million, in which "
-        "the clock's own interrupt is handled. They are not cycles: waits for "
-        "flash and memory are not emulated.",
+    counted = (
+        "QEMU's plug-in counts the instructions by class, and the bytes read from flash in the first input."
+        if not emulated.uncounted
+        else f"Instructions are not counted by class: {emulated.uncounted}. The emulator's clock counts them, to "
+        "within 5 per operator and 5 more per 2 million, in which the clock's own interrupt is handled."
     )
+    sentences = (
+        f"{emulated.emulator} ({core.board.name}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, "
+        "the lowest and the highest value. All outputs were equal to tflite-micro's, byte for byte.",
+        core.substitutes,
+        f"{counted} They are not cycles: waits for flash and memory are not emulated.",
+    )
+    return tuple(filter(None, sentences))
 
 
 def _emulated_rows(emulated: Emulated, *, arena_bytes: int) -> list[Measurement]:
@@ -270,6 +278,7 @@ def _emulated_rows(emulated: Emulated, *, arena_bytes: int) -> list[Measurement]
             f"arena {arena_bytes} B + scratch of CMSIS-NN {emulated.scratch_bytes} B + stack {emulated.stack_bytes} B "
             "(high-water mark)", basis="simulated",
         ),
+        _flash_read(emulated),
     ]  # fmt: skip
 
 
@@ -319,6 +328,15 @@ def _read_arena(text: str) -> int:
     return -1 if text.strip().startswith("-") else parse_size(text)
 
 
+def _flash_read(emulated: Emulated) -> Measurement:
+    read = sum_costs(emulated.costs[0]).flash_bytes
+    if read is None:
+        return Measurement.absent("flash_read", f"it is not counted: {emulated.uncounted}")
+    return Measurement.of(
+        "flash_read", read, "loads from weights, tables and program, counted in the first input", basis="simulated"
+    )
+
+
 def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts]) -> tuple[EstimatedLayer, ...]:
     return tuple(
         EstimatedLayer(
@@ -327,9 +345,11 @@ def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts]) -> t
             op=operator.op,
             unit="CPU" if call else "",
             macs=count(operator, graph).macs,
-            instructions=costs[operator.index].instructions if call else None,
+            instructions=each.instructions if call else None,
+            instruction_classes=each.classes if call else None,
+            flash_read_bytes=each.flash_bytes if call else None,
             steps=(kernel,) if kernel else (),
             because="" if call else "nothing to execute: its output is its input",
         )
-        for operator, call, kernel in zip(graph.operators, lowered.calls, lowered.kernels, strict=True)
+        for operator, call, kernel, each in zip(graph.operators, lowered.calls, lowered.kernels, costs, strict=True)
     )

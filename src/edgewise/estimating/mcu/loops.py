@@ -21,9 +21,9 @@ FAMILIES: Mapping[str, Family] = {
     "cortex-m3": "scalar",
     "cortex-m4": "dsp",
     "cortex-m7": "dsp",
+    "cortex-m23": "scalar",
     "cortex-m33": "dsp",
     "cortex-m55": "helium",
-    "cortex-m85": "helium",
 }
 Counts = dict[str, int]
 HELIUM_CHANNELS = 124

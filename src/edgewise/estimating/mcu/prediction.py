@@ -25,7 +25,7 @@ def predicted_rows(
     total = sum_costs([each.costs for each in predicted]).instructions
     error = total_error(predicted)
     scratch = max((scratch_bytes(call, FAMILIES[core]) for call in lowered.calls), default=0)
-    stack = table.stack_bytes[core]
+    stack = int(table.cores[core]["stack_bytes"])
     return (
         Measurement.of(
             "instructions", float(total),
@@ -42,13 +42,21 @@ def predicted_rows(
             f"arena {arena_bytes} B + scratch of CMSIS-NN {scratch} B + stack {stack} B (the deepest of the table's "
             "operators)", basis="estimated",
         ),
+        _flash_read(predicted),
     )  # fmt: skip
 
 
+def _flash_read(predicted: Sequence[PredictedCosts]) -> Measurement:
+    read = sum_costs([each.costs for each in predicted]).flash_bytes
+    if read is None:
+        return Measurement.absent("flash_read", "the table has no reads of flash")
+    return Measurement.of("flash_read", read, "operator costs of edgewise's table", basis="estimated")
+
+
 def prediction_conditions(
-    network: IntNetwork, predicted: Sequence[PredictedCosts], table: CostTable, *, why: str
+    network: IntNetwork, predicted: Sequence[PredictedCosts], table: CostTable
 ) -> tuple[str, ...]:
-    """Sentences on what a prediction rests on; `why` is why there is no emulation, "" where none was requested."""
+    """Sentences on what a prediction rests on."""
     far = [
         f"{operator.index} ({operator.code})"
         for operator, each in zip(network.operators, predicted, strict=True)
@@ -59,7 +67,6 @@ def prediction_conditions(
         f"{', '.join(far)}."
     )
     return (
-        *((why,) if why else ()),
         "The table has the costs of each loop of each kernel, fitted on generated operators that QEMU executed, built "
         f"with {table.compiler}. Nothing was executed, so the outputs are not compared with tflite-micro's.",
         *((beyond,) if far else ()),

@@ -43,7 +43,7 @@ class CostTable:
 
     Attributes:
         columns: names of the costs per loop: ``instructions``, or the classes of `OperatorCosts` and ``flash_bytes``.
-        cores: per core, ``stack_bytes`` and per kernel ``loops``, ``median`` and ``p95``.
+        cores: per core that code is compiled for, ``stack_bytes`` and per kernel ``loops``, ``median`` and ``p95``.
         most: per family of cores, kernel and loop, how often it ran at most in the sweep.
         compiler: that the emulated code was built with.
     """
@@ -54,7 +54,7 @@ class CostTable:
     compiler: str
 
     def predict(self, lowered: Lowered, core: str) -> list[PredictedCosts]:
-        """Return the costs of each operator of a network on a core.
+        """Return the costs of each operator of a network on a core that code is compiled for.
 
         Raises:
             CanNotLower: the table has no costs of a kernel or of the core.
@@ -65,9 +65,10 @@ class CostTable:
             loops = [kernel_loops(call, lowered.constants, FAMILIES[core]) for call in lowered.calls]
         except UnknownKernel as error:
             raise CanNotLower(f"the table of operator costs has no kernel {error}") from error
-        return [self._predict(each, core) for each in loops]
+        return [self.costs_of(each, core) for each in loops]
 
-    def _predict(self, loops: Mapping[str, Mapping[str, int]], core: str) -> PredictedCosts:
+    def costs_of(self, loops: Mapping[str, Mapping[str, int]], core: str) -> PredictedCosts:
+        """Return the costs of one operator, whose kernels run these loops. Raises `CanNotLower` as `predict`."""
         kernels, most = self.cores[core]["kernels"], self.most[FAMILIES[core]]
         sums, total, wrong = dict.fromkeys(self.columns, 0.0), 0.0, 0.0
         for kernel, counts in loops.items():
@@ -86,11 +87,6 @@ class CostTable:
             if any(count > BEYOND * most[kernel].get(loop, 0) for loop, count in counts.items())
         )
         return PredictedCosts(costs=_rounded(sums), error=wrong / total if total else 0.0, beyond=beyond)
-
-    @property
-    def stack_bytes(self) -> Mapping[str, int]:
-        """Per core, the stack that the deepest kernel needs, with the program around it."""
-        return {core: int(entry["stack_bytes"]) for core, entry in self.cores.items()}
 
 
 def _rounded(sums: Mapping[str, float]) -> OperatorCosts:
