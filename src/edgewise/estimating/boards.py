@@ -20,6 +20,9 @@ _FIGURES = {
 }
 """Name of a figure in `Board.sources` → key in the file, attribute of `Board`, and factor between the two."""
 
+MVP = "Silicon Labs MVP"
+"""`Board.accelerator` of the boards that `edgewise.estimating.mvp` estimates."""
+
 CORE_TITLES = {
     "cortex-m0plus": "Arm Cortex-M0+",
     "cortex-m3": "Arm Cortex-M3",
