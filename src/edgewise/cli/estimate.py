@@ -24,6 +24,7 @@ OPTIONS = (
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     options.SHAPES,
     options.TOP,
+    options.DETAILS,
     options.OUTPUTS.worded(
         "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; repeatable"
     ),
@@ -41,7 +42,7 @@ class EstimatePresentation(Presentation["Estimate"]):
 
     def show(self, result: Estimate, console: Console, *, output: Output) -> None:
         """The totals, the layers, and what the estimate rests on; nothing where there is no estimate."""
-        if result.refused is not None:
+        if not result.measurements:
             return
         from edgewise.report.estimate import estimate_document
         from edgewise.report.text import print_document

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.estimating.boards import CORE_TITLES, Board
+from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards
 from edgewise.model.graph import Graph
+from edgewise.model.memory_plan import MemoryPlan, describe_plan
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability, Registry, availability_of
-from edgewise.units import format_si, parse_frequency
+from edgewise.units import parse_frequency
 
 SCHEMA = 1
 
@@ -50,6 +51,9 @@ class EstimatedLayer:
         unit: what executes it: ``NPU`` or ``CPU``; "" where nothing is left to execute.
         macs: multiply-accumulates of the operator, None where unknown.
         instructions: that the unit executes; None where they are not counted.
+        instruction_classes: number of instructions per class, as `edgewise.estimating.mcu.costs.CLASSES`; None where
+            only their sum is known.
+        flash_read_bytes: data that the instructions read from flash; None where it is not counted.
         cycles: of the unit, with its waits for memory; None where they are not estimated.
         time: s.
         utilization: MACs divided by what the unit could do in these cycles; None without MACs or cycles.
@@ -81,6 +85,8 @@ class EstimatedLayer:
     inputs: tuple[LayerTensor, ...] = ()
     outputs: tuple[LayerTensor, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    instruction_classes: Mapping[str, int] | None = None
+    flash_read_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,8 @@ class Estimate:
         refused: why there is no estimate; None where there is one.
         advice: what to do about `refused`.
         inputs, outputs: of the model.
+        memory_plan: which tensor lies where in the arena, and when; None where nothing is planned.
+        fit: what the model needs of the board's memories; None where the device is no board.
     """
 
     model: Mapping[str, Any]
@@ -106,10 +114,21 @@ class Estimate:
     advice: str = ""
     inputs: tuple[LayerTensor, ...] = ()
     outputs: tuple[LayerTensor, ...] = ()
+    memory_plan: MemoryPlan | None = None
+    fit: Fit | None = None
 
     def measurement(self, metric: str) -> Measurement | None:
         """The row of `metric`; None where there is none."""
         return next((row for row in self.measurements if row.metric == metric), None)
+
+    @property
+    def instruction_classes(self) -> Mapping[str, int] | None:
+        """Number of instructions of all layers per class; None where a layer's instructions are not known by class."""
+        counted = [layer.instruction_classes for layer in self.layers if layer.instructions is not None]
+        if not counted or any(classes is None for classes in counted):
+            return None
+        known = [classes for classes in counted if classes is not None]
+        return {name: sum(classes[name] for classes in known) for name in known[0]}
 
     def to_document(self) -> dict[str, Any]:
         """The document that ``edgewise estimate --json`` prints."""
@@ -135,7 +154,10 @@ class Estimate:
             "software": self.software,
             "conditions": list(self.conditions),
             "estimates": rows,
+            "instruction_classes": self.instruction_classes,
             "layers": [{**asdict(layer), "steps": list(layer.steps)} for layer in self.layers],
+            "memory_plan": None if self.memory_plan is None else describe_plan(self.memory_plan),
+            "fit": self.fit and self.fit.to_document(),
             "refused": self.refused,
             "advice": self.advice,
         }
@@ -183,6 +205,13 @@ class Estimator(Protocol):
         """
 
 
+class EstimatesSeveral(Protocol):
+    """Optional talent of an `Estimator`: estimates on several devices with the same core, which executes once."""
+
+    def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
+        """One estimate per device, as `Estimator.estimate`."""
+
+
 def estimators() -> Registry[Estimator]:
     """All estimators, built-in and plugged in."""
     return Registry("edgewise.estimators", "estimator")
@@ -205,7 +234,8 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
         for device in estimator.devices():
             if device.name == name.lower().replace("_", "-"):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
-    near = difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
+    near = [board.name for board in boards().values() if name and name.lower() in board.soc.lower()]
+    near = near or difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
     advice = f"did you mean {', '.join(near)}? " if near else ""
     raise BadInput(
         f"unknown device {word!r}",
@@ -228,7 +258,7 @@ def _adapted(
         return adapted
     clock_hz = parse_frequency(clock)
     if device.board is not None and clock_hz > device.board.clock_hz:
-        most = format_si(device.board.clock_hz, "Hz", digits=6)
+        most = f"{device.board.clock_hz / 1e6:g} MHz"
         raise BadInput(
             f"the clock of {device.name} is at most {most}, not {clock}", advice=f"leave @{clock} out for {most}"
         )

@@ -89,7 +89,7 @@ class Mvp:
                 model={},
                 device=device,
                 software=_software(device, None),
-                refused=f"the MVP executes none of the model's operators: {next(iter(placed.left.values()), 'none')}",
+                refused=f"the MVP executes none of the model's operators: {'; '.join(dict.fromkeys(placed.left.values()))}",
                 advice=f"'edgewise estimate {path} -d {CORE}' estimates it on the CPU; the MVP needs int8",
             )
         part = processor_part(path, graph, placed.left, core=CORE, clock_hz=device.clock_hz)

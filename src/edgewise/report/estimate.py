@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
+from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
+from edgewise.estimating.mcu.cores import CORES
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
+from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.report.timeline import describe_memory
 from edgewise.text import one_line
 from edgewise.units import format_si
 
@@ -28,10 +33,43 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     sections = [Section(title=f"Estimated by {estimate.software} for", lines=tuple(map(one_line, lines)))]
     if estimate.refused is not None:
         refusal = (one_line(estimate.refused), one_line(estimate.advice))
-        sections.insert(0, Section(title="No estimate", lines=tuple(filter(None, refusal)), tone="poor"))
-    tables = (totals_table(estimate), layer_table(estimate, top=top)) if estimate.measurements else ()
+        title = "Does not fit" if estimate.measurements else "No estimate"
+        sections.insert(0, Section(title=title, lines=tuple(filter(None, refusal)), tone="poor"))
+    elif estimate.fit is not None:
+        sections.insert(0, Section(title=f"Memory of {device.name}", lines=fit_lines(estimate.fit)))
+    tables = [totals_table(estimate)] if estimate.measurements else []
+    if (classes := class_table(estimate)) is not None:
+        tables.append(classes)
+    if estimate.layers:
+        tables.append(layer_table(estimate, top=top))
+    if (plan := estimate.memory_plan) is not None:
+        peak = {layer.index: layer.op for layer in estimate.layers}.get(plan.peak_operator, "")
+        sections.append(Section(title="Memory of activations", lines=(describe_memory(plan, peak),)))
+        tables.append(memory_table(plan))
     name = one_line(str(estimate.model.get("name", "")))
-    return Document(title=f"Estimate of {name} on {device.name}", tables=tables, sections=tuple(sections))
+    return Document(title=f"Estimate of {name} on {device.name}", tables=tuple(tables), sections=tuple(sections))
+
+
+def memory_table(plan: MemoryPlan) -> Table:
+    """A row per tensor of the arena: where it lies, and between which operators it lives."""
+    columns: list[tuple[Column, Callable[[Placement], Cell]]] = [
+        (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
+        (Column(title="Offset", numeric=True, unit="B"), lambda each: _number(each.offset, ",d")),
+        (Column(title="Size", numeric=True, unit="B"), lambda each: _number(each.size_bytes, ",d")),
+        (Column(title="First #", numeric=True), lambda each: _number(each.first, "d")),
+        (Column(title="Last #", numeric=True), lambda each: _number(each.last, "d")),
+    ]
+    return replace(table_of("Memory plan", plan.placements, columns), detail=True)
+
+
+def fit_lines(fit: Fit) -> tuple[str, ...]:
+    """What the model needs of the board's memories, and what these numbers leave out."""
+    lines = [str(fit)]
+    if fit.at_least:
+        lines.append(f"The numbers are lower bounds: {fit.at_least}.")
+    if fit.board.accelerator:
+        lines.append(f"The board's accelerator is not part of this estimate: {fit.board.accelerator}.")
+    return tuple(lines)
 
 
 def _settings(device: EstimatedDevice, between: str) -> list[str]:
@@ -58,6 +96,19 @@ def totals_table(estimate: Estimate) -> Table:
             )
             for row in estimate.measurements
         ),
+    )
+
+
+def class_table(estimate: Estimate) -> Table | None:
+    """Share of each class in the instructions of the model; None where they are not counted by class."""
+    classes = estimate.instruction_classes
+    total = sum(classes.values()) if classes else 0
+    if not classes or not total:
+        return None
+    return Table(
+        title="Instructions by class",
+        columns=tuple(Column(title=name.capitalize(), numeric=True) for name in classes),
+        rows=(tuple(Cell(text=f"{count / total:.1%}", value=count) for count in classes.values()),),
     )
 
 
@@ -128,6 +179,11 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         ),
         (Column(title="J/op", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.ops)),
         (Column(title="J/MAC", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.macs)),
+        *(_class_column(name) for name in estimate.instruction_classes or ()),
+        (
+            Column(title="Read from flash", numeric=True, hidden=True, unit="B"),
+            lambda layer: _number(layer.flash_read_bytes, ",d"),
+        ),
         (Column(title="Steps", hidden=True), lambda layer: Cell(text=", ".join(layer.steps))),
         (Column(title="Why", hidden=True), lambda layer: Cell(text=one_line(layer.because))),
     ]
@@ -135,12 +191,17 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         title
         for title, field in (
             ("Instructions", "instructions"), ("Cycles", "cycles"), ("Time", "time"), ("Utilisation", "utilization"),
-            ("Energy", "energy"),
+            ("Energy", "energy"), ("Read from flash", "flash_read_bytes"),
         )
         if all(getattr(layer, field) is None for layer in layers)
     ]  # fmt: skip
     title = "Layers" if shown is layers else f"Layers: the {len(shown) - 1} most expensive of {len(layers)}"
     return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
+
+
+def _class_column(name: str) -> tuple[Column, Callable[[EstimatedLayer], Cell]]:
+    column = Column(title=f"Instructions: {name}", numeric=True, hidden=True)
+    return column, lambda layer: _number((layer.instruction_classes or {}).get(name), ",d")
 
 
 def _cycles(layer: EstimatedLayer) -> float | None:
@@ -199,17 +260,50 @@ def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
 
 
 def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:
-    """The devices of each estimator, with what to install where it can't be used."""
-    tables = []
-    for estimator, state, devices in found:
-        notes = () if state else (f"{state.reason}: {state.install_hint}",)
-        rows = tuple(
-            (
-                Cell(text=device.name),
-                Cell(text=device.title, notes=_defaults(device)),
-            )
-            for device in devices
+    """The devices of each estimator, with what to install where it can't be used; then the boards by core."""
+    tables = [
+        Table(
+            title=estimator.title,
+            columns=(Column(title="-d"), Column(title="Device")),
+            rows=tuple(
+                (Cell(text=device.name), Cell(text=device.title, notes=_defaults(device)))
+                for device in devices
+                if device.board is None
+            ),
+            notes=() if state else (f"{state.reason}: {state.install_hint}",),
         )
-        columns = (Column(title="-d"), Column(title="Device"))
-        tables.append(Table(title=estimator.title, columns=columns, rows=rows, notes=notes))
-    return Document(title="Devices that can be estimated", tables=tuple(tables))
+        for estimator, state, devices in found
+    ]
+    boards = [device for _, _, devices in found for device in devices if device.board is not None]
+    tables += [
+        boards_table(title, [device.board for device in boards if device.board and device.core == core])
+        for core, title in CORE_TITLES.items()
+    ]
+    return Document(title="Devices that can be estimated", tables=tuple(table for table in tables if table.rows))
+
+
+def boards_table(core: str, boards: Sequence[Board]) -> Table:
+    """The boards that have the core with the title `core`."""
+    return Table(
+        title=f"Boards with {core}",
+        columns=(
+            Column(title="-d"),
+            Column(title="Board", rank=2, name=True),
+            Column(title="Clock", numeric=True),
+            Column(title="RAM (KiB)", numeric=True),
+            Column(title="Flash (KiB)", numeric=True),
+            Column(title="Accelerator", rank=3, name=True),
+        ),
+        rows=tuple(
+            (
+                Cell(text=board.name),
+                Cell(text=board.title),
+                Cell(text=format_si(board.clock_hz, "Hz"), value=board.clock_hz),
+                Cell(text=kib(board.ram_bytes), value=board.ram_bytes),
+                Cell(text=kib(board.flash_bytes), value=board.flash_bytes),
+                Cell(text=board.accelerator or "–"),
+            )
+            for board in boards
+        ),
+        notes=() if any(board.core in CORES for board in boards) else ("memory only: the core can't be executed here",),
+    )
