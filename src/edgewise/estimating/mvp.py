@@ -85,11 +85,12 @@ class Mvp:
         network = read_network(path)
         placed = place(network, scaled_first=fit["scaled_first"])
         if not placed.programs and not placed.unknown:
+            reasons = "; ".join(dict.fromkeys(placed.left.values()))
             return Estimate(
                 model={},
                 device=device,
                 software=_software(device, None),
-                refused=f"the MVP executes none of the model's operators: {'; '.join(dict.fromkeys(placed.left.values()))}",
+                refused=f"the MVP executes none of the model's operators: {reasons}",
                 advice=f"'edgewise estimate {path} -d {CORE}' estimates it on the CPU; the MVP needs int8",
             )
         part = processor_part(path, graph, placed.left, core=CORE, clock_hz=device.clock_hz)
