@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.errors import BadInput, RunFailed
+from edgewise.errors import BadInput, BadModel, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import boards
 from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_arena
@@ -67,7 +67,7 @@ class CortexM:
     def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
-            raise BadInput(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
+            raise BadModel(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
         software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
         try:
             network = read_network(path)
