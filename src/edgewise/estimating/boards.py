@@ -31,11 +31,15 @@ FIGURES = {
 }
 """Name of a figure in `Board.sources` → attribute of `Board`. The source of the core gives SoC and number of cores."""
 
+MVP = "Silicon Labs MVP"
+"""`Board.accelerator` of the boards that `edgewise.estimating.mvp` estimates."""
+
 CORE_TITLES = {
     "cortex-m0plus": "Arm Cortex-M0+",
     "cortex-m3": "Arm Cortex-M3",
     "cortex-m4": "Arm Cortex-M4",
     "cortex-m7": "Arm Cortex-M7",
+    "cortex-m23": "Arm Cortex-M23",
     "cortex-m33": "Arm Cortex-M33",
     "cortex-m55": "Arm Cortex-M55",
     "cortex-m85": "Arm Cortex-M85",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.comparing.gate import GateResult
     from edgewise.estimating.base import Estimate
+    from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.variant import Optimization
 
@@ -178,6 +179,18 @@ def _estimate_folder_writers() -> Writers[Estimate]:
     }
 
 
+def _fits_writers() -> Writers[Fits]:
+    from edgewise.report.csv import render_csv
+    from edgewise.report.fits import boards_table, fits_document
+    from edgewise.report.markdown import render_markdown
+
+    return {
+        ".md": lambda result: render_markdown(fits_document(result)),
+        ".csv": lambda result: render_csv(boards_table(result.candidates)),
+        ".json": lambda result: json_text(result.to_document()),
+    }
+
+
 def _is_gate_report(path: Path) -> bool:
     from edgewise.report.gate import is_gate_report
 
@@ -207,6 +220,12 @@ ESTIMATES: ResultFormat[Estimate] = ResultFormat(
     extensions=(".md", ".csv", ".json", ".txt", ".mltk.json"),
     load=_estimate_writers,
     load_folder=_estimate_folder_writers,
+    model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
+)
+FITS: ResultFormat[Fits] = ResultFormat(
+    noun="list of boards",
+    extensions=(".md", ".csv", ".json"),
+    load=_fits_writers,
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
 GATE: ResultFormat[GateResult] = ResultFormat(
