@@ -181,14 +181,14 @@ def test_all_that_can_not_be_lowered_is_listed(tmp_path):
     writer, scale = Writer(), {"scale": [0.1]}
     tensors = [writer.tensor(f"t{at}", [1, 8], INT8, **scale) for at in range(5)]
     tensors += [writer.tensor(f"w{at}", [1, 8], INT32) for at in range(2)]
-    codes = ["CUMSUM", "ELU", "TANH", "CUMSUM", "ADD"]
+    codes = ["CUMSUM", "FLOOR_MOD", "TANH", "CUMSUM", "ADD"]
     steps = [writer.operator(at, [at], [at + 1]) for at in (0, 1, 2)]
     steps += [writer.operator(3, [3], [4]), writer.operator(4, [5, 5], [6], Add={})]
     path = tmp_path / "many.tflite"
     path.write_bytes(writer.finish([writer.graph(tensors, steps, [0, 5], [4, 6])], codes))
     refused = edgewise.estimate(path, "cortex-m4").refused
     assert refused == (
-        "not supported: CUMSUM (operator 0, 3), ELU (operator 1); operator 2 (TANH) has an output that is not in steps "
+        "not supported: CUMSUM (operator 0, 3), FLOOR_MOD (operator 1); operator 2 (TANH) has an output that is not in steps "
         "of 1/128 from 0; operator 4 (ADD) works on int32, not on quantised int8"
     )
 
