@@ -23,16 +23,17 @@ def make_firmware(model: Path, *, device: str, folder: Path, identity: str, forc
         BadInput: a device without an emulated core, or a folder that can't be used.
         EdgewiseError: as `edgewise.estimating.mcu.runner.write_firmware`.
     """
+    from edgewise.estimating.mcu.cortex_m import emulation_availability
     from edgewise.estimating.mcu.runner import IMAGE, write_firmware
 
     if not model.is_file():
         raise BadInput(f"{model} does not exist or is not a file")
-    estimator, found = find_device(device)
-    if found.core not in CORES or not (state := estimator.availability()):
-        if found.core in CORES:
-            raise Unavailable(f"firmware can't be made: {state.reason}", advice=state.install_hint)
+    _, found = find_device(device)
+    if found.core not in CORES:
         advice = f"cores: {', '.join(CORES)}, and boards with one"
         raise BadInput(f"no firmware can be made for {device}", advice=advice)
+    if not (state := emulation_availability()):
+        raise Unavailable(f"firmware can't be made: {state.reason}", advice=state.install_hint)
     try:
         if folder.exists() and any(folder.iterdir()) and not force:
             raise BadInput(f"{folder} is not empty", advice="name another folder, or use --force to write into it")
