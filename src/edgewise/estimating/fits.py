@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
+from edgewise.errors import BadInput, EdgewiseError
 from edgewise.estimating.base import (
     SCHEMA,
     Estimate,
@@ -165,11 +165,7 @@ def boards_by_core(settings: Mapping[str, str]) -> list[tuple[Estimator, list[Es
 def estimates_of_core(
     estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph
 ) -> list[Estimate]:
-    """The estimates on boards with the same core; the memory alone where the core can't execute the model.
-
-    Raises:
-        BadInput: a setting that can't be used.
-    """
+    """The estimates on boards with the same core; the memory alone, with the reason, where only that is known."""
     state = availability_of(estimator)
     if not state:
         return memory_estimates(graph, devices, because=f"{state.reason}; {state.install_hint}")
@@ -178,7 +174,7 @@ def estimates_of_core(
             found = estimator.estimate_several(path, graph, devices)
         else:
             found = [estimator.estimate(path, graph, device) for device in devices]
-    except (BadModel, RunFailed, Unavailable) as error:
+    except EdgewiseError as error:
         return memory_estimates(graph, devices, because=error.message)
     first = found[0]
     if first.refused is not None:
