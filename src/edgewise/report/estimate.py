@@ -117,10 +117,7 @@ _HEADLINES = ("latency", "energy", "memory_sram", "memory_arena", "flash")
 
 def summary_table(estimate: Estimate) -> Table:
     """One row with the headline numbers, in the same columns for every model and device."""
-    rows = [
-        estimate.measurement(metric) or Measurement.absent(metric, "not estimated for this device")
-        for metric in _HEADLINES
-    ]
+    rows = [estimate.measurement(metric) or estimate.absent(metric) for metric in _HEADLINES]
     words = {
         "Model": str(estimate.model.get("name", "")),
         "Device": estimate.device.name,

@@ -320,10 +320,8 @@ def _accelerators(estimate: Estimate) -> list[str]:
 
 
 def _estimated(estimate: Estimate, metric: str) -> float | Absent:
-    row = estimate.measurement(metric)
-    if row is None or row.value is None:
-        return Absent(one_line((row and row.absent_because) or "not estimated for this device"))
-    return row.value
+    row = estimate.measurement(metric) or estimate.absent(metric)
+    return Absent(one_line(row.absent_because or "")) if row.value is None else row.value
 
 
 def _bases(estimate: Estimate) -> dict[str, str]:

@@ -314,12 +314,12 @@ class InspectRequest(Request):
 def is_estimated(device: str) -> bool:
     """Whether an estimator knows `device`, and no device of this name can be measured on."""
     from edgewise.device.devices import find_device
-    from edgewise.estimating.base import device_names
+    from edgewise.estimating.base import is_known
 
     try:
         find_device(device)
     except Unavailable:
-        return device.partition("@")[0].lower() in device_names()
+        return is_known(device)
     return False
 
 

@@ -119,18 +119,17 @@ def _estimate(words: argparse.Namespace, folder: Path) -> Estimate:
 
 def _device(accelerator: str | None, platform: str | None) -> str:
     """The device that is estimated. Raises `BadInput`."""
-    from edgewise.estimating.base import device_names
+    from edgewise.estimating.base import device_names, is_known
 
-    known = device_names()
     if platform is not None:
         board = platform.lower().removeprefix("brd")
-        if found := next((name for name in known if name == platform.lower() or board in name.split("dk")), None):
+        if found := next((name for name in device_names() if board in (name, *name.split("dk"))), None):
             return found
         raise BadInput(f"--platform {platform} is unknown", advice="'edgewise estimate --devices' lists the boards")
     name = accelerator or "none"
     if name.lower() in ACCELERATORS:
         return ACCELERATORS[name.lower()]
-    if name.lower().partition("@")[0] in known:
+    if is_known(name):
         return name
     raise BadInput(
         f"--accelerator {accelerator} is unknown",
@@ -216,6 +215,7 @@ def _shown(value: Any, *, units: bool) -> str:
 def _write(result: Run | Estimate, words: argparse.Namespace) -> None:
     """Write MLTK's files, which replace those of an earlier report. Raises `BadInput`, `StoreError`."""
     from edgewise.report.mltk import to_dict, to_json
+    from edgewise.report.result_files import make_folder
     from edgewise.store.exchange import write_file
 
     document, folder = to_dict(result), words.output
@@ -227,10 +227,7 @@ def _write(result: Run | Estimate, words: argparse.Namespace) -> None:
     }
     accelerator = str(document["summary"]["accelerator"] or "none").lower()
     kind = "embedded" if words.device else "simulated"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"can't write to {folder}: {error.strerror}", advice="name another folder") from error
+    make_folder(folder)
     for end, text in contents.items():
         if end.rpartition(".")[2] in (words.format or ("txt", "json")):
             path = folder / f"profiling_report-{accelerator}-{kind}{end}"

@@ -3,7 +3,7 @@
 
 #include "network.h"
 
-extern uint32_t ew_stack_top, ew_data_load, ew_data_begin, ew_data_end, ew_bss_begin, ew_bss_end, ew_heap_begin;
+extern uint32_t ew_stack_top, ew_data_load, ew_data_begin, ew_data_end, ew_bss_begin, ew_bss_end, ew_heap_begin[];
 static volatile uint32_t wraps;
 
 #define SYSTICK ((volatile uint32_t *)0xE000E010)
@@ -102,7 +102,7 @@ __attribute__((noinline)) static void run(void) {
     __asm__ volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(left) : : "cc");
     print_number("ticks of 200000 instructions", ticks() - begin);
     print_number("ticks of nothing", execute(EW_OPERATORS));
-    for (uint32_t *word = &ew_heap_begin; word < (uint32_t *)__builtin_frame_address(0) - 64; ++word) *word = PAINT;
+    for (uint32_t *word = ew_heap_begin; word < (uint32_t *)__builtin_frame_address(0) - 64; ++word) *word = PAINT;
     ew_reset();
     for (int32_t input = 0; input < EW_INPUTS; ++input) {
         ew_load(input);
@@ -111,7 +111,7 @@ __attribute__((noinline)) static void run(void) {
             ew_current = at + 1;
             times[at] = execute(at);
             for (int32_t word = 0; word < 4; ++word)
-                if ((&ew_heap_begin)[word] != PAINT) {
+                if (ew_heap_begin[word] != PAINT) {
                     print("stack overflow\n");
                     finish(1);
                 }
@@ -123,7 +123,7 @@ __attribute__((noinline)) static void run(void) {
             print_bytes(ew_outputs[at].data, ew_outputs[at].count);
         }
     }
-    uint32_t *lowest = &ew_heap_begin;
+    uint32_t *lowest = ew_heap_begin;
     while (*lowest == PAINT) ++lowest;
     print_number("stack", (uint64_t)((uint8_t *)&ew_stack_top - (uint8_t *)lowest));
     print_number("scratch", (uint64_t)ew_scratch_needed);

@@ -342,8 +342,9 @@ def _failure(outcome: Outcome, printed: str, network: IntNetwork) -> str:
     if re.search(r"^stack overflow$", printed, re.MULTILINE):
         return f"stack overflow {where}"
     if not {"status", "instruction"} <= found.keys():
-        tail = " ".join(outcome.tail.splitlines()[-3:])[:600]
-        return f"{QEMU} {outcome.failure} {where}" + (f": {tail}" if tail else "")
+        lines = outcome.tail.splitlines()
+        said = " ".join([line for line in lines if "qemu" in line] or lines[-3:])[:600]
+        return f"{QEMU} {outcome.failure} {where}" + (f": {said}" if said else "")
     kind = "memory" if found["status"] & 0xFF else "bus" if found["status"] & 0xFF00 else "usage"
     data = f" at the address {found['address']:#x}" if "address" in found else ""
     return f"{kind} fault{data} {where}, by the instruction at {found['instruction']:#x}"
