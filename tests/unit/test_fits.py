@@ -117,8 +117,9 @@ def test_a_battery_life_that_can_not_be_known_is_absent_with_its_reason(board, w
 
 
 def test_boards_with_the_same_core_are_estimated_together():
-    cores = [{device.core for device in devices} for _, devices in boards_by_core({})]
-    assert all(len(each) == 1 for each in cores) and len(cores) == len(set().union(*cores))
+    groups = boards_by_core({})
+    assert all(len({device.core for device in devices}) == 1 for _, devices in groups)
+    assert len(groups) == len({(estimator.name, devices[0].core) for estimator, devices in groups})
     with pytest.raises(BadInput, match="boards have no setting 'nonsense'"):
         boards_by_core({"nonsense": "1"})
 

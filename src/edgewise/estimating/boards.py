@@ -13,7 +13,7 @@ _UNITS = {"_mhz": ("_hz", 10**6), "_kib": ("_bytes", 1024), "_mw": ("_w", 1e-3)}
 """Ending of a key in the file → that of the attribute of `Board`, and the factor between the two."""
 
 MVP = "Silicon Labs MVP"
-"""`Board.accelerator` of microcontrollers with this accelerator."""
+"""`Board.accelerator` of the boards that `edgewise.estimating.mvp` estimates."""
 
 CORE_TITLES = {
     "cortex-m0plus": "Arm Cortex-M0+",
