@@ -263,15 +263,12 @@ def test_the_weights_have_16_mebibytes(tmp_path, core, mebibytes):
     path.write_bytes(writer.finish([graph], ["FULLY_CONNECTED"], [weights.tobytes()]))
     found = edgewise.estimate(path, core)
     if mebibytes > 16:
-        assert "B more flash than the emulated board has" in found.refused
+        assert found.measurement("instructions").basis == "estimated"
+        assert "B more flash than the emulated board has" in found.conditions[0]
+        refused = edgewise.estimate(path, core, settings={"counts": "emulation"}).refused
+        assert "B more flash than the emulated board has" in refused
     else:
         assert found.refused is None and found.measurement("flash_read").value > weights.size
-
-
-def test_a_missing_compiler_is_said_with_what_to_install(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 3
-    assert "apt-get install gcc-arm-none-eabi" in capsys.readouterr().err
 
 
 def test_a_board_executes_its_core_within_its_memories(shared_models):
@@ -302,5 +299,4 @@ def test_the_boards_that_hold_a_model(shared_models):
     assert found.refused is None and not boards["nucleo-l4r5zi"].left_out
     assert boards["nucleo-l4r5zi"].fit == edgewise.estimate(shared_models / "kws_ref_model.tflite", "nucleo-l4r5zi").fit
     assert boards["nucleo-l4r5zi"].fit.fits is True and boards["esp32-devkitc"].fit.fits is None
-    needs = {(each.fit.board.core, each.fit.ram_bytes, each.fit.flash_bytes) for each in boards.values()}
-    assert len(needs) == len({core for core, _, _ in needs})  # one execution per core
+    assert boards["nucleo-f446re"].fit.ram_bytes == boards["nucleo-l4r5zi"].fit.ram_bytes  # the same core
