@@ -281,5 +281,4 @@ def test_the_boards_that_hold_a_model(shared_models):
     assert found.refused is None and not boards["nucleo-l4r5zi"].left_out
     assert boards["nucleo-l4r5zi"].fit == edgewise.estimate(shared_models / "kws_ref_model.tflite", "nucleo-l4r5zi").fit
     assert boards["nucleo-l4r5zi"].fit.fits is True and boards["esp32-devkitc"].fit.fits is None
-    needs = {(each.fit.board.core, each.fit.ram_bytes, each.fit.flash_bytes) for each in boards.values()}
-    assert len(needs) == len({core for core, _, _ in needs})  # one execution per core
+    assert boards["nucleo-f446re"].fit.ram_bytes == boards["nucleo-l4r5zi"].fit.ram_bytes  # the same core
