@@ -21,7 +21,7 @@ from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
-from edgewise.estimating.mcu.reference import Reference, run_reference, runs_in
+from edgewise.estimating.mcu.reference import NotExecuted, Reference, run_reference, runs_in
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
 from edgewise.record import Measurement
@@ -75,6 +75,7 @@ class CortexM:
         software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
         try:
             network = read_network(path)
+            _check_shapes(path, network, graph)
             plan, offsets = plan_arena(network)
             arena_bytes = plan.arena_bytes or 0
             core = CORES[devices[0].core]
@@ -84,13 +85,13 @@ class CortexM:
                 )
             lowered = lower(network, offsets)
             inputs = _inputs(network)
+            reference = run_reference(path, inputs, outputs=len(network.outputs))
             emulated = emulate(network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
-        except (CanNotLower, TooLarge) as error:
+        except (CanNotLower, NotExecuted, TooLarge) as error:
             return [
                 Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
                 for device in devices
             ]
-        reference = run_reference(path, inputs, outputs=len(network.outputs))
         _check_outputs(path, network, emulated, reference)
         arenas = _arenas(path, network, reference, inputs, devices[0].settings.get("arena", "-1"))
         return [
@@ -105,6 +106,17 @@ class CortexM:
             )
             for device in devices
         ]
+
+
+def _check_shapes(path: Path, network: IntNetwork, graph: Graph) -> None:
+    """Raise `BadInput` where an input has another shape in `graph` than in the file, which is what is lowered."""
+    for tensor, name in zip(network.inputs, graph.inputs, strict=True):
+        sizes = zip(graph.tensors[name].shape or tensor.shape, tensor.shape, strict=True)
+        if any(isinstance(size, int) and size != own for size, own in sizes):
+            raise BadInput(
+                f"{path.name}: the input {name} has the shape {tensor.shape} in the file; no other can be estimated",
+                advice="export the model with the shape; open dimensions are 1, as in tflite-micro",
+            )
 
 
 def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.child_process import Limits, Outcome, run_child, serve
-from edgewise.errors import RunFailed
+from edgewise.errors import BadModel
 
 SECONDS = 60.0
 AMPLE_BYTES = 16 * 2**20
@@ -24,6 +24,10 @@ AMPLE_BYTES = 16 * 2**20
 _TOTALS = re.compile(r"Arena allocation (total|head) (\d+) bytes")
 _SECTIONS = re.compile(r"'(.+)' used (\d+) bytes with alignment overhead \(requested (\d+) bytes for (\d+) ")
 _LIMITS = Limits(cpu_seconds=60, data_bytes=4 * 2**30)
+
+
+class NotExecuted(BadModel):
+    """tflite-micro can't execute the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +64,11 @@ def run_reference(
         arena_bytes: size of the arena; None is enough for every model.
 
     Raises:
-        RunFailed: tflite-micro fails.
+        NotExecuted: tflite-micro fails.
     """
     outcome = _run(path, inputs, outputs=outputs, arena_bytes=arena_bytes)
     if outcome.cause:
-        raise RunFailed(f"tflite-micro {outcome.failure}")
+        raise NotExecuted(f"tflite-micro, which the outputs are compared with, {outcome.failure}")
     told = json.loads(outcome.output)
     return Reference(
         outputs=[[np.frombuffer(bytes.fromhex(each), np.int8) for each in row] for row in told["outputs"]],
