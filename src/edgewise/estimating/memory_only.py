@@ -49,24 +49,23 @@ def memory_estimates(graph: Graph, devices: Sequence[EstimatedDevice], *, becaus
         because: why latency and energy are absent.
     """
     arena, weights = needs(graph)
-    absent = "its memory can't be planned: a shape is open, or too many tensors live at the same time"
-    rows = (
-        Measurement.absent("latency", because),
-        Measurement.absent("energy", because),
-        Measurement.absent("memory_arena", absent)
-        if arena is None
-        else Measurement.of("memory_arena", arena, "static plan of the activations", basis="derived"),
-        Measurement.absent("parameters_size", "a constant of unknown size")
-        if weights is None
-        else Measurement.of("parameters_size", weights, "counted from the model's graph", basis="derived"),
-    )
+    rows = [Measurement.absent("latency", because), Measurement.absent("energy", because)]
+    rows += [
+        Measurement.absent(metric, "a shape or a size is not known")
+        if value is None
+        else Measurement.of(metric, value, f"{method} of the model's graph", basis="derived")
+        for metric, value, method in (
+            ("memory_arena", arena, "static memory plan"),
+            ("parameters_size", weights, "constants"),
+        )
+    ]
     return [
         Estimate(
             model={},
             device=device,
             software="edgewise's memory plan",
             conditions=(f"Only the memory is known: {because}.",),
-            measurements=rows,
+            measurements=tuple(rows),
         )
         for device in devices
     ]
@@ -80,17 +79,18 @@ def needs(graph: Graph) -> tuple[int | None, int | None]:
 
 def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
     """What the model needs of the board's memories: RAM and flash of the estimate; otherwise arena and weights."""
-    ram, flash, arena = (
+    ram, flash, arena, weights = (
         None if row is None or row.value is None else int(row.value)
-        for row in map(estimate.measurement, ("memory_sram", "flash", "memory_arena"))
+        for row in map(estimate.measurement, ("memory_sram", "flash", "memory_arena", "parameters_size"))
     )
     if ram is not None and flash is not None:
         return Fit(board=board, ram_bytes=ram, flash_bytes=flash, arena_bytes=arena)
-    planned, weights = needs(graph)
+    if arena is None or weights is None:
+        arena, weights = needs(graph)
     return Fit(
         board=board,
-        ram_bytes=planned if ram is None else ram,
+        ram_bytes=arena if ram is None else ram,
         flash_bytes=weights if flash is None else flash,
-        arena_bytes=planned if arena is None else arena,
+        arena_bytes=arena,
         at_least=LOWER_BOUND,
     )
