@@ -19,12 +19,13 @@ from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import OperatorCosts, sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
-from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
+from edgewise.estimating.mcu.firmware import QEMU, Emulated, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions
 from edgewise.estimating.mcu.reference import NotExecuted, Reference, run_reference, runs_in
 from edgewise.estimating.mcu.table import load_table
+from edgewise.estimating.mcu.toolchain import GCC, INSTALL, TooLarge
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import MemoryPlan
