@@ -275,6 +275,7 @@ def test_a_model_that_is_too_large_for_its_board_has_numbers_and_an_exit_code(sh
     assert any(row["metric"] == "instructions" and row["value"] for row in document["estimates"])
 
 
+@LONG
 def test_the_boards_that_hold_a_model(shared_models):
     found = edgewise.fits(shared_models / "kws_ref_model.tflite", max_ram=2**20)
     boards = {each.fit.board.name: each for each in found.candidates}

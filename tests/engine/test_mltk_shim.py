@@ -117,7 +117,8 @@ def test_a_board_at_a_port_is_measured(capsys):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["image_example1"], "models of MLTK's own catalogue are not known here"),
+        (["image_example1"], "MLTK's model specifications can't be read"),
+        (["image_example1", "--build"], "--build needs a function, not image_example1"),
         (["m.tflite", "-a", "tpu"], "--accelerator tpu is unknown"),
         (["m.tflite", "--platform", "brd9999x"], "--platform brd9999x is unknown"),
         (["m.tflite", "--device"], "--device needs --port"),

@@ -37,6 +37,7 @@ OPTIONS = (
     ),
     options.FORCE,
     options.AS_JSON,
+    options.QUIET,
     options.DRY_RUN,
     options.ABSOLUTE,
 )
