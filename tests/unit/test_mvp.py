@@ -166,6 +166,8 @@ def test_an_estimate_contains_what_was_published(shared_models):
     assert found.measurement("accelerator_cycles").value == sum(layer.cycles for layer in found.layers) == 402_976
     assert {layer.unit for layer in found.layers} == {"MVP"} and found.device.clock_hz == 78e6
     assert sum(layer.time for layer in found.layers) == pytest.approx(found.measurement("latency").value)
+    # One program per operator, and its call.
+    assert found.measurement("cpu_cycles").value == pytest.approx(10 * 2 * fitted("gecko-sdk-4.1")["start"])
     slow = edgewise.estimate(shared_models / "ad01_int8.tflite", "xg24@39MHz")
     assert slow.measurement("latency").value == pytest.approx(2 * found.measurement("latency").value)
     assert slow.measurement("energy").value is None and "78 MHz" in slow.measurement("energy").absent_because
