@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edgewise
@@ -15,7 +16,9 @@ from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mvp import CLOCK_HZ, cycles_of, fitted, place
 from edgewise.estimating.mvp_programs import NotAccelerated, NotModelled, programs_of
-from mvp_graphs import write_operator
+from edgewise.model.cost import total_of
+from edgewise.model.identity import read_graph
+from mvp_graphs import draw_operator, write_operator
 
 RESULTS = Path(__file__).parents[3] / "shared" / "data" / "mlperf_tiny.csv"
 MODELS = {"ad": "ad01_int8", "ic": "pretrainedResnet_quant", "kws": "kws_ref_model", "vww": "vww_96_int8"}
@@ -99,6 +102,22 @@ def test_what_is_not_modelled_is_said(tmp_path):
     found = edgewise.estimate(path, "xg24")
     assert found.measurement("latency").value is None and found.measurement("accelerator_cycles").value is None
     assert "batch of 2" in found.measurement("latency").absent_because
+
+
+def test_no_random_operator_takes_less_than_a_cycle_for_two_macs(tmp_path):
+    random, accelerated = np.random.default_rng(3), 0
+    for large in (False, True) * 60:
+        kind, shape, words = draw_operator(random, large=large)
+        path = write_operator(tmp_path / "m.tflite", kind, shape, **words)
+        try:
+            found = programs_of(read_network(path).operators[0], scaled_first=True)
+        except NotAccelerated:
+            continue
+        accelerated += 1
+        assert found.count > 0 and found.cycles > 0
+        if not words.get("same"):  # Multiplications with padding are counted, and not executed.
+            assert 2 * found.cycles >= total_of(read_graph(path)).macs
+    assert accelerated > 80
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ from edgewise.registry import Availability
 from edgewise.units import format_duration
 
 CORE, CLOCK_HZ = "cortex-m33", 78e6
-MACS_PER_CYCLE = 2
 _DEFAULT = "gecko-sdk-4.1"
 
 
@@ -188,7 +187,6 @@ class _Timed:
                 layer,
                 cycles=programs.cycles,
                 time=total / self._clock,
-                utilization=macs / (MACS_PER_CYCLE * programs.cycles) if macs and programs.cycles else None,
                 steps=(f"{programs.count} programs",),
                 because=slow if cpu == total else "",
             )
