@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import edgewise
 from edgewise.cli.main import run as edgewise_command
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mvp import CLOCK_HZ, cycles_of, fitted, place
 from edgewise.estimating.mvp_programs import NotAccelerated, NotModelled, programs_of
@@ -98,6 +99,34 @@ def test_what_is_not_modelled_is_said(tmp_path):
     found = edgewise.estimate(path, "xg24")
     assert found.measurement("latency").value is None and found.measurement("accelerator_cycles").value is None
     assert "batch of 2" in found.measurement("latency").absent_because
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"options": {}}, "stride_h"),
+        ({"stride_h": 0}, "with strides"),
+        ({"stride_w": -1}, "with strides"),
+        ({"stride_w": 50}, "an output of"),
+        ({"weights": (8, 3)}, "shapes or options"),
+        ({"out": (1, 2**30, 2**30, 8)}, "an output of"),
+        ({"out": (8,)}, "shapes or options"),
+    ],
+)
+def test_damaged_operators_are_bad_input_at_once(tmp_path, change, problem):
+    path = write_operator(tmp_path / "m.tflite", "conv", (1, 8, 8, 4), **window((3, 3), same=True, out=8))
+    (operator,) = read_network(path).operators
+    source, weights, *rest = operator.inputs
+    (out,) = operator.outputs
+    options = change.get("options", {**operator.options, **{k: v for k, v in change.items() if "stride" in k}})
+    weights = replace(weights, shape=change.get("weights", weights.shape))
+    out = replace(out, shape=change.get("out", out.shape))
+    with pytest.raises(BadModel, match=problem):
+        programs_of(replace(operator, inputs=(source, weights, *rest), outputs=(out,), options=options),
+                    scaled_first=True)  # fmt: skip
+    with pytest.raises(NotAccelerated, match="4,096 elements"):
+        programs_of(replace(operator, inputs=(source, replace(weights, shape=(8, 4096, 4096, 4)), *rest)),
+                    scaled_first=True)  # fmt: skip
 
 
 # mltk profile --accelerator MVP; it adds up to 6 cycles where data is not aligned to words.

@@ -216,7 +216,7 @@ class _Timed:
     def _latency(self, layers: Sequence[EstimatedLayer]) -> Measurement:
         placed, part, half = self.placed, self.part, self.fit["half_width"]
         busy = sum(layer.time or 0.0 for layer in layers if layer.index in placed.programs)
-        known = f"the operators that it executes take {format_duration(busy)}"
+        known = f"the operators on the MVP take {format_duration(busy)}"
         if placed.unknown:
             why = "; ".join(f"{self.graph.operators[at].op}: {reason}" for at, reason in placed.unknown.items())
             return Measurement.absent("latency", f"{why}; {known}")
@@ -225,7 +225,7 @@ class _Timed:
             return Measurement.absent(
                 "latency",
                 f"{len(placed.left)} operator(s) are executed by the CPU ({who}), whose time is not known: "
-                f"{part.absent_because}; the MVP: {known}",
+                f"{part.absent_because}; {known}",
             )
         return Measurement.of(
             "latency",
