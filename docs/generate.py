@@ -153,6 +153,48 @@ def plain_operators(domain: str, op: str) -> Iterator[RawOperator]:
                 yield RawOperator(op=op, domain=domain, inputs=inputs, outputs=[output], values=lambda at: (1,) * 4)
 
 
+def boards_page() -> str:
+    """The catalogue of boards with the source of every figure."""
+    from edgewise.estimating.boards import CORE_TITLES, FIGURES, Board, boards, kib
+
+    def clock(board: Board) -> str:
+        return f"{board.clock_hz / 1e6:g} MHz"
+
+    def memory(board: Board) -> str:
+        region = board.ram_region_bytes
+        return kib(board.ram_bytes) + ("" if region in (None, board.ram_bytes) else f" ({kib(region)} contiguous)")
+
+    def flash(board: Board) -> str:
+        waits = "" if board.wait_states is None else f"{board.wait_states} wait states"
+        return "; ".join(filter(None, (kib(board.flash_bytes), waits, board.flash_access)))
+
+    def figures(board: Board, source: str) -> str:
+        return ", ".join(name.replace("_", " ") for name in FIGURES if board.sources.get(name) == source)
+
+    parts = [
+        "# Boards\n\n",
+        "The boards that `edgewise estimate -d BOARD` and `edgewise estimate --fits` know, see [](estimate.md). Clock "
+        "is the highest clock of the core, and wait states are those of the flash at this clock. RAM and flash are in "
+        "KiB (1,024 B); RAM is on the microcontroller. A figure without a source is left out.\n",
+    ]
+    known = boards().values()
+    for core, title in CORE_TITLES.items():
+        rows = (
+            (f"`{each.name}`", f"{each.title}: {each.soc}", clock(each), memory(each), flash(each), each.accelerator)
+            for each in known
+            if each.core == core
+        )
+        parts += [f"\n## {title}\n\n", table(("-d", "Board", "Clock", "RAM", "Flash", "Accelerator"), rows)]
+    power = ((f"`{each.name}`", f"{each.power_w * 1e3:.1f} mW", each.power_includes) for each in known if each.power_w)
+    parts += ["\n## Power while a model runs\n\n", table(("-d", "Power", "Includes"), power), "\n## Sources\n\n"]
+    sources = (
+        (f"`{each.name}`", source, figures(each, source))
+        for each in known
+        for source in dict.fromkeys(each.sources.values())
+    )
+    return NOTE + "".join(parts) + table(("-d", "Source", "Figures"), sources)
+
+
 def command_page() -> str:
     """Every command with its arguments and options, as the program itself declares them."""
     import typer.main
@@ -287,6 +329,7 @@ PAGES = {
     "generated/steps.md": improving_tables.steps_table,
     "generated/passes.md": improving_tables.passes_table,
     "operators.md": operators_page,
+    "boards.md": boards_page,
     "cli.md": command_page,
 }
 

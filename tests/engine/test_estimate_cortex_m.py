@@ -215,3 +215,25 @@ def test_a_missing_compiler_is_said_with_what_to_install(tmp_path, capsys, monke
     monkeypatch.setenv("PATH", str(tmp_path))
     assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 3
     assert "apt-get install gcc-arm-none-eabi" in capsys.readouterr().err
+
+
+def test_a_board_executes_its_core_within_its_memories(shared_models):
+    found = edgewise.estimate(shared_models / "kws_ref_model.tflite", "nucleo-l4r5zi@80MHz")
+    core = edgewise.estimate(shared_models / "kws_ref_model.tflite", "cortex-m4")
+    assert found.refused is None and found.device.clock_hz == 80e6
+    assert found.measurement("instructions").value == core.measurement("instructions").value
+    assert found.fit.fits is True and found.fit.at_least == ""
+    assert found.fit.ram_bytes == core.measurement("memory_sram").value
+    assert found.fit.flash_bytes == core.measurement("flash").value and core.fit is None
+
+
+def test_a_model_that_is_too_large_for_its_board_has_numbers_and_an_exit_code(shared_models, capsys):
+    path = str(shared_models / "vww_96_int8.tflite")
+    assert edgewise_command(["estimate", path, "-d", "nrf52dk"]) == 4
+    told = capsys.readouterr()
+    assert "Instructions" in told.out and "Does not fit" in told.out
+    assert "the model does not fit nrf52dk: " in told.err and "the board lacks " in told.err and "--fits" in told.err
+    assert edgewise_command(["estimate", path, "-d", "nrf52dk", "--json"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert document["fit"]["lacking"]["RAM"] > 0 and "does not fit" in document["refused"]
+    assert any(row["metric"] == "instructions" and row["value"] for row in document["estimates"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.cli import options
 from edgewise.cli.console import complain, out, print_json
-from edgewise.cli.options import Values, argument, option, request_of, takes
+from edgewise.cli.options import Values, argument, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
 from edgewise.errors import BadInput, ExitCode
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     argument("model", "Model file.", str, metavar="MODEL", default=None),
+    options.BUILD,
+    options.CASES.worded("Keyword argument of the factory; repeatable"),
     option("-d --device NAME", options.VARY, "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz"),
     options.SETTINGS,
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
@@ -39,7 +41,7 @@ class EstimatePresentation(Presentation["Estimate"]):
 
     def show(self, result: Estimate, console: Console, *, output: Output) -> None:
         """The totals, the layers, and what the estimate rests on; nothing where there is no estimate."""
-        if result.refused is not None:
+        if not result.measurements:
             return
         from edgewise.report.estimate import estimate_document
         from edgewise.report.text import print_document
@@ -68,9 +70,11 @@ def command(values: Values) -> int:
 
     if values["devices"]:
         return _list_devices(as_json=values["json"])
-    if values["model"] is None or values["device"] is None:
+    given = [model] if (model := values["model"]) is not None else []
+    if not (given or values["build"]) or values["device"] is None:
         raise BadInput("give a model and a device", advice="edgewise estimate model.tflite -d ethos-u55-128")
-    return perform(request_of(EstimateRequest, OPTIONS, values), PRESENTATION, output_of(values))
+    (model,) = models_or_factory(given, values["build"])
+    return perform(request_of(EstimateRequest, OPTIONS, values, model=model), PRESENTATION, output_of(values))
 
 
 def _list_devices(*, as_json: bool) -> int:

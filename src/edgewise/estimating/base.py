@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.estimating.boards import CORE_TITLES, Board
+from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards
 from edgewise.model.graph import Graph
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability, Registry, availability_of
-from edgewise.units import format_si, parse_frequency
+from edgewise.units import parse_frequency
 
 SCHEMA = 1
 
@@ -94,6 +94,7 @@ class Estimate:
         refused: why there is no estimate; None where there is one.
         advice: what to do about `refused`.
         inputs, outputs: of the model.
+        fit: what the model needs of the board's memories; None where the device is no board.
     """
 
     model: Mapping[str, Any]
@@ -106,6 +107,7 @@ class Estimate:
     advice: str = ""
     inputs: tuple[LayerTensor, ...] = ()
     outputs: tuple[LayerTensor, ...] = ()
+    fit: Fit | None = None
 
     def measurement(self, metric: str) -> Measurement | None:
         """The row of `metric`; None where there is none."""
@@ -136,6 +138,7 @@ class Estimate:
             "conditions": list(self.conditions),
             "estimates": rows,
             "layers": [{**asdict(layer), "steps": list(layer.steps)} for layer in self.layers],
+            "fit": self.fit and self.fit.to_document(),
             "refused": self.refused,
             "advice": self.advice,
         }
@@ -183,6 +186,13 @@ class Estimator(Protocol):
         """
 
 
+class EstimatesSeveral(Protocol):
+    """Optional talent of an `Estimator`: estimates on several devices with the same core, which executes once."""
+
+    def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
+        """One estimate per device, as `Estimator.estimate`."""
+
+
 def estimators() -> Registry[Estimator]:
     """All estimators, built-in and plugged in."""
     return Registry("edgewise.estimators", "estimator")
@@ -205,7 +215,8 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
         for device in estimator.devices():
             if device.name == name.lower().replace("_", "-"):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
-    near = difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
+    near = [board.name for board in boards().values() if name and name.lower() in board.soc.lower()]
+    near = near or difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
     advice = f"did you mean {', '.join(near)}? " if near else ""
     raise BadInput(
         f"unknown device {word!r}",
@@ -228,7 +239,7 @@ def _adapted(
         return adapted
     clock_hz = parse_frequency(clock)
     if device.board is not None and clock_hz > device.board.clock_hz:
-        most = format_si(device.board.clock_hz, "Hz", digits=6)
+        most = f"{device.board.clock_hz / 1e6:g} MHz"
         raise BadInput(
             f"the clock of {device.name} is at most {most}, not {clock}", advice=f"leave @{clock} out for {most}"
         )

@@ -9,16 +9,27 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-_FIGURES = {
-    "clock": ("clock_mhz", "clock_hz", 1e6),
-    "ram": ("ram_kib", "ram_bytes", 1024),
-    "ram_region": ("ram_region_kib", "ram_region_bytes", 1024),
-    "flash": ("flash_kib", "flash_bytes", 1024),
-    "wait_states": ("wait_states", "wait_states", 1),
-    "flash_access": ("flash_access", "flash_access", None),
-    "power": ("power_mw", "power_w", 1e-3),
+_UNITS = {
+    "clock_mhz": ("clock_hz", 10**6),
+    "ram_kib": ("ram_bytes", 1024),
+    "ram_region_kib": ("ram_region_bytes", 1024),
+    "flash_kib": ("flash_bytes", 1024),
+    "power_mw": ("power_w", 1e-3),
 }
-"""Name of a figure in `Board.sources` → key in the file, attribute of `Board`, and factor between the two."""
+"""Key in the file → attribute of `Board`, and the factor between the two."""
+
+FIGURES = {
+    "core": "core",
+    "clock": "clock_hz",
+    "ram": "ram_bytes",
+    "ram_region": "ram_region_bytes",
+    "flash": "flash_bytes",
+    "wait_states": "wait_states",
+    "flash_access": "flash_access",
+    "accelerator": "accelerator",
+    "power": "power_w",
+}
+"""Name of a figure in `Board.sources` → attribute of `Board`. The source of the core gives SoC and number of cores."""
 
 CORE_TITLES = {
     "cortex-m0plus": "Arm Cortex-M0+",
@@ -50,7 +61,7 @@ class Board:
         flash_bytes: from which a program can be executed, on the microcontroller or beside it.
         wait_states: of the flash at `clock_hz`.
         flash_access: caches and prefetch between core and flash, in words.
-        accelerator: of neural networks; "" where there is none.
+            accelerator: of neural networks; "" where there is none.
         power_w: while it infers at `clock_hz`, W.
         power_includes: what `power_w` was measured of.
         sources: name of each figure above → where it is published.
@@ -86,7 +97,81 @@ def boards() -> Mapping[str, Board]:
 
 
 def _read(name: str, entry: dict[str, Any]) -> Board:
-    for key, attribute, factor in _FIGURES.values():
-        if factor is not None and key in entry:
+    for key, (attribute, factor) in _UNITS.items():
+        if key in entry:
             entry[attribute] = entry.pop(key) * factor
+    entry["sources"] = {figure: source for source, figures in entry["sources"].items() for figure in figures}
     return Board(name=name, **entry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What a model needs of the memories of a board.
+
+    Attributes:
+        ram_bytes, flash_bytes: None where they are not known.
+        arena_bytes: part of the RAM that has to be contiguous; None where it is not known.
+        at_least: the numbers that are lower bounds, in words; "" where there are none.
+    """
+
+    board: Board
+    ram_bytes: int | None
+    flash_bytes: int | None
+    arena_bytes: int | None
+    at_least: str = ""
+
+    @property
+    def lacking(self) -> Mapping[str, int]:
+        """Memories that are too small → bytes that they lack."""
+        board = self.board
+        found = {
+            "RAM": (self.ram_bytes, board.ram_bytes),
+            "contiguous RAM": (self.arena_bytes, board.ram_region_bytes),
+            "flash": (self.flash_bytes, board.flash_bytes),
+        }
+        return {
+            name: needed - there
+            for name, (needed, there) in found.items()
+            if needed is not None and there is not None and needed > there
+        }
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the model fits; None where what it needs is not known, or only that it needs at least this much."""
+        return False if self.lacking else None if self.at_least else True
+
+    @property
+    def needs(self) -> str:
+        """Return "41.2 of 640 KiB RAM, 51.2 of 2,048 KiB flash", and what the board lacks."""
+        least = "at least " if self.at_least else ""
+        needed = ", ".join(
+            f"{name} unknown" if size is None else f"{least}{kib(size)} of {kib(there)} KiB {name}"
+            for name, size, there in (
+                ("RAM", self.ram_bytes, self.board.ram_bytes),
+                ("flash", self.flash_bytes, self.board.flash_bytes),
+            )
+        )
+        lacks = ", ".join(f"{kib(size)} KiB {name}" for name, size in self.lacking.items())
+        return f"{needed}; the board lacks {lacks}" if lacks else needed
+
+    def __str__(self) -> str:
+        """Return the verdict and `needs`."""
+        verdict = {True: "fits", False: "does not fit", None: "may fit"}[self.fits]
+        return f"{verdict}: {self.needs}"
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON; sizes in bytes."""
+        board = self.board
+        return {
+            "fits": self.fits,
+            "ram": {"needed": self.ram_bytes, "available": board.ram_bytes},
+            "contiguous_ram": {"needed": self.arena_bytes, "available": board.ram_region_bytes},
+            "flash": {"needed": self.flash_bytes, "available": board.flash_bytes},
+            "lacking": dict(self.lacking),
+            "at_least": self.at_least,
+        }
+
+
+def kib(size: float) -> str:
+    """`size` bytes in KiB, with one decimal unless it is a whole number."""
+    return f"{size // 1024:,}" if size % 1024 == 0 else f"{size / 1024:,.1f}"

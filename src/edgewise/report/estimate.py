@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
+from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
+from edgewise.estimating.mcu.cores import CORES
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.record import LayerTensor, Measurement
@@ -28,10 +30,25 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     sections = [Section(title=f"Estimated by {estimate.software} for", lines=tuple(map(one_line, lines)))]
     if estimate.refused is not None:
         refusal = (one_line(estimate.refused), one_line(estimate.advice))
-        sections.insert(0, Section(title="No estimate", lines=tuple(filter(None, refusal)), tone="poor"))
-    tables = (totals_table(estimate), layer_table(estimate, top=top)) if estimate.measurements else ()
+        title = "Does not fit" if estimate.measurements else "No estimate"
+        sections.insert(0, Section(title=title, lines=tuple(filter(None, refusal)), tone="poor"))
+    elif estimate.fit is not None:
+        sections.insert(0, Section(title=f"Memory of {device.name}", lines=fit_lines(estimate.fit)))
+    tables = [totals_table(estimate)] if estimate.measurements else []
+    if estimate.layers:
+        tables.append(layer_table(estimate, top=top))
     name = one_line(str(estimate.model.get("name", "")))
-    return Document(title=f"Estimate of {name} on {device.name}", tables=tables, sections=tuple(sections))
+    return Document(title=f"Estimate of {name} on {device.name}", tables=tuple(tables), sections=tuple(sections))
+
+
+def fit_lines(fit: Fit) -> tuple[str, ...]:
+    """What the model needs of the board's memories, and what these numbers leave out."""
+    lines = [str(fit)]
+    if fit.at_least:
+        lines.append(f"The numbers are lower bounds: {fit.at_least}.")
+    if fit.board.accelerator:
+        lines.append(f"The board's accelerator is not part of this estimate: {fit.board.accelerator}.")
+    return tuple(lines)
 
 
 def _settings(device: EstimatedDevice, between: str) -> list[str]:
@@ -199,17 +216,50 @@ def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
 
 
 def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:
-    """The devices of each estimator, with what to install where it can't be used."""
-    tables = []
-    for estimator, state, devices in found:
-        notes = () if state else (f"{state.reason}: {state.install_hint}",)
-        rows = tuple(
-            (
-                Cell(text=device.name),
-                Cell(text=device.title, notes=_defaults(device)),
-            )
-            for device in devices
+    """The devices of each estimator, with what to install where it can't be used; then the boards by core."""
+    tables = [
+        Table(
+            title=estimator.title,
+            columns=(Column(title="-d"), Column(title="Device")),
+            rows=tuple(
+                (Cell(text=device.name), Cell(text=device.title, notes=_defaults(device)))
+                for device in devices
+                if device.board is None
+            ),
+            notes=() if state else (f"{state.reason}: {state.install_hint}",),
         )
-        columns = (Column(title="-d"), Column(title="Device"))
-        tables.append(Table(title=estimator.title, columns=columns, rows=rows, notes=notes))
-    return Document(title="Devices that can be estimated", tables=tuple(tables))
+        for estimator, state, devices in found
+    ]
+    boards = [device for _, _, devices in found for device in devices if device.board is not None]
+    tables += [
+        boards_table(title, [device.board for device in boards if device.board and device.core == core])
+        for core, title in CORE_TITLES.items()
+    ]
+    return Document(title="Devices that can be estimated", tables=tuple(table for table in tables if table.rows))
+
+
+def boards_table(core: str, boards: Sequence[Board]) -> Table:
+    """The boards that have the core with the title `core`."""
+    return Table(
+        title=f"Boards with {core}",
+        columns=(
+            Column(title="-d"),
+            Column(title="Board", rank=2, name=True),
+            Column(title="Clock", numeric=True),
+            Column(title="RAM (KiB)", numeric=True),
+            Column(title="Flash (KiB)", numeric=True),
+            Column(title="Accelerator", rank=3, name=True),
+        ),
+        rows=tuple(
+            (
+                Cell(text=board.name),
+                Cell(text=board.title),
+                Cell(text=format_si(board.clock_hz, "Hz"), value=board.clock_hz),
+                Cell(text=kib(board.ram_bytes), value=board.ram_bytes),
+                Cell(text=kib(board.flash_bytes), value=board.flash_bytes),
+                Cell(text=board.accelerator or "–"),
+            )
+            for board in boards
+        ),
+        notes=() if any(board.core in CORES for board in boards) else ("memory only: the core can't be executed here",),
+    )

@@ -325,7 +325,8 @@ class EstimateRequest(Request):
     """Estimate a model on hardware that is not at hand.
 
     Attributes:
-        model: a file.
+        model: a file; ``file.py:function`` and ``module:function`` are called to make one, which is quantised to int8.
+        cases: keyword arguments of the function, at most one set of them.
         device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
         set: settings of the estimator, name → value.
         shapes: input name → shape, for inputs with open dimensions.
@@ -335,9 +336,16 @@ class EstimateRequest(Request):
 
     verb: Literal["estimate"] = "estimate"
     model: FilePath
+    cases: tuple[Case, ...] = ({},)
     device: str
     set: dict[str, str] = Field(default_factory=dict)
     shapes: Shapes = Field(default_factory=dict)
+
+    def check(self) -> None:
+        """Reject cases without a function, and more than one."""
+        _check_cases(self.cases, (self.model,))
+        if len(self.cases) > 1:
+            raise BadField(f"{{cases}} must be one model for an estimate, not {len(self.cases)}")
 
 
 MOST_CASES = 1000

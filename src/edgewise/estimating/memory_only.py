@@ -1,0 +1,96 @@
+"""Boards whose core nothing here executes: what the model needs of their memories, without a latency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from edgewise.estimating.base import Estimate, EstimatedDevice, board_device
+from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards
+from edgewise.estimating.mcu.cores import CORES
+from edgewise.model.cost import total_of
+from edgewise.model.graph import Graph
+from edgewise.model.memory_plan import plan_memory
+from edgewise.record import Measurement
+from edgewise.registry import Availability
+
+LOWER_BOUND = "arena and weights, without stack, scratch memory and code"
+
+
+class MemoryOnly:
+    """Tells the memory that a model needs on boards with another core than those that can be executed."""
+
+    name = "memory-only"
+    title = "Boards with other cores: memory, without a latency"
+    settings: Mapping[str, str] = {}
+
+    def availability(self) -> Availability:
+        """Always available."""
+        return Availability(True)
+
+    def devices(self) -> Sequence[EstimatedDevice]:
+        """The boards with a core that can't be executed."""
+        return [board_device(board, self.name) for board in boards().values() if board.core not in CORES]
+
+    def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
+        """As `edgewise.estimating.base.Estimator.estimate`."""
+        return self.estimate_several(path, graph, [device])[0]
+
+    def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
+        """As `edgewise.estimating.base.EstimatesSeveral.estimate_several`."""
+        title = CORE_TITLES[devices[0].core]
+        return memory_estimates(graph, devices, because=f"nothing here executes or estimates code for {title}")
+
+
+def memory_estimates(graph: Graph, devices: Sequence[EstimatedDevice], *, because: str) -> list[Estimate]:
+    """Estimates with the memory alone.
+
+    Args:
+        because: why latency and energy are absent.
+    """
+    arena, weights = needs(graph)
+    absent = "its memory can't be planned: a shape is open, or too many tensors live at the same time"
+    rows = (
+        Measurement.absent("latency", because),
+        Measurement.absent("energy", because),
+        Measurement.absent("memory_arena", absent)
+        if arena is None
+        else Measurement.of("memory_arena", arena, "static plan of the activations", basis="derived"),
+        Measurement.absent("parameters_size", "a constant of unknown size")
+        if weights is None
+        else Measurement.of("parameters_size", weights, "counted from the model's graph", basis="derived"),
+    )
+    return [
+        Estimate(
+            model={},
+            device=device,
+            software="edgewise's memory plan",
+            conditions=(f"Only the memory is known: {because}.",),
+            measurements=rows,
+        )
+        for device in devices
+    ]
+
+
+def needs(graph: Graph) -> tuple[int | None, int | None]:
+    """Bytes of the arena and of the weights; None where they are not known."""
+    plan = plan_memory(graph)
+    return None if plan.unknown else plan.arena_bytes, total_of(graph).weight_bytes
+
+
+def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
+    """What the model needs of the board's memories: RAM and flash of the estimate; otherwise arena and weights."""
+    ram, flash, arena = (
+        None if row is None or row.value is None else int(row.value)
+        for row in map(estimate.measurement, ("memory_sram", "flash", "memory_arena"))
+    )
+    if ram is not None and flash is not None:
+        return Fit(board=board, ram_bytes=ram, flash_bytes=flash, arena_bytes=arena)
+    planned, weights = needs(graph)
+    return Fit(
+        board=board,
+        ram_bytes=planned if ram is None else ram,
+        flash_bytes=weights if flash is None else flash,
+        arena_bytes=planned if arena is None else arena,
+        at_least=LOWER_BOUND,
+    )

@@ -1,0 +1,107 @@
+"""The catalogue of boards, and whether a model fits their memories."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import edgewise
+from edgewise.cli.main import run as edgewise_command
+from edgewise.errors import BadInput
+from edgewise.estimating.base import find_device
+from edgewise.estimating.boards import CORE_TITLES, FIGURES, Board, Fit, boards, kib
+from edgewise.estimating.mcu.cores import CORES
+from estimates import dense_relu
+
+BOARD = Board(
+    name="toy", title="Toy", vendor="Toys", soc="T1", core="cortex-m4", cores=1, clock_hz=1e6, ram_bytes=4096,
+    ram_region_bytes=2048, flash_bytes=8192, sources={},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("board", boards().values(), ids=boards().keys())
+def test_every_figure_of_a_board_has_a_source_and_is_plausible(board):
+    given = {name for name, attribute in FIGURES.items() if getattr(board, attribute) not in (None, "")}
+    assert given == board.sources.keys() and all(board.sources.values())
+    assert board.core in CORE_TITLES and 1 <= board.cores <= 8
+    assert 16e6 <= board.clock_hz <= 1e9
+    assert 2**14 <= (board.ram_region_bytes or board.ram_bytes) <= board.ram_bytes <= 2**23
+    assert 2**15 <= board.flash_bytes <= 2**27
+    assert board.wait_states is None or 0 <= board.wait_states <= 15
+    assert (board.power_w is None) == (not board.power_includes)
+    assert board.power_w is None or 1e-3 < board.power_w < 1
+    assert board.name == board.name.lower() and "_" not in board.name and " " not in board.name
+
+
+def test_the_boards_of_mlperf_tiny_are_known():
+    names = {"nucleo-l4r5zi", "nucleo-h7a3zi-q", "b-u585i-iot02a", "cy8cproto-062-4343w", "nucleo-g0b1re", "ek-ra8d1"}
+    assert names | {"xg24-dk2601b"} <= boards().keys()
+
+
+def test_every_core_that_can_be_executed_has_a_title():
+    assert CORES.keys() <= CORE_TITLES.keys()
+
+
+def test_a_board_is_a_device_at_its_highest_clock():
+    _, device = find_device("NUCLEO_L4R5ZI")
+    assert (device.name, device.core, device.clock_hz) == ("nucleo-l4r5zi", "cortex-m4", 120e6)
+    assert device.board is boards()["nucleo-l4r5zi"]
+    assert find_device("nucleo-l4r5zi@80MHz")[1].clock_hz == 80e6
+
+
+def test_a_clock_above_the_highest_one_is_an_error():
+    with pytest.raises(BadInput, match=r"^the clock of nucleo-l4r5zi is at most 120 MHz, not 120.1MHz$"):
+        find_device("nucleo-l4r5zi@120.1MHz")
+
+
+def test_a_microcontroller_is_no_device_but_leads_to_its_boards():
+    with pytest.raises(BadInput, match="unknown device 'rp2350'") as error:
+        find_device("rp2350")
+    assert error.value.advice.startswith("did you mean rpi-pico2?")
+
+
+@pytest.mark.parametrize(
+    ("needs", "fits", "lacking", "text"),
+    [
+        ((4096, 8192, 2048), True, {}, "fits: 4 of 4 KiB RAM, 8 of 8 KiB flash"),
+        ((4097, 8192, 2048), False, {"RAM": 1}, "does not fit: 4.0 of 4 KiB RAM, 8 of 8 KiB flash; the board lacks 0.0 KiB RAM"),
+        ((3072, 1024, 2560), False, {"contiguous RAM": 512}, "does not fit: 3 of 4 KiB RAM, 1 of 8 KiB flash; the board lacks 0.5 KiB contiguous RAM"),
+        ((5120, 10240, 10), False, {"RAM": 1024, "flash": 2048}, "does not fit: 5 of 4 KiB RAM, 10 of 8 KiB flash; the board lacks 1 KiB RAM, 2 KiB flash"),
+    ],
+)  # fmt: skip
+def test_a_fit_compares_every_memory(needs, fits, lacking, text):
+    fit = Fit(board=BOARD, ram_bytes=needs[0], flash_bytes=needs[1], arena_bytes=needs[2])
+    assert (fit.fits, dict(fit.lacking), str(fit)) == (fits, lacking, text)
+
+
+def test_lower_bounds_prove_that_a_model_does_not_fit_and_never_that_it_fits():
+    fit = Fit(board=BOARD, ram_bytes=10, flash_bytes=None, arena_bytes=10, at_least="arena")
+    assert fit.fits is None and str(fit) == "may fit: at least 0.0 of 4 KiB RAM, flash unknown"
+    assert Fit(board=BOARD, ram_bytes=5000, flash_bytes=None, arena_bytes=10, at_least="arena").fits is False
+
+
+def test_kib():
+    assert [kib(size) for size in (0, 512, 1024, 1536, 2**21)] == ["0", "0.5", "1", "1.5", "2,048"]
+
+
+def test_a_core_that_can_not_be_executed_gives_the_memory(tmp_path, capsys):
+    found = edgewise.estimate(dense_relu(tmp_path), "esp32-c3-devkitm-1")
+    assert found.refused is None
+    assert found.measurement("memory_arena").value == 24 and found.measurement("parameters_size").value == 160
+    latency = found.measurement("latency")
+    assert latency.value is None and "RISC-V" in latency.absent_because
+    told = found.to_document()["fit"]
+    assert told["fits"] is None and told["ram"] == {"needed": 24, "available": 384 * 1024}
+    assert edgewise_command(["estimate", found.model["path"], "-d", "esp32-c3-devkitm-1"]) == 0
+    assert "may fit: at least 0.0 of 384 KiB RAM, at least 0.2 of 4,096 KiB flash" in capsys.readouterr().out
+
+
+def test_the_list_of_devices_has_the_boards_by_core(capsys):
+    assert edgewise_command(["estimate", "--devices"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("Boards with Arm Cortex-M3") < shown.index("bluepill-f103c8") < shown.index("Boards with Xtensa")
+    assert edgewise_command(["estimate", "--devices", "--json"]) == 0
+    told = {each["name"]: each for each in json.loads(capsys.readouterr().out)["devices"]}
+    assert told["nrf52840dk"]["board"]["ram_bytes"] == 256 * 1024 and told["nrf52840dk"]["board"]["sources"]["ram"]
+    assert told["cortex-m4"]["board"] is None
