@@ -17,6 +17,9 @@ FEWEST_POINTS = 3
 PRIOR_POINTS = 3.0
 """How many points the errors on public measurements count for, beside the errors on the points of the device."""
 
+WIDEST = 50.0
+"""Of an interval, to each side, as a logarithm: an interval as wide as this says that nothing is known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -61,17 +64,38 @@ class Choice:
         """The law that predicts."""
         return self.trials[0]
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the error of a law."""
+        return len(self.points) + PRIOR_POINTS
+
+    def usable_for(self, subject: Subject) -> Trial | None:
+        """The best law of which `subject` lacks nothing; None where there is none."""
+        usable = (trial for trial in self.trials if trial.fitted is not None and not trial.predictor.lacking(subject))
+        return next(usable, None)
+
     def predict(self, subjects: Sequence[Subject], *, coverage: float = COVERAGE) -> list[Prediction]:
         """The values of models of which the chosen law lacks nothing, with intervals of this coverage."""
-        trial = self.chosen
+        return self.predict_by(self.chosen, subjects, coverage=coverage)[0]
+
+    def predict_by(
+        self, trial: Trial, subjects: Sequence[Subject], *, further: float = 0.0, coverage: float = COVERAGE
+    ) -> tuple[list[Prediction], list[float]]:
+        """The same by the law of `trial`, and the standard deviations of the logarithms.
+
+        Args:
+            further: variance relative to that of a single model around the law, for what is beyond the points.
+        """
         if trial.fitted is None:
-            raise ValueError("no law could be fitted")
+            raise ValueError("the law could not be fitted")
         logs, spread = trial.fitted.predict(subjects)
-        reach = t_quantile(0.5 + coverage / 2, len(self.points) + PRIOR_POINTS) * trial.error * np.sqrt(1.0 + spread)
-        return [
+        spreads = trial.error * np.sqrt(1.0 + spread + further)
+        reach = np.minimum(t_quantile(0.5 + coverage / 2, self.freedom) * spreads, WIDEST)
+        found = [
             Prediction(value=math.exp(log), low=math.exp(log - width), high=math.exp(log + width))
             for log, width in zip(logs.tolist(), reach.tolist(), strict=True)
         ]
+        return found, spreads.tolist()
 
 
 def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:

@@ -36,9 +36,8 @@ class OperatorProfile:
     @property
     def shares(self) -> NDArray[np.float64]:
         """The part of each term in the whole, by `RELATIVE_COSTS`; adds up to 1."""
-        costs = np.asarray(self.amounts) * RELATIVE_COSTS
-        total = float(costs.sum())
-        return costs / total if total else costs
+        costs: NDArray[np.float64] = np.asarray(self.amounts, dtype=np.float64) * RELATIVE_COSTS
+        return costs / (float(costs.sum()) or 1.0)
 
     @property
     def work(self) -> float:

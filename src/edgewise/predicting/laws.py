@@ -32,6 +32,10 @@ def least_squares_from_zero(matrix: Floats, target: Floats) -> Floats:
     return found
 
 
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.pinv(matrix), dtype=np.float64)
+
+
 def _hosts(subjects: Sequence[Subject]) -> Floats:
     return np.array([subject.host for subject in subjects], dtype=float)
 
@@ -140,7 +144,7 @@ class Line:
             equation=f"{slope:.4g} × host + {rest:.4g}",
             values=lambda subjects: slope * _hosts(subjects) + rest,
             rows=rows,
-            spread=np.linalg.inv(design.T @ design + weak.T @ weak),
+            spread=_inverse(design.T @ design + weak.T @ weak),
         )
 
 
@@ -168,7 +172,7 @@ class PowerLaw:
             return np.column_stack([np.ones(len(subjects)), np.log(_hosts(subjects)) - middle])
 
         design = rows(_subjects(points), _values(points))
-        spread = np.linalg.inv(design.T @ design + np.diag([0.0, ridge]))
+        spread = _inverse(design.T @ design + np.diag([0.0, ridge]))
         offset, steeper = spread @ design.T @ (np.log(_values(points)) - hosts)
         factor, power = float(np.exp(offset - steeper * middle)), 1.0 + float(steeper)
         return Law(
@@ -209,7 +213,7 @@ class HostAndOperators:
         design = rows(_subjects(points), _values(points))
         ridge = np.full(design.shape[1], (self.prior_error / self.effect) ** 2)
         ridge[0] = 0.0
-        spread = np.linalg.inv(design.T @ design + np.diag(ridge))
+        spread = _inverse(design.T @ design + np.diag(ridge))
         weights = spread @ design.T @ np.log(_values(points) / _hosts(_subjects(points)))
         strongest = int(np.argmax(np.abs(weights[1 : 1 + len(TERMS)])))
         return Law(
@@ -259,7 +263,7 @@ class OperatorCosts:
             equation=shown,
             values=lambda subjects: np.maximum(_amounts(subjects) @ costs, np.finfo(float).tiny),
             rows=rows,
-            spread=np.linalg.inv(design.T @ design + pull.T @ pull),
+            spread=_inverse(design.T @ design + pull.T @ pull),
         )
 
 
@@ -288,5 +292,5 @@ class Linear:
             equation=f"{slope:.4g} × host {'+' if rest >= 0 else '−'} {abs(rest):.4g}",
             values=lambda subjects: np.where((found := slope * _hosts(subjects) + rest) > 0, found, np.nan),
             rows=rows,
-            spread=np.linalg.pinv(design.T @ design),
+            spread=_inverse(design.T @ design),
         )
