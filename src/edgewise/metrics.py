@@ -86,7 +86,12 @@ _ROWS = (
     Metric("memory_sram", "B", "SRAM", "lower", "last", "On-chip memory that one inference needs on the device."),
     Metric("memory_dram", "B", "DRAM", "lower", "last", "External memory that one inference needs on the device."),
     Metric("memory_arena_tflm", "B", "Arena of tflite-micro", "lower", "last",
-           "Size of the arena that tflite-micro allocates for the model."),
+           "Size of the arena that tflite-micro allocates for the model on this machine."),
+    Metric("memory_arena_tflm_32bit", "B", "Arena of tflite-micro, 32-bit", "lower", "last",
+           "Size of the arena that tflite-micro allocates for the model on a microcontroller, whose pointers have 32 "
+           "bits."),
+    Metric("memory_arena_smallest", "B", "Smallest arena of tflite-micro", "lower", "last",
+           "Size of the smallest arena in which tflite-micro executes the model on this machine."),
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",
            "Processor time divided by wall time of the measured phase; 1 means one fully busy core."),

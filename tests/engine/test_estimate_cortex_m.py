@@ -13,6 +13,9 @@ import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import RunFailed
 from edgewise.estimating.mcu import cortex_m, firmware
+from edgewise.estimating.mcu.arena import arena_on_32_bits
+from edgewise.estimating.mcu.network import read_network
+from edgewise.estimating.mcu.reference import run_reference, runs_in
 from tflite_writer import FLOAT, INT8, INT32, Writer
 
 pytestmark = pytest.mark.engine
@@ -100,6 +103,53 @@ def test_helium_takes_fewer_instructions(shared_models):
 def test_a_device_without_settings_is_named_alone(tmp_path, capsys):
     assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 0
     assert "\n  Arm Cortex-M4 with DSP extension and FPU.\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "on_32_bits"),
+    [
+        ("kws_ref_model", 24_908), ("pretrainedResnet_quant", 56_492), ("vww_96_int8", 102_796), ("ad01_int8", 4_508),
+        ("str_ww_ref_model", 17_404),
+    ],
+)  # fmt: skip
+def test_the_arena_of_tflite_micro_is_known_for_32_bits(shared_models, name, on_32_bits):
+    """The oracle is tflite-micro's benchmark on WebAssembly, less what it keeps for itself."""
+    path = shared_models / f"{name}.tflite"
+    network = read_network(path)
+    reference = run_reference(path, [[np.zeros(each.shape, np.int8) for each in network.inputs]], outputs=1)
+    assert arena_on_32_bits(reference, network) == pytest.approx(on_32_bits - 2_128, rel=0.004)
+
+
+def test_the_smallest_arena_runs_the_model_and_16_bytes_less_do_not(tmp_path):
+    path = dense(tmp_path)
+    found = edgewise.estimate(path, "cortex-m4", settings={"arena": "0"})
+    size = int(found.measurement("memory_arena_smallest").value)
+    inputs = [[np.zeros((1, 16), np.int8)]]
+    assert runs_in(size, path, inputs) and not runs_in(size - 16, path, inputs)
+    assert found.measurement("memory_arena_tflm").value <= size
+    assert found.measurement("memory_arena_tflm_32bit").value < found.measurement("memory_arena_tflm").value
+
+
+@pytest.mark.parametrize(("arena", "code"), [("-1", 0), ("4kB", 0), ("500", 2), ("some", 2)])
+def test_an_arena_that_is_too_small_is_an_error(tmp_path, capsys, arena, code):
+    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4", "--set", f"arena={arena}"]) == code
+    told = capsys.readouterr()
+    assert ("memory_arena_smallest" not in told.out) and ("Traceback" not in told.err)
+    if arena == "500":
+        assert "tflite-micro can't execute the model in an arena of 500 B" in told.err
+        assert "on a microcontroller" in told.err
+
+
+def test_the_memory_plan_tells_which_tensors_live_when(tmp_path, capsys):
+    arguments = ["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]
+    assert edgewise_command([*arguments, "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)["memory_plan"]
+    rows = [tuple(each[key] for key in ("name", "offset", "size_bytes", "first", "last")) for each in plan["tensors"]]
+    assert rows == [("y", 16, 8, 0, 0), ("x", 0, 16, 0, 0)] or rows == [("x", 0, 16, 0, 0), ("y", 16, 8, 0, 0)]
+    assert plan["arena_bytes"] == plan["lower_bound_bytes"] == 24 and plan["peak_operator"] == 0
+    assert edgewise_command([*arguments, "--details"]) == 0
+    told = capsys.readouterr().out
+    assert "24 B live at once" in " ".join(told.split()) and "Memory plan" in told
 
 
 def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def test_mltks_keys_are_filled_from_an_estimate(tmp_path):
     dense = document["layers"][0]
     assert (dense["opcode"], dense["cpu_cycles"], dense["accelerator_cycles"]) == ("fully_connected", 750, None)
     assert (dense["input_shape"], dense["output_shape"], dense["supported"]) == ("1x16", "1x8", None)
-    assert document["absent_because"]["layers.supported"] == mltk.NOT_ASKED
+    assert document["absent_because"]["layers.supported"] == mltk.NO_ACCELERATOR
 
 
 def test_mltks_layers_tell_which_the_accelerator_leaves_to_the_processor(tmp_path):

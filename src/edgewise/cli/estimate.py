@@ -24,6 +24,7 @@ OPTIONS = (
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     options.SHAPES,
     options.TOP,
+    options.DETAILS,
     options.OUTPUTS.worded(
         "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; repeatable"
     ),

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from edgewise.errors import BadInput, Unavailable
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards
 from edgewise.model.graph import Graph
+from edgewise.model.memory_plan import MemoryPlan, describe_plan
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.units import parse_frequency
@@ -94,6 +95,7 @@ class Estimate:
         refused: why there is no estimate; None where there is one.
         advice: what to do about `refused`.
         inputs, outputs: of the model.
+        memory_plan: which tensor lies where in the arena, and when; None where nothing is planned.
         fit: what the model needs of the board's memories; None where the device is no board.
     """
 
@@ -107,6 +109,7 @@ class Estimate:
     advice: str = ""
     inputs: tuple[LayerTensor, ...] = ()
     outputs: tuple[LayerTensor, ...] = ()
+    memory_plan: MemoryPlan | None = None
     fit: Fit | None = None
 
     def measurement(self, metric: str) -> Measurement | None:
@@ -138,6 +141,7 @@ class Estimate:
             "conditions": list(self.conditions),
             "estimates": rows,
             "layers": [{**asdict(layer), "steps": list(layer.steps)} for layer in self.layers],
+            "memory_plan": None if self.memory_plan is None else describe_plan(self.memory_plan),
             "fit": self.fit and self.fit.to_document(),
             "refused": self.refused,
             "advice": self.advice,

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgewise.model.cost import KINDS, OperatorCost, Total, count, total_of
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.memory_plan import MemoryPlan, describe_totals, plan_memory
+from edgewise.model.memory_plan import MemoryPlan, describe_plan, plan_memory
 from edgewise.model.precision import find_precision
 from edgewise.model.support import OperatorSet, Support, judge, operator_sets
 
@@ -85,7 +85,7 @@ class Inspection:
                 for operator, cost in zip(graph.operators, self.costs, strict=True)
             ],
             "subgraphs": {name: _describe_subgraph(inner) for name, inner in graph.subgraphs.items()},
-            "memory_plan": {**_describe_plan(self.plan), "basis": self.basis},
+            "memory_plan": {**describe_plan(self.plan), "basis": self.basis},
             "support": [
                 {
                     "name": each.name,
@@ -170,24 +170,6 @@ def _describe_subgraph(graph: Graph) -> dict[str, Any]:
         "outputs": [describe_tensor(graph.tensors[name]) for name in graph.outputs],
         "layers": [describe_operator(operator, count(operator, graph), graph) for operator in graph.operators],
         "subgraphs": {name: _describe_subgraph(inner) for name, inner in graph.subgraphs.items()},
-    }
-
-
-def _describe_plan(plan: MemoryPlan) -> dict[str, Any]:
-    return {
-        "method": "greedy by size; activations only, nothing computed in place",
-        **describe_totals(plan),
-        "unknown": list(plan.unknown),
-        "tensors": [
-            {
-                "name": each.tensor,
-                "offset": each.offset,
-                "size_bytes": each.size_bytes,
-                "first": each.first,
-                "last": each.last,
-            }
-            for each in plan.placements
-        ],
     }
 
 

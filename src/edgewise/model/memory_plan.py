@@ -284,3 +284,22 @@ def describe_totals(plan: MemoryPlan) -> dict[str, Any]:
         "alignment": plan.alignment,
         "folded_bytes": plan.folded_bytes,
     }
+
+
+def describe_plan(plan: MemoryPlan) -> dict[str, Any]:
+    """All of a plan, JSON-shaped."""
+    return {
+        "method": "greedy by size; activations only, nothing computed in place",
+        **describe_totals(plan),
+        "unknown": list(plan.unknown),
+        "tensors": [
+            {
+                "name": each.tensor,
+                "offset": each.offset,
+                "size_bytes": each.size_bytes,
+                "first": each.first,
+                "last": each.last,
+            }
+            for each in plan.placements
+        ],
+    }

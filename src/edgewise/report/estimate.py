@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
@@ -10,9 +11,11 @@ from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
+from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.report.timeline import describe_memory
 from edgewise.text import one_line
 from edgewise.units import format_si
 
@@ -37,8 +40,24 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     tables = [totals_table(estimate)] if estimate.measurements else []
     if estimate.layers:
         tables.append(layer_table(estimate, top=top))
+    if (plan := estimate.memory_plan) is not None:
+        peak = {layer.index: layer.op for layer in estimate.layers}.get(plan.peak_operator, "")
+        sections.append(Section(title="Memory of activations", lines=(describe_memory(plan, peak),)))
+        tables.append(memory_table(plan))
     name = one_line(str(estimate.model.get("name", "")))
     return Document(title=f"Estimate of {name} on {device.name}", tables=tuple(tables), sections=tuple(sections))
+
+
+def memory_table(plan: MemoryPlan) -> Table:
+    """A row per tensor of the arena: where it lies, and between which operators it lives."""
+    columns: list[tuple[Column, Callable[[Placement], Cell]]] = [
+        (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
+        (Column(title="Offset", numeric=True, unit="B"), lambda each: _number(each.offset, ",d")),
+        (Column(title="Size", numeric=True, unit="B"), lambda each: _number(each.size_bytes, ",d")),
+        (Column(title="First #", numeric=True), lambda each: _number(each.first, "d")),
+        (Column(title="Last #", numeric=True), lambda each: _number(each.last, "d")),
+    ]
+    return replace(table_of("Memory plan", plan.placements, columns), detail=True)
 
 
 def fit_lines(fit: Fit) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import shorten
-from edgewise.report.timeline import WIDEST, draw_timeline
+from edgewise.report.timeline import WIDEST, describe_memory, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
 
@@ -256,14 +256,7 @@ def memory_line(inspection: Inspection) -> str:
         return f"not planned: {_open(inspection)}"
     if not operators or not plan.lower_bound_bytes:
         return "nothing lives: the network has no operators"
-    at = plan.peak_operator or 0
-    arena = "–" if plan.arena_bytes is None else format_bytes(plan.arena_bytes)
-    persistent = f", {format_bytes(plan.persistent_bytes)} of it persistent" if plan.persistent_bytes else ""
-    folded = f"; {format_bytes(plan.folded_bytes)} follow from constants alone" if plan.folded_bytes else ""
-    return (
-        f"arena {arena} (greedy by size, offsets on {plan.alignment} B){persistent}; at least "
-        f"{format_bytes(plan.lower_bound_bytes)} live at once, at operator {at} ({one_line(operators[at].op)}){folded}"
-    )
+    return describe_memory(plan, operators[plan.peak_operator or 0].op)
 
 
 def _memory_section(inspection: Inspection, width: int | None) -> Section:

@@ -174,7 +174,7 @@ def _summary(run: Run) -> dict[str, Value]:
         "runtime_memory_size": _memory(run),
         "ops": ops,
         "macs": macs,
-        "n_layers": len(layers),
+        "n_layers": len(layers) or Absent(one_line(run.profile_absent_because or "") or "the layers were not profiled"),
         "n_unsupported_layers": sum(not each for each in told) if told else NOT_ASKED,
         "accelerator_cycles": cycles,
         "cpu_cycles": _metric(run, "cpu_cycles"),
@@ -298,7 +298,7 @@ def _estimate_summary(estimate: Estimate) -> dict[str, Value]:
         "ops": ops,
         "macs": macs,
         "n_layers": len(estimate.layers),
-        "n_unsupported_layers": sum(layer.unit == "CPU" for layer in estimate.layers) if units else NOT_ASKED,
+        "n_unsupported_layers": sum(layer.unit == "CPU" for layer in estimate.layers) if units else NO_ACCELERATOR,
         "accelerator_cycles": _estimated(estimate, "accelerator_cycles") if units else NO_ACCELERATOR,
         "cpu_cycles": cycles,
         "cpu_utilization": share if isinstance(share, Absent) else min(share, 1.0) * 100,
@@ -350,7 +350,7 @@ def _estimate_layers(estimate: Estimate) -> list[dict[str, Value]]:
             "energy": energy,
             "time": time,
             **_described(layer),
-            "supported": not left if accelerated else NOT_ASKED,
+            "supported": not left if accelerated else NO_ACCELERATOR,
             "error_msg": one_line(layer.because) or None if left else None,
         })  # fmt: skip
     return rows

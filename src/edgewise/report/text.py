@@ -103,8 +103,9 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
     names = [index for index in shown if whole.columns[index].name] or [shown[0]]
     rest = [*names, *left_out]
     if details and len(names) < len(rest) < len(whole.visible):
+        # The first column stays in any case: it is folded where it is wider than the terminal.
         columns = tuple(
-            replace(whole.columns[index], rank=place if index not in names else 0) for place, index in enumerate(rest)
+            replace(whole.columns[index], rank=max(place - len(names), 0)) for place, index in enumerate(rest)
         )
         rows = tuple(tuple(row[index] for index in rest) for row in whole.rows)
         console.print()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from edgewise.model.memory_plan import MemoryPlan
 from edgewise.report.names import shorten
+from edgewise.text import one_line
 from edgewise.units import format_bytes
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -33,6 +35,18 @@ def draw_timeline(
         shorten(f"live bytes along operators 0 to {len(live) - 1}{each}", width),
         shorten(found + where, width),
     ]
+
+
+def describe_memory(plan: MemoryPlan, peak: str) -> str:
+    """Size of the arena, and the most that lives at one time; `peak` is the kind of the operator where that is."""
+    arena = "–" if plan.arena_bytes is None else format_bytes(plan.arena_bytes)
+    persistent = f", {format_bytes(plan.persistent_bytes)} of it persistent" if plan.persistent_bytes else ""
+    folded = f"; {format_bytes(plan.folded_bytes)} follow from constants alone" if plan.folded_bytes else ""
+    return (
+        f"arena {arena} (greedy by size, offsets on {plan.alignment} B){persistent}; at least "
+        f"{format_bytes(plan.lower_bound_bytes)} live at once, at operator {plan.peak_operator or 0} "
+        f"({one_line(peak)}){folded}"
+    )
 
 
 def draw_bars(values: Sequence[float], *, height: int = HEIGHT) -> list[str]:

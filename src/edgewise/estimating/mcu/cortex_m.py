@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,20 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import boards
-from edgewise.estimating.mcu.arena import plan_arena
+from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
-from edgewise.estimating.mcu.reference import Reference, run_reference
+from edgewise.estimating.mcu.reference import Reference, run_reference, runs_in
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
 from edgewise.record import Measurement
 from edgewise.registry import Availability
 from edgewise.runtime.base import package_availability
+from edgewise.units import parse_size
 
 RANDOM_INPUTS = 3
 
@@ -35,7 +37,9 @@ class CortexM:
 
     name = "cortex-m"
     title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU"
-    settings: Mapping[str, str] = {}
+    settings: Mapping[str, str] = {
+        "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one."
+    }
 
     def availability(self) -> Availability:
         """Whether the compiler, the emulator, CMSIS-NN and tflite-micro are installed."""
@@ -84,14 +88,16 @@ class CortexM:
             ]
         reference = run_reference(path, inputs, outputs=len(network.outputs))
         _check_outputs(path, network, emulated, reference)
+        arenas = _arenas(path, network, reference, inputs, devices[0].settings.get("arena", "-1"))
         return [
             Estimate(
                 model={},
                 device=device,
                 software=f"{software}, {emulated.compiler}",
                 conditions=_conditions(core, emulated, inputs=len(inputs)),
-                measurements=_measurements(graph, emulated, reference, arena_bytes=arena_bytes),
+                measurements=(*_measurements(graph, emulated, arena_bytes=arena_bytes), *arenas),
                 layers=_layers(graph, lowered, emulated),
+                memory_plan=plan,
             )
             for device in devices
         ]
@@ -140,9 +146,7 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
     )
 
 
-def _measurements(
-    graph: Graph, emulated: Emulated, reference: Reference, *, arena_bytes: int
-) -> tuple[Measurement, ...]:
+def _measurements(graph: Graph, emulated: Emulated, *, arena_bytes: int) -> tuple[Measurement, ...]:
     totals = [sum_costs(row).instructions for row in emulated.costs]
     typical = totals[:RANDOM_INPUTS]
     ram = arena_bytes + emulated.scratch_bytes + emulated.stack_bytes
@@ -166,19 +170,49 @@ def _measurements(
             f"arena {arena_bytes} B + scratch of CMSIS-NN {emulated.scratch_bytes} B + stack {emulated.stack_bytes} B "
             "(high-water mark)", basis="simulated",
         ),
-        Measurement.of("memory_arena", arena_bytes, "static plan of the activations", basis="derived"),
+        Measurement.of("memory_arena", arena_bytes, "static plan of the activations and states", basis="derived"),
         Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
     ]  # fmt: skip
     if (total := total_of(graph).macs) is not None:
         rows.append(Measurement.of("macs", total, "counted from the model's graph", basis="derived"))
-    rows.append(
+    return tuple(rows)
+
+
+def _arenas(
+    path: Path, network: IntNetwork, reference: Reference, inputs: Sequence[Sequence[NDArray[Any]]], arena: str
+) -> tuple[Measurement, ...]:  # fmt: skip
+    """tflite-micro's arenas; `arena` is the size of the settings. Raises `BadInput` where it is too small."""
+    small = arena_on_32_bits(reference, network)
+    pointers = reference.arena_bytes - small
+    rows = [
         Measurement.of(
             "memory_arena_tflm", reference.arena_bytes,
             f"tflite-micro on this machine, whose pointers have 64 bits: {reference.head_bytes} B of activations and "
             "the interpreter's own data", basis="measured",
+        ),
+        Measurement.of(
+            "memory_arena_tflm_32bit", small,
+            f"the same, less {pointers} B that pointers of 64 bits and records of allocations add", basis="derived",
+        ),
+    ]  # fmt: skip
+    wanted, try_size = _read_arena(arena), partial(runs_in, path=path, inputs=inputs)
+    if wanted >= 0 and not (wanted and try_size(wanted + pointers)):
+        least = find_smallest(try_size, near=reference.arena_bytes)
+        if wanted:
+            raise BadInput(
+                f"{path.name}: tflite-micro can't execute the model in an arena of {wanted:,} B",
+                advice=f"the model needs about {least - pointers:,} B on a microcontroller",
+            )
+        method = (
+            "bisection with tflite-micro on this machine, whose pointers have 64 bits; about "
+            f"{least - pointers} B with 32 bits"
         )
-    )  # fmt: skip
+        rows.append(Measurement.of("memory_arena_smallest", least, method, basis="measured"))
     return tuple(rows)
+
+
+def _read_arena(text: str) -> int:
+    return -1 if text.strip().startswith("-") else parse_size(text)
 
 
 def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[EstimatedLayer, ...]:

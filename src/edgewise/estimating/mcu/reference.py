@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.child_process import Limits, run_child, serve
+from edgewise.child_process import Limits, Outcome, run_child, serve
 from edgewise.errors import RunFailed
 
 SECONDS = 60.0
+AMPLE_BYTES = 16 * 2**20
+"""More than the RAM of any board that is emulated."""
+_TOTALS = re.compile(r"Arena allocation (total|head) (\d+) bytes")
+_SECTIONS = re.compile(r"'(.+)' used (\d+) bytes with alignment overhead \(requested (\d+) bytes for (\d+) ")
 _LIMITS = Limits(cpu_seconds=60, data_bytes=4 * 2**30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of tflite-micro's arena: its size with and without padding, bytes, and its number of allocations."""
+
+    used: int
+    requested: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,30 +42,27 @@ class Reference:
     Attributes:
         outputs: per input, per output of the model, its bytes.
         arena_bytes: on this machine, whose pointers have 64 bits; `head_bytes` of it hold activations.
+        sections: of the rest, by the names that tflite-micro gives them.
     """
 
     outputs: Sequence[Sequence[NDArray[np.int8]]]
     arena_bytes: int
     head_bytes: int
+    sections: Mapping[str, Section]
 
 
-def run_reference(path: Path, inputs: Sequence[Sequence[NDArray[Any]]], *, outputs: int) -> Reference:
+def run_reference(
+    path: Path, inputs: Sequence[Sequence[NDArray[Any]]], *, outputs: int, arena_bytes: int | None = None
+) -> Reference:
     """Run the model at `path`, which has this number of outputs, once per entry of `inputs`, and keep its states.
 
-    Raises `RunFailed` where tflite-micro fails.
+    Args:
+        arena_bytes: size of the arena; None is enough for every model.
+
+    Raises:
+        RunFailed: tflite-micro fails.
     """
-    request = {
-        "outputs": outputs,
-        "path": str(path.resolve()),
-        "inputs": [
-            [[list(array.shape), array.dtype.str, array.tobytes().hex()] for array in arrays] for arrays in inputs
-        ],
-    }
-    outcome = run_child(
-        [sys.executable, "-P", "-m", "edgewise.estimating.mcu.reference"],
-        request=json.dumps(request).encode(),
-        seconds=SECONDS,
-    )
+    outcome = _run(path, inputs, outputs=outputs, arena_bytes=arena_bytes)
     if outcome.cause:
         raise RunFailed(f"tflite-micro {outcome.failure}")
     told = json.loads(outcome.output)
@@ -60,7 +70,28 @@ def run_reference(path: Path, inputs: Sequence[Sequence[NDArray[Any]]], *, outpu
         outputs=[[np.frombuffer(bytes.fromhex(each), np.int8) for each in row] for row in told["outputs"]],
         arena_bytes=told["total"],
         head_bytes=told["head"],
+        sections={
+            name: Section(used=used, requested=wanted, count=count) for name, used, wanted, count in told["sections"]
+        },
     )
+
+
+def runs_in(arena_bytes: int, path: Path, inputs: Sequence[Sequence[NDArray[Any]]]) -> bool:
+    """Whether tflite-micro executes the model in an arena of this size; one that is too small can crash it."""
+    return arena_bytes > 0 and not _run(path, inputs[:1], outputs=0, arena_bytes=arena_bytes).cause
+
+
+def _run(path: Path, inputs: Sequence[Sequence[NDArray[Any]]], *, outputs: int, arena_bytes: int | None) -> Outcome:
+    request = {
+        "outputs": outputs,
+        "path": str(path.resolve()),
+        "arena": AMPLE_BYTES + 10 * path.stat().st_size if arena_bytes is None else arena_bytes,
+        "inputs": [
+            [[list(array.shape), array.dtype.str, array.tobytes().hex()] for array in arrays] for arrays in inputs
+        ],
+    }
+    command = [sys.executable, "-P", "-m", "edgewise.estimating.mcu.reference"]
+    return run_child(command, request=json.dumps(request).encode(), seconds=SECONDS)
 
 
 def answer(request: bytes) -> bytes:
@@ -68,7 +99,7 @@ def answer(request: bytes) -> bytes:
     from tflite_micro import runtime
 
     wanted = json.loads(request)
-    interpreter = runtime.Interpreter.from_file(wanted["path"])
+    interpreter = runtime.Interpreter.from_file(wanted["path"], arena_size=wanted["arena"])
     outputs: list[list[str]] = []
     for arrays in wanted["inputs"]:
         for place, (shape, dtype, data) in enumerate(arrays):
@@ -77,9 +108,10 @@ def answer(request: bytes) -> bytes:
         outputs.append([])
         for place in range(wanted["outputs"]):
             outputs[-1].append(interpreter.get_output(place).tobytes().hex())
-    sizes = dict(re.findall(r"Arena allocation (total|head) (\d+) bytes", _allocations(interpreter.print_allocations)))
-    found = {"outputs": outputs, "total": int(sizes["total"]), "head": int(sizes["head"])}
-    return json.dumps(found).encode()
+    printed = _allocations(interpreter.print_allocations)
+    found: dict[str, Any] = {name: int(size) for name, size in _TOTALS.findall(printed)}
+    sections = [(name, *map(int, sizes)) for name, *sizes in _SECTIONS.findall(printed)]
+    return json.dumps(found | {"outputs": outputs, "sections": sections}).encode()
 
 
 def _allocations(show: Callable[[], object]) -> str:

@@ -1,0 +1,251 @@
+"""``python -m edgewise.shims.mltk profile``: the command line of MLTK's model profiler (``mltk profile``).
+
+It accepts the flags of MLTK 0.20, prints its summary and its table of layers, and writes its report files. As in MLTK,
+the model is estimated on a Cortex-M33 at 78 MHz, and with ``--accelerator MVP`` on an EFR32xG24. A number that is not
+known is ``n/a`` with the reason, where MLTK shows 0 or nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import shutil
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cli.console import out
+from edgewise.cli.main import explain
+from edgewise.cli.verb import Output, carry_out_here
+from edgewise.errors import BadInput, BadModel, ExitCode, RunFailed
+from edgewise.folders import job_folder
+from edgewise.report.document import Cell, Column, Document, Table
+from edgewise.text import one_line
+from edgewise.units import format_si
+
+if TYPE_CHECKING:
+    from edgewise.estimating.base import Estimate
+    from edgewise.record import Run
+
+BASIC = "cortex-m33@78MHz"
+ACCELERATORS = {"none": BASIC, "cmsis": BASIC, "mvp": "xg24"}
+"""MLTK's accelerators in small letters → the device that is estimated."""
+FORMATS = ("txt", "json", "csv")
+UNFOLDED = 10_000
+"""Width of a table whose columns are all wanted, in characters."""
+LARGEST_MODEL = 512 * 2**20
+NO_COUNTERPART = {
+    "post": "--post: nothing leaves this machine",
+    "app": "--app: the program of the board is its own; 'edgewise bench -d serial://PORT' works with any firmware that "
+    "speaks the protocol of MLPerf Tiny's runner",
+    "no_estimates": "--no-estimates: time, cycles and energy are shown wherever they can be estimated",
+}
+"""Flags that are accepted and change nothing, each with the reason."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code, as edgewise's own."""
+    words = _parser().parse_args(arguments)
+    for name, reason in NO_COUNTERPART.items():
+        if getattr(words, name):
+            print(f"note: {reason}", file=sys.stderr)
+    try:
+        with job_folder() as folder:
+            return _profile(words, folder)
+    except (Exception, KeyboardInterrupt) as error:
+        return ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else explain(error, debug=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m edgewise.shims.mltk")
+    profile = parser.add_subparsers(required=True, metavar="profile").add_parser("profile", help="profile a model")
+    add = profile.add_argument
+    add("model", help=".tflite or .mltk.zip file; with --build, MODULE:FUNCTION or FILE.py:FUNCTION")
+    add("-a", "--accelerator", help=f"one of {', '.join(ACCELERATORS)}, or a device of 'edgewise estimate --devices'")
+    add("--build", action=argparse.BooleanOptionalAction, help="call the function MODEL and profile what it returns")
+    add("-d", "--device", action="store_true", help="measure on the board at --port")
+    add("--port", help="serial port of the board, such as /dev/ttyACM0")
+    add("--platform", help="board, such as brd2601b or a device of 'edgewise estimate --devices'")
+    add("--runtime-buffer-size", type=int, default=-1, metavar="N", help="arena in bytes; 0 finds the smallest one")
+    add("--estimates", action="store_true", help="estimate time, cycles and energy (always done)")
+    add("--no-estimates", action="store_true", help=argparse.SUPPRESS)
+    add("-o", "--output", type=Path, metavar="DIR", help="folder for the report; created if missing")
+    add("--format", action="append", choices=FORMATS, help="format of the report; repeatable (default: txt, json)")
+    add("--no-format", action="store_true", help="print numbers without prefixes such as k and M")
+    add("--full-summary", action="store_true", help="add all other numbers of the estimate")
+    add("-v", "--verbose", action="store_true", help="add what the estimate rests on")
+    add("--post", action="store_true", help=argparse.SUPPRESS)
+    add("--app", help=argparse.SUPPRESS)
+    return parser
+
+
+def _profile(words: argparse.Namespace, folder: Path) -> int:
+    from edgewise.cli.estimate import PRESENTATION
+
+    if words.device:
+        result: Run | Estimate = _measure(words, folder)
+    else:
+        result = _estimate(words, folder)
+        if code := PRESENTATION.finish(result, output=Output()):
+            return code
+    if words.output is None:
+        print(_as_text(result, words, width=out().width if sys.stdout.isatty() else UNFOLDED), end="")
+    else:
+        _write(result, words)
+    return ExitCode.DONE
+
+
+def _estimate(words: argparse.Namespace, folder: Path) -> Estimate:
+    from edgewise.estimating.base import find_device
+    from edgewise.service.reading import make_request
+    from edgewise.service.requests import EstimateRequest
+
+    device = _device(words.accelerator, words.platform)
+    settings = {}
+    if words.runtime_buffer_size >= 0:
+        settings = {"arena": str(words.runtime_buffer_size)}
+        if "arena" not in find_device(device)[0].settings:
+            settings = {}
+            print(f"note: --runtime-buffer-size: the arena of {device} can't be set", file=sys.stderr)
+    model = words.model if words.build else str(_file(Path(words.model), folder))
+    request = make_request(EstimateRequest, model=model, device=device, set=settings)
+    found: Estimate = carry_out_here(request, Output())
+    return found
+
+
+def _device(accelerator: str | None, platform: str | None) -> str:
+    """The device that is estimated. Raises `BadInput`."""
+    from edgewise.estimating.base import device_names
+
+    known = device_names()
+    if platform is not None:
+        board = platform.lower().removeprefix("brd")
+        if found := next((name for name in known if name == platform.lower() or board in name.split("dk")), None):
+            return found
+        raise BadInput(f"--platform {platform} is unknown", advice="'edgewise estimate --devices' lists the boards")
+    name = accelerator or "none"
+    if name.lower() in ACCELERATORS:
+        return ACCELERATORS[name.lower()]
+    if name.lower().partition("@")[0] in known:
+        return name
+    raise BadInput(
+        f"--accelerator {accelerator} is unknown",
+        advice=f"one of {', '.join(ACCELERATORS)}, or a device of 'edgewise estimate --devices'",
+    )
+
+
+def _file(path: Path, folder: Path) -> Path:
+    """The ``.tflite`` file: `path`, or that of an MLTK archive, unpacked to `folder`. Raises `BadInput`."""
+    if not path.is_file():
+        raise BadInput(
+            f"there is no file {path}",
+            advice="give a .tflite or .mltk.zip file, or a function with --build; models of MLTK's own catalogue are "
+            "not known here",
+        )
+    if not path.name.endswith(".mltk.zip"):
+        return path
+    target = folder / f"{path.name.removesuffix('.mltk.zip')}.tflite"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [each for each in archive.infolist() if Path(each.filename).name == target.name]
+            if not names or names[0].file_size > LARGEST_MODEL:
+                raise BadModel(f"{path} has no {target.name} of at most {LARGEST_MODEL // 2**20} MiB")
+            with archive.open(names[0]) as source, target.open("wb") as copy:
+                shutil.copyfileobj(source, copy)
+    except (zipfile.BadZipFile, RuntimeError, OSError) as error:
+        raise BadModel(f"{path} can't be unpacked: {error}") from error
+    return target
+
+
+def _measure(words: argparse.Namespace, folder: Path) -> Run:
+    """The run of the board at the port. Raises `BadInput`, `Unavailable`."""
+    from edgewise.service.reading import make_request
+    from edgewise.service.requests import BenchRequest
+
+    if words.port is None:
+        raise BadInput("--device needs --port", advice="give the serial port of the board, such as --port /dev/ttyACM0")
+    if words.build:
+        raise BadInput("--build can't be combined with --device", advice="the board runs its own copy of the model")
+    model = _file(Path(words.model), folder)
+    request = make_request(BenchRequest, models=[str(model)], device=f"serial://{words.port}")
+    run: Run = carry_out_here(request, Output(keep=False)).runs[0]
+    if run.failure is not None:
+        raise RunFailed(run.failure.message, advice=run.failure.advice)
+    return run
+
+
+def _as_text(result: Run | Estimate, words: argparse.Namespace, *, width: int) -> str:
+    """MLTK's report: the summary line by line, and the table of layers without the columns that have no value."""
+    from edgewise.report.mltk import to_dict
+    from edgewise.report.text import to_text
+
+    document, show = to_dict(result), partial(_shown, units=not words.no_format)
+    summary, reasons, layers = document["summary"], document["absent_because"], document["layers"]
+    lines = ["Profiling Summary"]
+    for key, label in document["summary_labels"].items():
+        lines.append(f"{label}: {f'n/a ({reasons[key]})' if key in reasons else show(summary[key])}")
+    if words.full_summary:
+        lines += [f"{row.metric}: {show(row.value)}" for row in result.measurements if row.value is not None]
+    labels = {
+        key: label
+        for key, label in document["layer_labels"].items()
+        if any(layer[key] not in (None, "") for layer in layers)
+    }
+    table = Table(
+        title="Model Layers",
+        columns=tuple(Column(title=label, rank=rank) for rank, label in enumerate(labels.values())),
+        rows=tuple(tuple(Cell(text=show(layer[key])) for key in labels) for layer in layers),
+    )
+    lines += ["", to_text(Document(title="", tables=(table,) if layers else ()), width=width).rstrip()]
+    if words.verbose and not words.device:
+        lines += ["", f"Software: {result.software}", *result.conditions]  # type: ignore[union-attr]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _shown(value: Any, *, units: bool) -> str:
+    """``53.9k`` as MLTK prints numbers, or the number itself."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not units:
+        return "" if value is None else one_line(str(value))
+    return format_si(value, "").replace(" ", "") if abs(value) >= 1000 or 0 < abs(value) < 1 else f"{value:g}"
+
+
+def _write(result: Run | Estimate, words: argparse.Namespace) -> None:
+    """Write MLTK's files, which replace those of an earlier report. Raises `BadInput`, `StoreError`."""
+    from edgewise.report.mltk import to_dict, to_json
+    from edgewise.store.exchange import write_file
+
+    document, folder = to_dict(result), words.output
+    contents = {
+        ".txt": _as_text(result, words, width=UNFOLDED),
+        ".json": to_json(result),
+        "-summary.csv": _as_csv([document["summary"]]),
+        "-layers.csv": _as_csv(document["layers"]),
+    }
+    accelerator = str(document["summary"]["accelerator"] or "none").lower()
+    kind = "embedded" if words.device else "simulated"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"can't write to {folder}: {error.strerror}", advice="name another folder") from error
+    for end, text in contents.items():
+        if end.rpartition(".")[2] in (words.format or ("txt", "json")):
+            path = folder / f"profiling_report-{accelerator}-{kind}{end}"
+            write_file(path, text, overwrite=True)
+            print(f"wrote {path}", file=sys.stderr)
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """As MLTK writes it: keys, then values; nothing where a value is not known."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]) if rows else [])
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
