@@ -93,6 +93,8 @@ _HANDLERS = {
     "profile": "measuring:measure",
     "inspect": "measuring:inspect",
     "estimate": "estimation:estimate",
+    "calibrate": "prediction:calibrate",
+    "predict": "prediction:predict",
     "evaluate": "evaluation:evaluate",
     "optimize": "optimization:optimize",
     "compare": "comparison:compare",
