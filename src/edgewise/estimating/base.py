@@ -51,6 +51,9 @@ class EstimatedLayer:
         unit: what executes it: ``NPU`` or ``CPU``; "" where nothing is left to execute.
         macs: multiply-accumulates of the operator, None where unknown.
         instructions: that the unit executes; None where they are not counted.
+        instruction_classes: number of instructions per class, as `edgewise.estimating.mcu.costs.CLASSES`; None where
+            only their sum is known.
+        flash_read_bytes: data that the instructions read from flash; None where it is not counted.
         cycles: of the unit, with its waits for memory; None where they are not estimated.
         time: s.
         utilization: MACs divided by what the unit could do in these cycles; None without MACs or cycles.
@@ -82,6 +85,8 @@ class EstimatedLayer:
     inputs: tuple[LayerTensor, ...] = ()
     outputs: tuple[LayerTensor, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    instruction_classes: Mapping[str, int] | None = None
+    flash_read_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +121,15 @@ class Estimate:
         """The row of `metric`; None where there is none."""
         return next((row for row in self.measurements if row.metric == metric), None)
 
+    @property
+    def instruction_classes(self) -> Mapping[str, int] | None:
+        """Number of instructions of all layers per class; None where a layer's instructions are not known by class."""
+        counted = [layer.instruction_classes for layer in self.layers if layer.instructions is not None]
+        if not counted or any(classes is None for classes in counted):
+            return None
+        known = [classes for classes in counted if classes is not None]
+        return {name: sum(classes[name] for classes in known) for name in known[0]}
+
     def to_document(self) -> dict[str, Any]:
         """The document that ``edgewise estimate --json`` prints."""
         rows = [
@@ -140,6 +154,7 @@ class Estimate:
             "software": self.software,
             "conditions": list(self.conditions),
             "estimates": rows,
+            "instruction_classes": self.instruction_classes,
             "layers": [{**asdict(layer), "steps": list(layer.steps)} for layer in self.layers],
             "memory_plan": None if self.memory_plan is None else describe_plan(self.memory_plan),
             "fit": self.fit and self.fit.to_document(),

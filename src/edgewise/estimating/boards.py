@@ -36,6 +36,7 @@ CORE_TITLES = {
     "cortex-m3": "Arm Cortex-M3",
     "cortex-m4": "Arm Cortex-M4",
     "cortex-m7": "Arm Cortex-M7",
+    "cortex-m23": "Arm Cortex-M23",
     "cortex-m33": "Arm Cortex-M33",
     "cortex-m55": "Arm Cortex-M55",
     "cortex-m85": "Arm Cortex-M85",

@@ -38,6 +38,8 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     elif estimate.fit is not None:
         sections.insert(0, Section(title=f"Memory of {device.name}", lines=fit_lines(estimate.fit)))
     tables = [totals_table(estimate)] if estimate.measurements else []
+    if (classes := class_table(estimate)) is not None:
+        tables.append(classes)
     if estimate.layers:
         tables.append(layer_table(estimate, top=top))
     if (plan := estimate.memory_plan) is not None:
@@ -94,6 +96,19 @@ def totals_table(estimate: Estimate) -> Table:
             )
             for row in estimate.measurements
         ),
+    )
+
+
+def class_table(estimate: Estimate) -> Table | None:
+    """Share of each class in the instructions of the model; None where they are not counted by class."""
+    classes = estimate.instruction_classes
+    total = sum(classes.values()) if classes else 0
+    if not classes or not total:
+        return None
+    return Table(
+        title="Instructions by class",
+        columns=tuple(Column(title=name.capitalize(), numeric=True) for name in classes),
+        rows=(tuple(Cell(text=f"{count / total:.1%}", value=count) for count in classes.values()),),
     )
 
 
@@ -164,6 +179,11 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         ),
         (Column(title="J/op", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.ops)),
         (Column(title="J/MAC", numeric=True, hidden=True), lambda layer: _ratio(layer.energy, layer.macs)),
+        *(_class_column(name) for name in estimate.instruction_classes or ()),
+        (
+            Column(title="Read from flash", numeric=True, hidden=True, unit="B"),
+            lambda layer: _number(layer.flash_read_bytes, ",d"),
+        ),
         (Column(title="Steps", hidden=True), lambda layer: Cell(text=", ".join(layer.steps))),
         (Column(title="Why", hidden=True), lambda layer: Cell(text=one_line(layer.because))),
     ]
@@ -171,12 +191,17 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         title
         for title, field in (
             ("Instructions", "instructions"), ("Cycles", "cycles"), ("Time", "time"), ("Utilisation", "utilization"),
-            ("Energy", "energy"),
+            ("Energy", "energy"), ("Read from flash", "flash_read_bytes"),
         )
         if all(getattr(layer, field) is None for layer in layers)
     ]  # fmt: skip
     title = "Layers" if shown is layers else f"Layers: the {len(shown) - 1} most expensive of {len(layers)}"
     return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
+
+
+def _class_column(name: str) -> tuple[Column, Callable[[EstimatedLayer], Cell]]:
+    column = Column(title=f"Instructions: {name}", numeric=True, hidden=True)
+    return column, lambda layer: _number((layer.instruction_classes or {}).get(name), ",d")
 
 
 def _cycles(layer: EstimatedLayer) -> float | None:

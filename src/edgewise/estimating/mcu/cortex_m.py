@@ -74,9 +74,9 @@ class CortexM:
             plan, offsets = plan_arena(network)
             arena_bytes = plan.arena_bytes or 0
             core = CORES[devices[0].core]
-            if arena_bytes > core.ram[1]:
+            if arena_bytes > core.board.ram[1]:
                 raise TooLarge(
-                    f"its activations need {arena_bytes:,} B, and the emulated board has {core.ram[1]:,} B RAM"
+                    f"its activations need {arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
                 )
             lowered = lower(network, offsets)
             inputs = _inputs(network)
@@ -137,13 +137,19 @@ def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, referenc
 
 
 def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ...]:
-    return (
-        f"{emulated.emulator} ({core.machine}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, the "
-        "lowest and the highest value. All outputs were equal to tflite-micro's, byte for byte.",
-        "Instructions are counted by the emulator's clock, to within 5 per operator and 5 more per 2 million, in which "
-        "the clock's own interrupt is handled. They are not cycles: waits for "
-        "flash and memory are not emulated.",
+    counted = (
+        "QEMU's plug-in counts the instructions by class, and the bytes read from flash in the first input."
+        if not emulated.uncounted
+        else f"Instructions are not counted by class: {emulated.uncounted}. The emulator's clock counts them, to "
+        "within 5 per operator and 5 more per 2 million, in which the clock's own interrupt is handled."
     )
+    sentences = (
+        f"{emulated.emulator} ({core.board.name}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, "
+        "the lowest and the highest value. All outputs were equal to tflite-micro's, byte for byte.",
+        core.substitutes,
+        f"{counted} They are not cycles: waits for flash and memory are not emulated.",
+    )
+    return tuple(filter(None, sentences))
 
 
 def _measurements(graph: Graph, emulated: Emulated, *, arena_bytes: int) -> tuple[Measurement, ...]:
@@ -170,6 +176,7 @@ def _measurements(graph: Graph, emulated: Emulated, *, arena_bytes: int) -> tupl
             f"arena {arena_bytes} B + scratch of CMSIS-NN {emulated.scratch_bytes} B + stack {emulated.stack_bytes} B "
             "(high-water mark)", basis="simulated",
         ),
+        _flash_read(emulated),
         Measurement.of("memory_arena", arena_bytes, "static plan of the activations and states", basis="derived"),
         Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
     ]  # fmt: skip
@@ -215,6 +222,15 @@ def _read_arena(text: str) -> int:
     return -1 if text.strip().startswith("-") else parse_size(text)
 
 
+def _flash_read(emulated: Emulated) -> Measurement:
+    read = sum_costs(emulated.costs[0]).flash_bytes
+    if read is None:
+        return Measurement.absent("flash_read", f"it is not counted: {emulated.uncounted}")
+    return Measurement.of(
+        "flash_read", read, "loads from weights, tables and program, counted in the first input", basis="simulated"
+    )
+
+
 def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[EstimatedLayer, ...]:
     costs = typical_costs(emulated.costs[:RANDOM_INPUTS])
     return tuple(
@@ -224,9 +240,11 @@ def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[Estimat
             op=operator.op,
             unit="CPU" if call else "",
             macs=count(operator, graph).macs,
-            instructions=costs[operator.index].instructions if call else None,
+            instructions=each.instructions if call else None,
+            instruction_classes=each.classes if call else None,
+            flash_read_bytes=each.flash_bytes if call else None,
             steps=(kernel,) if kernel else (),
             because="" if call else "nothing to execute: its output is its input",
         )
-        for operator, call, kernel in zip(graph.operators, lowered.calls, lowered.kernels, strict=True)
+        for operator, call, kernel, each in zip(graph.operators, lowered.calls, lowered.kernels, costs, strict=True)
     )

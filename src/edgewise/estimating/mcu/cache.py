@@ -1,0 +1,43 @@
+"""Files that are made once and kept in the user's cache folder, under a hash of all that they depend on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+KEPT_FILES = 64
+"""Number of files with one suffix; the oldest are deleted."""
+
+
+def cached(name: str, make: Callable[[Path], None], *, folder: Path) -> Path:
+    """Return the file `name` of the cache; if it does not exist, `make` writes it into `folder` first.
+
+    Where the cache folder can't be written, the result is the file in `folder`. Processes that make the same file at
+    the same time don't disturb each other: the last one replaces the file as a whole.
+    """
+    from platformdirs import user_cache_path
+
+    target = user_cache_path("edgewise") / "mcu" / name
+    with contextlib.suppress(OSError):
+        if target.is_file():
+            return target
+    made = folder / name
+    make(made)
+    fresh = target.with_name(f"{name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(made, fresh)
+            fresh.replace(target)
+        finally:
+            fresh.unlink(missing_ok=True)
+        files = sorted(target.parent.glob(f"*{target.suffix}"), key=lambda file: file.stat().st_mtime)
+        for old in files[:-KEPT_FILES]:
+            old.unlink(missing_ok=True)
+    except OSError:  # a full disk, a folder that can't be written, or another process that deletes the same files
+        return made
+    return target
