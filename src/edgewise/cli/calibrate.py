@@ -32,7 +32,7 @@ OPTIONS = (
     ),
     options.OUTPUTS.worded("Also write .md, .csv or .json; repeatable"),
     options.FORCE,
-    *options.STORING,
+    options.STORE,
     options.AS_JSON,
     options.DRY_RUN,
     options.ABSOLUTE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options
+from edgewise.cli import options, words
 from edgewise.cli.console import complain, out, print_json
 from edgewise.cli.options import Values, argument, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
@@ -16,10 +16,21 @@ if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
 
 OPTIONS = (
-    argument("model", "Model file.", str, metavar="MODEL", default=None),
+    argument("models", "Model file; several for a calibrated device.", list[str], metavar="MODEL…", default=None),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),
-    option("-d --device NAME", options.VARY, "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz"),
+    option(
+        "-d --device NAME",
+        options.VARY,
+        "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz, or one that you have calibrated",
+    ),
+    option(
+        "--target latency=30ms",
+        options.LIMITS,
+        "For a calibrated device: also print the probability of a value at or below this; repeatable",
+        list[str],
+        read=words.limits,
+    ),
     options.SETTINGS,
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     options.SHAPES,
@@ -71,11 +82,38 @@ def command(values: Values) -> int:
 
     if values["devices"]:
         return _list_devices(as_json=values["json"])
-    given = [model] if (model := values["model"]) is not None else []
+    given = values["models"] or []
     if not (given or values["build"]) or values["device"] is None:
         raise BadInput("give a model and a device", advice="edgewise estimate model.tflite -d ethos-u55-128")
+    if _is_calibrated(values["device"]):
+        return _predict(values)
+    if values["target"]:
+        raise BadInput("--target is for calibrated devices", advice="'edgewise calibrate' learns one")
+    if len(given) > 1:
+        raise BadInput(f"{values['device']} takes one model, not {len(given)}", advice="estimate them one by one")
     (model,) = models_or_factory(given, values["build"])
     return perform(request_of(EstimateRequest, OPTIONS, values, model=model), PRESENTATION, output_of(values))
+
+
+def _is_calibrated(device: str) -> bool:
+    from edgewise.predicting.calibration import NAME, file_of
+
+    return NAME.fullmatch(device) is not None and file_of(device).is_file()
+
+
+def _predict(values: Values) -> int:
+    from edgewise.cli.predict import PRESENTATION as FORECASTS
+    from edgewise.service.requests import PredictRequest
+
+    unused = [f"--{name}" for name in ("build", "set", "shape") if values.get(name)]
+    if unused:
+        raise BadInput(
+            f"{values['device']} is a calibrated device, which does not use {' and '.join(unused)}",
+            advice="give model files",
+        )
+    return perform(
+        request_of(PredictRequest, OPTIONS, values, models=tuple(values["models"] or ())), FORECASTS, output_of(values)
+    )
 
 
 def _list_devices(*, as_json: bool) -> int:

@@ -14,7 +14,7 @@ from edgewise.stats.distributions import t_quantile
 
 COVERAGE = 0.90
 FEWEST_POINTS = 3
-PRIOR_POINTS = 3.0
+PRIOR_POINTS = 2.0
 """How many points the errors on public measurements count for, beside the errors on the points of the device."""
 
 WIDEST = 50.0

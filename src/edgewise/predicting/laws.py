@@ -96,7 +96,7 @@ class Scale:
 
     name = "scale"
     title = "a multiple of this machine's value"
-    prior_error = 0.35
+    prior_error = 0.28
     automatic = True
 
     def lacking(self, subject: Subject) -> str:
@@ -119,7 +119,7 @@ class Line:
 
     name = "line"
     title = "a straight line through this machine's values, fitted to relative errors"
-    prior_error = 0.35
+    prior_error = 0.28
     automatic = True
 
     def lacking(self, subject: Subject) -> str:
@@ -153,7 +153,7 @@ class PowerLaw:
 
     name = "power"
     title = "a power of this machine's value"
-    prior_error = 0.35
+    prior_error = 0.28
     automatic = True
     slope_error = 0.15
     """Standard deviation of the slope around 1 that public measurements show."""
@@ -188,7 +188,7 @@ class HostAndOperators:
 
     name = "host+operators"
     title = "this machine's value and the operators of the model"
-    prior_error = 0.3
+    prior_error = 0.28
     automatic = True
     effect = 0.7
     """Standard deviation of a coefficient: how a model made of one kind of operator may differ, in logarithms."""
@@ -229,7 +229,7 @@ class OperatorCosts:
 
     name = "operators"
     title = "what each kind of operator costs on the device"
-    prior_error = 0.3
+    prior_error = 0.28
     automatic = True
     strength = 0.6
     """Relative standard deviation of a cost around the generic one."""

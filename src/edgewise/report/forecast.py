@@ -39,7 +39,9 @@ def _equation(choice: Choice) -> str:
 def _origin(calibration: Calibration) -> list[Section]:
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
     if calibration.runtime:
-        lines.append(f"host is {calibration.runtime} on {one_line(calibration.host) or 'this machine'}, median of runs.")
+        lines.append(
+            f"host is {calibration.runtime} on {one_line(calibration.host) or 'this machine'}, median of runs."
+        )
     elif any(point.subject.host for points in calibration.points.values() for point in points):
         lines.append("host is the value in the table.")
     sections = [Section(title="Points", lines=tuple(lines))]

@@ -102,9 +102,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
         ).rows
         for metric, points in calibration.points.items()
     ]
-    return Forecasts(
-        calibration=calibration, rows=tuple(row for part in rows for row in part), targets=request.targets
-    )
+    return Forecasts(calibration=calibration, rows=tuple(row for part in rows for row in part), targets=request.targets)
 
 
 def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
