@@ -179,12 +179,12 @@ def boards_page() -> str:
     ]
     known = boards().values()
     for core, title in CORE_TITLES.items():
-        rows = (
+        rows = [
             (f"`{each.name}`", f"{each.title}: {each.soc}", clock(each), memory(each), flash(each), each.accelerator)
             for each in known
             if each.core == core
-        )
-        parts += [f"\n## {title}\n\n", table(("-d", "Board", "Clock", "RAM", "Flash", "Accelerator"), rows)]
+        ]
+        parts += rows and [f"\n## {title}\n\n", table(("-d", "Board", "Clock", "RAM", "Flash", "Accelerator"), rows)]
     power = ((f"`{each.name}`", f"{each.power_w * 1e3:.1f} mW", each.power_includes) for each in known if each.power_w)
     parts += ["\n## Power while a model runs\n\n", table(("-d", "Power", "Includes"), power), "\n## Sources\n\n"]
     sources = (

@@ -14,7 +14,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
-    from edgewise.api import bench, compare, estimate, evaluate, inspect, open_store, optimize, profile
+    from edgewise.api import bench, compare, estimate, evaluate, fits, inspect, open_store, optimize, profile
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 
@@ -30,7 +30,8 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HOMES = {
     **dict.fromkeys(
-        ("bench", "compare", "estimate", "evaluate", "inspect", "open_store", "optimize", "profile"), "edgewise.api"
+        ("bench", "compare", "estimate", "evaluate", "fits", "inspect", "open_store", "optimize", "profile"),
+        "edgewise.api",
     ),
     **dict.fromkeys(
         ("BadInput", "BadModel", "EdgewiseError", "RunFailed", "StoreError", "Unavailable"), "edgewise.errors"
@@ -57,6 +58,7 @@ __all__ = [
     "compare",
     "estimate",
     "evaluate",
+    "fits",
     "inspect",
     "open_store",
     "optimize",

@@ -17,6 +17,7 @@ from edgewise.record.job import LoadKind, ScenarioKind
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.estimating.base import Estimate
+    from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.model.inspection import Inspection
     from edgewise.optimizing.choice import Aim
@@ -92,6 +93,37 @@ def estimate(
     found: Estimate = carry_out(
         "estimate", context_of(None, None), model=model, device=device, set=settings, shapes=shapes
     )
+    return found
+
+
+def fits(
+    model: PathLike,
+    *,
+    max_latency: float | None = None,
+    max_ram: int | None = None,
+    max_flash: int | None = None,
+    capacity: str | None = None,
+    idle_power: str | None = None,
+    per_hour: float | None = None,
+    settings: Mapping[str, str] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Fits:
+    """List the boards of the catalogue that hold a model, with memory, latency and battery life.
+
+    Args:
+        max_latency: s.
+        max_ram, max_flash: bytes that the model may take.
+        capacity: of a battery, such as ``"10Wh"``; a battery life needs `idle_power`, such as ``"5mW±1mW"``, and
+            `per_hour`, the number of inferences an hour, too.
+        settings, shapes: as in `estimate`.
+
+    Returns:
+        An `edgewise.estimating.fits.Fits`. Where no board holds the model, its `refused` says what the closest lacks.
+
+    Raises:
+        BadModel, BadInput.
+    """
+    found: Fits = carry_out("fits", context_of(None, None), **_fields_of(locals(), "settings"), set=settings)
     return found
 
 

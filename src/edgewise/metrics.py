@@ -93,6 +93,8 @@ _ROWS = (
     Metric("memory_arena_smallest", "B", "Smallest arena of tflite-micro", "lower", "last",
            "Size of the smallest arena in which tflite-micro executes the model on this machine."),
     Metric("flash", "B", "Flash", "lower", "last", "Read-only memory occupied by model and code on the device."),
+    Metric("battery_life", "s", "Battery life", "higher", "ratio",
+           "Capacity of a battery divided by the mean power: idle power plus the energy of the inferences."),
     Metric("flash_read", "B", "Read from flash", "lower", "last",
            "Data that one inference reads from flash, without the instructions."),
     Metric("cpu_utilization", "1", "CPU utilisation", "none", "mean",

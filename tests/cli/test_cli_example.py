@@ -21,7 +21,7 @@ def test_the_files_are_written_and_written_again(tmp_path, monkeypatch, capsys):
             "x_train": 128, "y_train": 128, "x_test": 540, "y_test": 540
         }  # fmt: skip
     assert run(["example"]) == ExitCode.DONE
-    assert capsys.readouterr().err.splitlines()[-1] == "wrote model.onnx, model.tflite, digits.npz"
+    assert capsys.readouterr().err.splitlines()[-1] == "wrote model.onnx, model.tflite, model_int8.tflite, digits.npz"
 
 
 def test_a_file_of_ones_own_stays(tmp_path, capsys):

@@ -9,11 +9,15 @@ import pytest
 
 import fake_passes
 from edgewise.cli import tour
+from edgewise.cli.console import err
 from edgewise.cli.main import run
 from edgewise.cli.tour import compare_request, optimize_request
+from edgewise.cli.verb import Output
 from edgewise.data import path
+from edgewise.errors import Unavailable
+from edgewise.estimating.base import estimators
 from edgewise.optimizing.planning import installed_runtimes
-from edgewise.registry import Availability
+from edgewise.registry import Availability, availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.service.command_line import command_of
 from edgewise.service.subjects import read_subjects
@@ -37,7 +41,8 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     written = {path.name for path in (tmp_path / "here").iterdir()}
     tables = {"zoo.md", "platform.md", "watch.md", "accuracy.md"}
     pages = {"profile.html", "report.html", "evaluate.html", "optimize.html", "compare.html"}
-    assert written == tables | pages | {"optimized"}
+    assert written - {"estimate.md"} == tables | pages | {"optimized"}
+    assert ("estimate.md" in written) == ("skipped" not in captured.err.partition("7/7 Estimate")[2])
     zoo = (tmp_path / "here" / "zoo.md").read_text()
     assert "| Model | Task | Accuracy | Latency (ms) | Model Size (MB) | Platform | References |" in zoo
     assert zoo.count("digits_cnn") == 4 and "Image Classification" in zoo
@@ -54,16 +59,17 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     assert sorted(order, key=captured.out.index) == order
     assert "of fresh processes in " in captured.out
     lines = captured.err.splitlines()
-    titles = [line for line in lines if line[1:3] == "/6"]
+    titles = [line for line in lines if line[1:3] == "/7"]
     assert titles[:5] == [
-        "1/6 Benchmark",
-        "2/6 Profile",
-        "3/6 Report",
-        "4/6 Evaluate: is it right?",
-        "5/6 Optimize: can it be smaller and faster, and still be right?",
+        "1/7 Benchmark",
+        "2/7 Profile",
+        "3/7 Report",
+        "4/7 Evaluate: is it right?",
+        "5/7 Optimize: can it be smaller and faster, and still be right?",
     ]
     typed = {line.split()[1]: shlex.split(line)[1:] for line in lines if line.startswith("edgewise ")}
-    assert list(typed) == ["bench", "profile", "report", "evaluate", "optimize", "compare"]
+    commands = ["bench", "profile", "report", "evaluate", "optimize", "compare"]
+    assert list(typed) == [*commands, "estimate"] if "estimate.md" in written else commands
     # On a machine that is too busy for a verdict nothing is chosen, and then the two fastest meet.
     chosen = list((tmp_path / "here" / "optimized").glob("digits_cnn.*.onnx"))
     assert ("optimised" in titles[5]) == any(word.startswith("optimised=") for word in typed["compare"]) == bool(chosen)
@@ -75,6 +81,27 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     again = typed["optimize"]
     assert run([*again, "--force", "--json", "-q", *store, "--time-budget", "20s", "-r", "onnxruntime"]) == 0
     assert json.loads(capsys.readouterr().out)["conditions"]["budget_s"] == 20.0
+
+
+def test_the_estimate_is_of_the_int8_model_on_a_board(tmp_path, capsys):
+    if not availability_of(estimators().get("cortex-m")):
+        pytest.skip("the compiler or the emulator of the Cortex-M estimates is not installed")
+    walk = tour.Tour(console=err(), folder=tmp_path, output=Output(quiet=True, force=True))
+    assert walk._estimate() == 0
+    captured = capsys.readouterr()
+    assert "7/7 Estimate: the int8 model on a microcontroller\nedgewise estimate " in captured.err
+    assert "digits_cnn_int8.tflite --device nucleo-l4r5zi" in captured.err
+    assert "Layers: the 3 most expensive of 10" in captured.out and len(captured.out.splitlines()) <= 70
+    assert "CONV_2D" in (tmp_path / "estimate.md").read_text()
+
+
+def test_an_estimate_that_lacks_its_tools_says_what_to_install(tmp_path, monkeypatch, capsys):
+    def lack(*words):
+        raise Unavailable("no compiler", advice="apt-get install gcc-arm-none-eabi")
+
+    monkeypatch.setattr("edgewise.estimating.base.find_device", lack)
+    assert tour.Tour(console=err(), folder=tmp_path, output=Output())._estimate() == 0
+    assert "skipped: no compiler; apt-get install gcc-arm-none-eabi" in capsys.readouterr().err
 
 
 def test_a_file_in_the_folders_place_is_one_clear_error(tmp_path, capsys):

@@ -44,6 +44,7 @@ def test_files_are_those_of_the_provenance():
 def test_files_are_small():
     sizes = {name: path(name).stat().st_size for name in NAMES}
     assert sizes["digits_cnn.onnx"] + sizes["digits_cnn.tflite"] <= 900_000
+    assert sizes["digits_cnn_int8.tflite"] <= 120_000
     assert sizes["digits_test.npz"] <= 60_000
 
 
@@ -98,6 +99,19 @@ def test_accuracy_is_what_the_provenance_says(runtime: str, name: str):
     logits = predictions(runtime, path(name), x)
     assert logits.shape == (540, 10)
     assert (logits.argmax(axis=1) == y).mean() == CARD["test_accuracy"] >= 0.98
+
+
+@pytest.mark.engine
+def test_the_int8_file_is_int8_throughout_and_as_accurate_as_the_provenance_says():
+    from edgewise.model.identity import read_graph
+
+    graph = read_graph(path("digits_cnn_int8.tflite"))
+    assert {graph.tensors[name].dtype for each in graph.operators for name in each.outputs} == {"int8"}
+    scheme = graph.tensors[graph.inputs[0]].quantization
+    x, y = images()
+    fed = np.clip(np.rint(x / np.float32(scheme.scale) + scheme.zero_point), -128, 127).astype(np.int8)
+    right = (predictions("litert", path("digits_cnn_int8.tflite"), fed).argmax(axis=1) == y).mean()
+    assert right == CARD["int8"]["test_accuracy"] >= 0.98
 
 
 def test_the_onnx_file_is_as_described():

@@ -287,3 +287,13 @@ def test_a_model_that_is_too_large_for_its_board_has_numbers_and_an_exit_code(sh
     document = json.loads(capsys.readouterr().out)
     assert document["fit"]["lacking"]["RAM"] > 0 and "does not fit" in document["refused"]
     assert any(row["metric"] == "instructions" and row["value"] for row in document["estimates"])
+
+
+def test_the_boards_that_hold_a_model(shared_models):
+    found = edgewise.fits(shared_models / "kws_ref_model.tflite", max_ram=2**20)
+    boards = {each.fit.board.name: each for each in found.candidates}
+    assert found.refused is None and not boards["nucleo-l4r5zi"].left_out
+    assert boards["nucleo-l4r5zi"].fit == edgewise.estimate(shared_models / "kws_ref_model.tflite", "nucleo-l4r5zi").fit
+    assert boards["nucleo-l4r5zi"].fit.fits is True and boards["esp32-devkitc"].fit.fits is None
+    needs = {(each.fit.board.core, each.fit.ram_bytes, each.fit.flash_bytes) for each in boards.values()}
+    assert len(needs) == len({core for core, _, _ in needs})  # one execution per core

@@ -33,6 +33,7 @@ FACE = [
     "compare",
     "estimate",
     "evaluate",
+    "fits",
     "inspect",
     "open_store",
     "optimize",

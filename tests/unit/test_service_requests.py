@@ -21,6 +21,7 @@ LEAST = {
     "profile": {"models": ["m.onnx"]},
     "inspect": {"model": "m.onnx"},
     "estimate": {"model": "m.tflite", "device": "ethos-u55-128"},
+    "fits": {"model": "m.tflite", "max_ram": 2**18, "capacity": "10Wh", "idle_power": "5mW", "per_hour": 60.0},
     "evaluate": {"models": ["m.onnx"], "data": "d.npz"},
     "optimize": {"model": "m.onnx"},
     "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options, words
+from edgewise.cli import fits, options, words
 from edgewise.cli.console import complain, out, print_json
 from edgewise.cli.options import Values, argument, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
@@ -33,6 +33,13 @@ OPTIONS = (
     ),
     options.SETTINGS,
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
+    option("--fits", options.VARY, "List the boards of the catalogue that hold the model, instead of -d", bool),
+    option("--max-latency 50ms", options.LIMITS, "With --fits: highest latency", read=words.time_with_unit),
+    option("--max-ram 256KiB", options.LIMITS, "With --fits: RAM that the model may take", read=words.size_with_unit),
+    option("--max-flash 1MiB", options.LIMITS, "With --fits: flash that it may take", read=words.size_with_unit),
+    option("--capacity 10Wh", options.LIMITS, "With --fits: battery, such as 36kJ or 2000mAh@3.7V; adds its life"),
+    option("--idle-power 5mW±1mW", options.LIMITS, "With --fits and --capacity: power between inferences"),
+    option("--per-hour N", options.LIMITS, "With --fits and --capacity: number of inferences an hour", float),
     options.SHAPES,
     options.TOP,
     options.DETAILS,
@@ -44,6 +51,8 @@ OPTIONS = (
     options.DRY_RUN,
     options.ABSOLUTE,
 )
+
+FOR_FITS = ("max_latency", "max_ram", "max_flash", "capacity", "idle_power", "per_hour")
 
 
 class EstimatePresentation(Presentation["Estimate"]):
@@ -78,21 +87,25 @@ def command(values: Values) -> int:
 
     The device is not measured. The output names the software that computed the numbers, and its assumptions.
     """
-    from edgewise.service.requests import EstimateRequest
+    from edgewise.service.requests import EstimateRequest, FitsRequest
 
     if values["devices"]:
         return _list_devices(as_json=values["json"])
     given = values["models"] or []
-    if not (given or values["build"]) or values["device"] is None:
-        raise BadInput("give a model and a device", advice="edgewise estimate model.tflite -d ethos-u55-128")
-    if _is_calibrated(values["device"]):
+    if not (given or values["build"]) or (values["device"] is None) != values["fits"]:
+        advice = "edgewise estimate model.tflite -d ethos-u55-128, or with --fits instead of -d"
+        raise BadInput("give a model, and either a device or --fits", advice=advice)
+    if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
+        raise BadInput(f"--{unused[0].replace('_', '-')} applies only to --fits", advice="add --fits instead of -d")
+    if values["device"] is not None and _is_calibrated(values["device"]):
         return _predict(values)
     if values["target"]:
-        raise BadInput("--target is for calibrated devices", advice="'edgewise calibrate' learns one")
+        raise BadInput("--target applies only to calibrated devices", advice="'edgewise calibrate' learns one")
     if len(given) > 1:
-        raise BadInput(f"{values['device']} takes one model, not {len(given)}", advice="estimate them one by one")
+        raise BadInput(f"one model can be estimated at a time, not {len(given)}", advice="estimate them one by one")
     (model,) = models_or_factory(given, values["build"])
-    return perform(request_of(EstimateRequest, OPTIONS, values, model=model), PRESENTATION, output_of(values))
+    kind, presentation = (FitsRequest, fits.PRESENTATION) if values["fits"] else (EstimateRequest, PRESENTATION)
+    return perform(request_of(kind, OPTIONS, values, model=model), presentation, output_of(values))
 
 
 def _is_calibrated(device: str) -> bool:

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-FILES = ("model.onnx", "model.tflite", "digits.npz")
+FILES = ("model.onnx", "model.tflite", "model_int8.tflite", "digits.npz")
 
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Folder to write to; created if missing")] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ")] = False,
 ) -> int:
-    """Write model.onnx, model.tflite and digits.npz: a small network for digits, and labelled images of them."""
+    """Write model.onnx, model.tflite, model_int8.tflite, a small network for digits, and digits.npz, images of them."""
     from edgewise.cli.console import err
     from edgewise.errors import BadInput
 
@@ -52,5 +52,8 @@ def read_example() -> dict[str, bytes]:
     packed = io.BytesIO()
     with np.load(path("digits_calibration.npz")) as train, np.load(path("digits_test.npz")) as test:
         np.savez(packed, x_train=train["x"], y_train=train["y"], x_test=test["x"], y_test=test["y"])
-    models = {name: path(f"digits_cnn{Path(name).suffix}").read_bytes() for name in FILES[:2]}
-    return {**models, FILES[2]: packed.getvalue()}
+    *models, data = FILES
+    return {
+        **{name: path(name.replace("model", "digits_cnn")).read_bytes() for name in models},
+        data: packed.getvalue(),
+    }

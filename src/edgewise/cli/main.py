@@ -20,7 +20,7 @@ from edgewise.errors import BadField, EdgewiseError, ExitCode
 COMMANDS: dict[str, tuple[str, str]] = {
     "tour": (
         "edgewise.cli.tour",
-        "Run bench, profile, evaluate, optimize and compare on a bundled network, and write HTML reports.",
+        "Run bench, profile, evaluate, optimize, compare and estimate on a bundled network, and write HTML reports.",
     ),
     "example": ("edgewise.cli.example", "Write the model and the images that the documentation's examples use."),
     "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),

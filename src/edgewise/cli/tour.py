@@ -13,7 +13,7 @@ from rich.markup import escape
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.cli.verb import Output, carry_out_here, present
-from edgewise.errors import BadInput, ExitCode
+from edgewise.errors import BadInput, ExitCode, Unavailable
 from edgewise.registry import availability_of
 
 if TYPE_CHECKING:
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 _STEP = "\n[bold]{number}/{total} {title}[/]\n[dim]{command}[/]"
 MODELS = ("digits_cnn.onnx", "digits_cnn.tflite")
+INT8_MODEL = "digits_cnn_int8.tflite"
+BOARD = "nucleo-l4r5zi"
 DATA = "digits_test.npz"
 TABLES = ("zoo", "platform", "watch")
 TASK = "Image Classification"
 SESSIONS = 3
-STEPS = 6
+STEPS = 7
 ROWS = 8
+ESTIMATE_ROWS = 3
 SEARCH_S = 90.0
 COMPARE_S = 30.0
 PASSES = {".onnx": ("ort-static", "nncf-ptq"), ".tflite": ("litert-static",)}
@@ -55,7 +58,7 @@ OPTIONS = (
 
 @takes(*OPTIONS)
 def command(values: Values) -> int:
-    """Run bench, profile, evaluate, optimize and compare on a bundled network, and write HTML reports."""
+    """Run bench, profile, evaluate, optimize, compare and estimate on a bundled network, and write HTML reports."""
     from edgewise.cli.console import err
 
     folder = values["output"]
@@ -108,7 +111,8 @@ class Tour:
         result, ended = self._optimize(models)
         if ended == ExitCode.INTERRUPTED:
             return ended
-        return max(code, ended, self._compare(benched.runs, result))
+        code = max(code, ended, self._compare(benched.runs, result))
+        return code if code == ExitCode.INTERRUPTED else max(code, self._estimate())
 
     def _report(self, benched: Measured, profiled: Measured) -> None:
         """Write tables and pages of what was measured so far."""
@@ -167,6 +171,20 @@ class Tour:
         title, request = found
         return self._step(6, title, request, page="compare.html")[1]
 
+    def _estimate(self) -> int:
+        """The same network in int8 on a microcontroller, where its compiler and emulator are installed."""
+        from edgewise.data import path as bundled
+        from edgewise.estimating.base import find_device
+        from edgewise.service.reading import request_for
+
+        try:
+            find_device(BOARD)
+        except Unavailable as lacking:
+            self._say_step(7, "Estimate", f"skipped: {lacking.message}; {lacking.advice}")
+            return 0
+        request = request_for("estimate", model=bundled(INT8_MODEL), device=BOARD)
+        return self._step(7, "Estimate: the int8 model on a microcontroller", request, page="estimate.md")[1]
+
     def _step(self, number: int, title: str, request: Request, *, page: str = "") -> tuple[Any, int]:
         """Carry `request` out and show the result; gives the exit code too.
 
@@ -181,7 +199,7 @@ class Tour:
         flag = "--report" if request.verb == "optimize" else "-o"
         typed = shlex.join([word for path in file for word in (flag, str(path))])
         self._say_step(number, title, f"{command_of(request)} {typed}".rstrip())
-        output = replace(self.output, files=file)
+        output = replace(self.output, files=file, top=ESTIMATE_ROWS if request.verb == "estimate" else ROWS)
         result = carry_out_here(request, output)
         return result, present(result, import_module(f"edgewise.cli.{request.verb}").PRESENTATION, output)
 

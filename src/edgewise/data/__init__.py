@@ -1,4 +1,6 @@
-"""The bundled model and data set: a small network for handwritten digits, as ONNX and as TFLite, and its test images.
+"""The bundled model and data set: a small network for handwritten digits and its test images.
+
+The network is there as ONNX, as TFLite, and as TFLite in int8.
 
 ``digits_cnn.json`` says where everything comes from: script, seeds, versions, split, accuracy and sha256 of each file.
 Images in ``digits_test.npz`` and ``digits_calibration.npz`` are uint8; the network's input is ``x / 255`` as float32.
@@ -18,6 +20,7 @@ NAMES = (
     "digits_cnn.onnx",
     "digits_cnn.tflite",
     "digits_cnn.yaml",
+    "digits_cnn_int8.tflite",
     "digits_test.npz",
 )
 """What is bundled."""

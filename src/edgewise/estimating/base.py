@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards
@@ -205,6 +205,7 @@ class Estimator(Protocol):
         """
 
 
+@runtime_checkable
 class EstimatesSeveral(Protocol):
     """Optional talent of an `Estimator`: estimates on several devices with the same core, which executes once."""
 

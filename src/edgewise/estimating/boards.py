@@ -31,6 +31,9 @@ FIGURES = {
 }
 """Name of a figure in `Board.sources` → attribute of `Board`. The source of the core gives SoC and number of cores."""
 
+MVP = "Silicon Labs MVP"
+"""`Board.accelerator` of the boards that `edgewise.estimating.mvp` estimates."""
+
 CORE_TITLES = {
     "cortex-m0plus": "Arm Cortex-M0+",
     "cortex-m3": "Arm Cortex-M3",

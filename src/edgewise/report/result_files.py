@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.comparing.gate import GateResult
     from edgewise.estimating.base import Estimate
+    from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.variant import Optimization
     from edgewise.predicting.calibration import Calibration
@@ -203,6 +204,18 @@ def _plain_writers(document_of: Callable[[T], Document]) -> Writers[T]:
     }
 
 
+def _fits_writers() -> Writers[Fits]:
+    from edgewise.report.csv import render_csv
+    from edgewise.report.fits import boards_table, fits_document
+    from edgewise.report.markdown import render_markdown
+
+    return {
+        ".md": lambda result: render_markdown(fits_document(result)),
+        ".csv": lambda result: render_csv(boards_table(result.candidates)),
+        ".json": lambda result: json_text(result.to_document()),
+    }
+
+
 def _is_gate_report(path: Path) -> bool:
     from edgewise.report.gate import is_gate_report
 
@@ -239,6 +252,12 @@ CALIBRATIONS: ResultFormat[Calibration] = ResultFormat(
 )
 FORECASTS: ResultFormat[Forecasts] = ResultFormat(
     noun="estimates", extensions=(".md", ".csv", ".json"), load=_forecast_writers, model_paths=lambda result: []
+)
+FITS: ResultFormat[Fits] = ResultFormat(
+    noun="list of boards",
+    extensions=(".md", ".csv", ".json"),
+    load=_fits_writers,
+    model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
 GATE: ResultFormat[GateResult] = ResultFormat(
     noun="gate",

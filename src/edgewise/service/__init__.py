@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.comparing.gate import GateResult
     from edgewise.estimating.base import Estimate
+    from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.model.inspection import Inspection
     from edgewise.optimizing.variant import Optimization
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         EstimateRequest,
         EvaluateRequest,
         ExecRequest,
+        FitsRequest,
         GateRequest,
         InspectRequest,
         OptimizeRequest,
@@ -56,6 +58,8 @@ def carry_out(request: BenchRequest | ProfileRequest | ExecRequest, context: Con
 def carry_out(request: InspectRequest, context: Context | None = None) -> list[Inspection]: ...
 @overload
 def carry_out(request: EstimateRequest, context: Context | None = None) -> Estimate: ...
+@overload
+def carry_out(request: FitsRequest, context: Context | None = None) -> Fits: ...
 @overload
 def carry_out(request: EvaluateRequest, context: Context | None = None) -> EvaluationResults: ...
 @overload
@@ -95,6 +99,7 @@ _HANDLERS = {
     "estimate": "estimation:estimate",
     "calibrate": "prediction:calibrate",
     "predict": "prediction:predict",
+    "fits": "estimation:fits",
     "evaluate": "evaluation:evaluate",
     "optimize": "optimization:optimize",
     "compare": "comparison:compare",

@@ -31,9 +31,11 @@ FLAGS = {
     "command": "the command",
 }
 """Field → flag, where the flag is not called like the field."""
+_COMMANDS = {"fits": ("estimate", "--fits"), "predict": ("estimate",)}
+"""Verb → the words that ask for it, where they are not the verb."""
 _POSITIONAL = ("model", "models", "subjects", "candidate", "name")
 _SECONDS = ("timeout", "sample", "duration", "spread", "sustained", "time_budget", "max_latency")
-_BYTES = ("memory", "memory_limit", "max_size", "max_memory")
+_BYTES = ("memory", "memory_limit", "max_size", "max_memory", "max_ram", "max_flash")
 _REPEATED = ("also", "prepare", "keep_float", "passes", "own_metrics", "max_regression", "budget", "measurements")
 
 
@@ -72,7 +74,7 @@ def _field_of(flag: re.Match[str]) -> str:
 
 def command_of(request: Request) -> str:
     """The line to type for what `request` asks for."""
-    return shlex.join(["edgewise", request.verb, *words_of(request)])
+    return shlex.join(["edgewise", *_COMMANDS.get(request.verb, (request.verb,)), *words_of(request)])
 
 
 def words_of(request: Request, *, only: Sequence[str] = ()) -> list[str]:

@@ -1,60 +1,129 @@
-"""Carries out the request of `estimate`."""
+"""Carries out the requests of `estimate`, on one device or on all boards of the catalogue."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from edgewise.estimating.base import Estimate, EstimatedDevice, Estimator, find_device
+from edgewise.errors import BadInput
+from edgewise.estimating.base import Estimate, find_device
+from edgewise.estimating.fits import Fits, Limits, boards_by_core, estimates_of_core, rank
 from edgewise.estimating.memory_only import fit_of
 from edgewise.estimating.model_facts import with_model_facts
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.graph import Graph
+from edgewise.record import Measurement
+from edgewise.run.battery import Quantity, battery_life
 from edgewise.run.observation import observe_file
 
 if TYPE_CHECKING:
     from edgewise.service.context import Context
-    from edgewise.service.requests import EstimateRequest
+    from edgewise.service.requests import EstimateRequest, FitsRequest
+
+
+T = TypeVar("T", bound=Estimate | Fits)
+PARALLEL = 2
+"""Number of cores that execute the model at the same time."""
 
 
 def estimate(request: EstimateRequest, context: Context) -> Estimate:
     """The estimate of the model on the device; its `Estimate.refused` says where there can be none."""
     del context
     estimator, device = find_device(request.device, request.set)
-    if is_factory(request.model):
-        return _estimate_built(estimator, device, request)
-    return _estimate_file(estimator, device, Path(request.model), request)
+
+    def work(path: Path) -> Estimate:
+        graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
+        found = with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
+        return _refused_if_too_large(with_fit(found, graph))
+
+    return _on_file(request, work)
 
 
-def _estimate_file(estimator: Estimator, device: EstimatedDevice, path: Path, request: EstimateRequest) -> Estimate:
-    graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
-    found = with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
-    return with_fit(found, graph)
+def fits(request: FitsRequest, context: Context) -> Fits:
+    """The boards of the catalogue that hold the model. Each core executes the model once."""
+    del context
+    groups = boards_by_core(request.set)
+    limits = Limits(latency=request.max_latency, ram=request.max_ram, flash=request.max_flash)
+    battery = request.battery()
+
+    def work(path: Path) -> Fits:
+        graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            tasks = [
+                pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph)
+                for estimator, devices in groups
+            ]
+            try:
+                found = [with_fit(each, graph) for task in tasks for each in task.result()]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        if battery is not None:
+            found = [with_battery(each, *battery) for each in found]
+        return Fits(model=network.source, candidates=rank(found, limits))
+
+    return _on_file(request, work)
 
 
-def with_fit(estimate: Estimate, graph: Graph) -> Estimate:
-    """`estimate` with what the model needs of the board's memories; refused where that is more than the board has."""
-    board = estimate.device.board
-    if board is None:
-        return estimate
-    fit = fit_of(board, estimate, graph)
-    if not fit.lacking or estimate.refused is not None:
-        return replace(estimate, fit=fit)
-    advice = "'edgewise estimate MODEL --fits' lists the boards that hold it"
-    return replace(estimate, fit=fit, refused=f"the model does not fit {board.name}: {fit.needs}", advice=advice)
-
-
-def _estimate_built(estimator: Estimator, device: EstimatedDevice, request: EstimateRequest) -> Estimate:
-    """The estimate of what a function makes, in int8."""
+def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) -> T:
+    """What `work` returns for the request's file, or for what its function makes, in int8."""
+    if not is_factory(request.model):
+        return work(Path(request.model))
     from edgewise.optimizing.untrained import build_int8
 
     (case,) = request.cases
     with job_folder() as folder:
         path, built, notes = build_int8(request.model, folder, what_if=case, shapes=request.shapes)
-        found = _estimate_file(estimator, device, path, request)
-    source = {**found.model, **built.source, "format": found.model["format"], "size_bytes": found.model["size_bytes"]}
-    if notes:
-        source["path"] = None  # the file that was estimated is gone
-    return replace(found, model=source, conditions=(*notes, *found.conditions))
+        found = work(path)
+        file = {name: found.model[name] for name in ("format", "size_bytes")}
+        # The file that was estimated is gone afterwards, where notes tell how it was made.
+        source = {**found.model, **built.source, **file, **({"path": None} if notes else {})}
+        return replace(found, model=source, conditions=(*notes, *found.conditions))
+
+
+def with_fit(estimate: Estimate, graph: Graph) -> Estimate:
+    """`estimate` with what the model needs of the board's memories, where its device is a board."""
+    board = estimate.device.board
+    return estimate if board is None else replace(estimate, fit=fit_of(board, estimate, graph))
+
+
+def _refused_if_too_large(estimate: Estimate) -> Estimate:
+    fit = estimate.fit
+    if fit is None or not fit.lacking or estimate.refused is not None:
+        return estimate
+    return replace(
+        estimate,
+        refused=f"the model does not fit {fit.board.name}: {fit.needs}",
+        advice="'edgewise estimate MODEL --fits' lists the boards that hold it",
+    )
+
+
+def with_battery(estimate: Estimate, capacity_j: float, idle_power: Quantity, per_hour: float) -> Estimate:
+    """`estimate` with the life of a battery, whose energy per inference is above the idle power."""
+    energy, latency = (estimate.measurement(metric) for metric in ("energy", "latency"))
+    try:
+        if energy is None or energy.value is None or latency is None or latency.value is None:
+            raise BadInput((energy and energy.absent_because) or "the energy of an inference is not known")
+        idle_j = idle_power.value * latency.value
+        low, high = (None if end is None else end - idle_j for end in (energy.low, energy.high))
+        found = battery_life(
+            capacity_j=capacity_j,
+            idle_power=idle_power,
+            energy=Quantity(energy.value - idle_j, low, high),
+            per_hour=per_hour,
+            latency_s=latency.value,
+            source="estimated, minus the idle power during the inference",
+        )
+    except BadInput as error:
+        row = Measurement.absent("battery_life", error.message)
+    else:
+        life = found.life
+        ends = {"low": life.low, "high": None if life.high is None or math.isinf(life.high) else life.high}
+        row = Measurement.of("battery_life", life.value, found.method, basis="derived", **ends)
+    return replace(estimate, measurements=(*estimate.measurements, row))

@@ -17,13 +17,15 @@ from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME, MECHANISMS
 from edgewise.device.devices import transport_of
-from edgewise.errors import BadField, Unavailable
+from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import LoadKind, ScenarioKind
+from edgewise.run.battery import Quantity
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.run.plan import Axes
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
 from edgewise.text import listing
+from edgewise.units import POWERS, parse_capacity, parse_interval
 
 SPREAD_SESSIONS = 10
 """Sessions that are spread over a time, unless their number is given."""
@@ -321,23 +323,20 @@ def is_estimated(device: str) -> bool:
     return False
 
 
-class EstimateRequest(Request):
-    """Estimate a model on hardware that is not at hand.
+class _Estimated(Request):
+    """A model on hardware that is not at hand.
 
     Attributes:
         model: a file; ``file.py:function`` and ``module:function`` are called to make one, which is quantised to int8.
         cases: keyword arguments of the function, at most one set of them.
-        device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
         set: settings of the estimator, name → value.
         shapes: input name → shape, for inputs with open dimensions.
     """
 
     PATHS = ("model",)
 
-    verb: Literal["estimate"] = "estimate"
     model: FilePath
     cases: tuple[Case, ...] = ({},)
-    device: str
     set: dict[str, str] = Field(default_factory=dict)
     shapes: Shapes = Field(default_factory=dict)
 
@@ -382,6 +381,61 @@ class PredictRequest(Request):
     models: tuple[FilePath, ...] = Field(min_length=1)
     device: str
     targets: dict[str, Number] = Field(default_factory=dict)
+
+
+class EstimateRequest(_Estimated):
+    """Estimate a model on hardware that is not at hand.
+
+    Attributes:
+        device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
+    """
+
+    verb: Literal["estimate"] = "estimate"
+    device: str
+
+
+class FitsRequest(_Estimated):
+    """List the boards of the catalogue that hold a model.
+
+    Attributes:
+        max_latency: s; None sets no limit.
+        max_ram, max_flash: bytes that the model may take; None sets no limit.
+        capacity: of a battery, such as ``10Wh``; with `idle_power` and `per_hour`, boards have a battery life.
+        idle_power: between inferences, such as ``50mW±5mW``.
+        per_hour: number of inferences an hour.
+    """
+
+    verb: Literal["fits"] = "fits"
+    max_latency: Number | None = None
+    max_ram: Whole | None = None
+    max_flash: Whole | None = None
+    capacity: str | None = None
+    idle_power: str | None = None
+    per_hour: Number | None = None
+
+    def check(self) -> None:
+        """Reject limits that are not positive, and a battery of which a part is missing or wrong."""
+        super().check()
+        for name in ("max_latency", "max_ram", "max_flash"):
+            if (limit := getattr(self, name)) is not None and limit <= 0:
+                raise BadField(f"{{{name}}} must be more than 0, not {limit:g}")
+        if len({each is None for each in (self.capacity, self.idle_power, self.per_hour)}) > 1:
+            raise BadField(
+                "a battery life needs {capacity}, {idle_power} and {per_hour}", advice="give all three, or none of them"
+            )
+        self.battery()
+
+    def battery(self) -> tuple[float, Quantity, float] | None:
+        """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadField`."""
+        if self.capacity is None or self.idle_power is None or self.per_hour is None:
+            return None
+        field = "capacity"
+        try:
+            capacity_j = parse_capacity(self.capacity)
+            field = "idle_power"
+            return capacity_j, Quantity(*parse_interval(self.idle_power, POWERS, what="power")), self.per_hour
+        except BadInput as error:
+            raise BadField(f"{{{field}}}: {error.message}", advice=error.advice) from error
 
 
 MOST_CASES = 1000
@@ -753,6 +807,7 @@ REQUESTS: dict[str, type[Request]] = {
         EstimateRequest,
         CalibrateRequest,
         PredictRequest,
+        FitsRequest,
         EvaluateRequest,
         OptimizeRequest,
         CompareRequest,

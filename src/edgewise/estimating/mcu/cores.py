@@ -28,8 +28,8 @@ class EmulatedBoard:
     tick_hz: int
 
 
-def _mps2(name: str, core: str) -> EmulatedBoard:
-    return EmulatedBoard(name=name, core=core, rom=(0, 2**22), ram=(0x20000000, 2**22), data=(0x21000000, 2**24),
+def _mps2(name: str, core: str, *, data: int = 0x21000000) -> EmulatedBoard:
+    return EmulatedBoard(name=name, core=core, rom=(0, 2**22), ram=(0x20000000, 2**22), data=(data, 2**24),
                  tick_hz=25_000_000)  # fmt: skip
 
 
@@ -81,7 +81,7 @@ CORES: Mapping[str, Core] = {
         Core(name="cortex-m3", title="Arm Cortex-M3", board=_AN385),
         Core(name="cortex-m4", title="Arm Cortex-M4 with DSP extension and FPU", board=_mps2("mps2-an386", "Cortex-M4"),
              flags=("-mfpu=fpv4-sp-d16", *_HARD)),
-        Core(name="cortex-m7", title="Arm Cortex-M7 with FPU", board=_mps2("mps2-an500", "Cortex-M7"),
+        Core(name="cortex-m7", title="Arm Cortex-M7 with FPU", board=_mps2("mps2-an500", "Cortex-M7", data=0x60000000),
              flags=("-mfpu=fpv5-sp-d16", *_HARD)),
         Core(name="cortex-m23", title="Arm Cortex-M23", board=_AN505),
         Core(name="cortex-m33", title="Arm Cortex-M33 with DSP extension and FPU", board=_AN505,

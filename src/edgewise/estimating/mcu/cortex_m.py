@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.errors import BadInput, RunFailed
+from edgewise.errors import BadInput, BadModel, RunFailed
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
-from edgewise.estimating.boards import boards
+from edgewise.estimating.boards import MVP, boards
 from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import sum_costs, typical_costs
@@ -58,7 +58,11 @@ class CortexM:
             EstimatedDevice(name=core.name, title=core.title, estimator=self.name, core=core.name)
             for core in CORES.values()
         ]
-        return cores + [board_device(board, self.name) for board in boards().values() if board.core in CORES]
+        return cores + [
+            board_device(board, self.name)
+            for board in boards().values()
+            if board.core in CORES and board.accelerator != MVP
+        ]
 
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
         """As `edgewise.estimating.base.Estimator.estimate`."""
@@ -67,7 +71,7 @@ class CortexM:
     def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
-            raise BadInput(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
+            raise BadModel(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
         software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
         try:
             network = read_network(path)

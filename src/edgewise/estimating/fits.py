@@ -1,0 +1,193 @@
+"""The boards of the catalogue that hold a model: their order, limits, and what the others lack."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
+from edgewise.estimating.base import (
+    SCHEMA,
+    Estimate,
+    EstimatedDevice,
+    EstimatesSeveral,
+    Estimator,
+    estimators,
+)
+from edgewise.estimating.boards import Fit, kib
+from edgewise.estimating.memory_only import memory_estimates
+from edgewise.model.graph import Graph
+from edgewise.registry import availability_of
+from edgewise.units import format_duration
+
+ROWS = ("latency", "energy", "battery_life")
+"""Metrics of a board in the list, besides its memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Upper limits of what the model may take; None sets no limit.
+
+    Attributes:
+        latency: s. A board without a known latency does not meet it.
+        ram, flash: bytes.
+    """
+
+    latency: float | None = None
+    ram: int | None = None
+    flash: int | None = None
+
+    def reasons(self, estimate: Estimate) -> tuple[str, ...]:
+        """Why the board of `estimate` is left out; empty where it holds the model within the limits."""
+        fit = _fit(estimate)
+        found = [f"not enough {memory}" for memory in fit.lacking]
+        row = estimate.measurement("latency")
+        if self.latency is not None and (row is None or row.value is None):
+            found.append("latency unknown")
+        elif self.latency is not None and row is not None and row.value is not None and row.value > self.latency:
+            found.append(f"latency above {format_duration(self.latency)}")
+        for name, needed, most in (("RAM", fit.ram_bytes, self.ram), ("flash", fit.flash_bytes, self.flash)):
+            if most is not None and needed is None:
+                found.append(f"{name} of the model unknown")
+            elif most is not None and needed is not None and needed > most:
+                found.append(f"{name} of the model above {kib(most)} KiB")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A board of the catalogue with the estimate of the model, and why it is left out; empty where it is not."""
+
+    estimate: Estimate
+    left_out: tuple[str, ...]
+
+    @property
+    def fit(self) -> Fit:
+        """What the model needs of the board's memories."""
+        return _fit(self.estimate)
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON."""
+        told = self.estimate.to_document()
+        return {
+            "device": told["device"],
+            "fit": told["fit"],
+            "estimates": [row for row in told["estimates"] if row["metric"] in ROWS],
+            "software": told["software"],
+            "left_out": list(self.left_out),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fits:
+    """The boards of the catalogue in their order: those that hold the model, by latency; then those left out.
+
+    Attributes:
+        model: as `Estimate.model`.
+        conditions: what the estimates rest on besides their devices, in sentences.
+    """
+
+    model: Mapping[str, Any]
+    candidates: tuple[Candidate, ...]
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def listed(self) -> tuple[Candidate, ...]:
+        """The boards that hold the model within the limits."""
+        return tuple(each for each in self.candidates if not each.left_out)
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Reason → number of boards; a board may have several reasons. The most frequent one is the first."""
+        return dict(Counter(reason for each in self.candidates for reason in each.left_out).most_common())
+
+    @property
+    def refused(self) -> str | None:
+        """Why no board is listed, with what the closest one lacks; None where there are boards."""
+        if self.listed:
+            return None
+        lacking = [each for each in self.candidates if each.fit.lacking]
+        if len(lacking) == len(self.candidates):
+            closest = min((each.fit for each in lacking), key=lambda fit: max(fit.lacking.values()))
+            lacks = ", ".join(f"{kib(size)} KiB {memory}" for memory, size in closest.lacking.items())
+            return f"the model fits none of the {len(lacking)} boards: the closest, {closest.board.name}, lacks {lacks}"
+        counts = ", ".join(f"{reason} ({number})" for reason, number in self.left_out.items())
+        return f"none of the {len(self.candidates)} boards holds the model within the limits: {counts}"
+
+    def to_document(self) -> dict[str, Any]:
+        """The document that ``edgewise estimate --fits --json`` prints."""
+        return {
+            "schema": SCHEMA,
+            "model": dict(self.model),
+            "conditions": list(self.conditions),
+            "boards": [each.to_document() for each in self.candidates],
+            "left_out": dict(self.left_out),
+            "refused": self.refused,
+        }
+
+
+def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]:
+    """The boards of `estimates`: those that fit, those that may fit, those left out; each by latency, then by RAM."""
+
+    def place(candidate: Candidate) -> tuple[bool, bool, float, int, str]:
+        row, board = candidate.estimate.measurement("latency"), candidate.fit.board
+        latency = math.inf if row is None or row.value is None else row.value
+        return bool(candidate.left_out), candidate.fit.fits is None, latency, board.ram_bytes, board.name
+
+    found = [Candidate(estimate=each, left_out=limits.reasons(each)) for each in estimates]
+    return tuple(sorted(found, key=place))
+
+
+def boards_by_core(settings: Mapping[str, str]) -> list[tuple[Estimator, list[EstimatedDevice]]]:
+    """The boards of all estimators, those with the same core together, with `settings` where an estimator has them.
+
+    Raises:
+        BadInput: a setting that no estimator of boards has.
+    """
+    groups: dict[tuple[str, str], tuple[Estimator, list[EstimatedDevice]]] = {}
+    known: set[str] = set()
+    for name, estimator in estimators():
+        for device in estimator.devices():
+            if device.board is not None:
+                known |= set(estimator.settings)
+                own = {key: value for key, value in settings.items() if key in estimator.settings}
+                adapted = replace(device, settings={**device.settings, **own})
+                groups.setdefault((name, device.core), (estimator, []))[1].append(adapted)
+    if unknown := sorted(settings.keys() - known):
+        raise BadInput(f"boards have no setting {unknown[0]!r}", advice=f"settings: {', '.join(known) or 'none'}")
+    return list(groups.values())
+
+
+def estimates_of_core(
+    estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph
+) -> list[Estimate]:
+    """The estimates on boards with the same core; the memory alone where the core can't execute the model.
+
+    Raises:
+        BadInput: a setting that can't be used.
+    """
+    state = availability_of(estimator)
+    if not state:
+        return memory_estimates(graph, devices, because=f"{state.reason}; {state.install_hint}")
+    try:
+        if isinstance(estimator, EstimatesSeveral):
+            found = estimator.estimate_several(path, graph, devices)
+        else:
+            found = [estimator.estimate(path, graph, device) for device in devices]
+    except (BadModel, RunFailed, Unavailable) as error:
+        return memory_estimates(graph, devices, because=error.message)
+    first = found[0]
+    if first.refused is not None:
+        because = f"{first.refused}; {first.advice}" if first.advice else first.refused
+        return memory_estimates(graph, devices, because=because)
+    return found
+
+
+def _fit(estimate: Estimate) -> Fit:
+    if estimate.fit is None:
+        raise ValueError(f"{estimate.device.name} is no board")
+    return estimate.fit

@@ -1,0 +1,73 @@
+"""What ``estimate --fits`` prints: the boards of the catalogue that hold a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgewise.estimating.boards import CORE_TITLES, Fit, kib
+from edgewise.estimating.fits import Candidate, Fits
+from edgewise.formatting import quantity
+from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.run.battery import DAY_S
+from edgewise.text import one_line
+from edgewise.units import format_si
+
+
+def fits_document(fits: Fits) -> Document:
+    """The boards that hold the model, and the number of boards left out, with the reasons."""
+    sections = []
+    if fits.left_out:
+        number = sum(bool(each.left_out) for each in fits.candidates)
+        counts = tuple(f"{reason}: {count}" for reason, count in fits.left_out.items())
+        sections.append(Section(title=f"{number} of {len(fits.candidates)} boards left out", lines=counts))
+    software = dict.fromkeys(each.estimate.software for each in fits.listed if each.estimate.fit)
+    if lines := tuple(map(one_line, (*fits.conditions, *software))):
+        sections.append(Section(title="Estimated by", lines=lines))
+    tables = (boards_table(fits.listed),) if fits.listed else ()
+    name = one_line(str(fits.model.get("name", "")))
+    return Document(title=f"Boards that hold {name}", tables=tables, sections=tuple(sections))
+
+
+def boards_table(candidates: Sequence[Candidate]) -> Table:
+    """One row per board; RAM and flash as needed / available, in KiB."""
+    columns: list[tuple[Column, Callable[[Candidate], Cell]]] = [
+        (Column(title="-d"), lambda each: Cell(text=each.fit.board.name)),
+        (Column(title="Core", rank=4), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
+        (Column(title="Clock", numeric=True, rank=3), lambda each: _clock(each.fit.board.clock_hz)),
+        (
+            Column(title="RAM (KiB)", numeric=True),
+            lambda each: _memory(each.fit, each.fit.ram_bytes, each.fit.board.ram_bytes),
+        ),
+        (
+            Column(title="Flash (KiB)", numeric=True, rank=1),
+            lambda each: _memory(each.fit, each.fit.flash_bytes, each.fit.board.flash_bytes),
+        ),
+        (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
+        (Column(title="Energy", numeric=True, rank=2, unit="J"), lambda each: _number(each, "energy")),
+        (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
+        (Column(title="Left out", hidden=True), lambda each: Cell(text=", ".join(each.left_out))),
+    ]
+    if all(each.estimate.measurement("battery_life") is None for each in candidates):
+        columns = [column for column in columns if column[0].title != "Battery"]
+    return table_of("Boards that hold the model", candidates, columns)
+
+
+def _clock(clock_hz: float) -> Cell:
+    return Cell(text=format_si(clock_hz, "Hz"), value=clock_hz)
+
+
+def _memory(fit: Fit, needed: int | None, there: int) -> Cell:
+    if needed is None:
+        return Cell(text=f"? / {kib(there)}", notes=("what the model needs is not known",))
+    least = (f"≥: {fit.at_least}",) if fit.at_least else ()
+    return Cell(text=f"{'≥ ' if least else ''}{kib(needed)} / {kib(there)}", value=needed / 1024, notes=least)
+
+
+def _number(candidate: Candidate, metric: str) -> Cell:
+    row = candidate.estimate.measurement(metric)
+    if row is None:
+        return DASH
+    if row.value is None:
+        return absent(one_line(row.absent_because or ""))
+    text = f"{row.value / DAY_S:.3g} days" if metric == "battery_life" else quantity(row.value, row.unit)
+    return Cell(text=text, value=row.value, low=row.low, high=row.high)

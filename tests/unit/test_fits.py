@@ -1,0 +1,175 @@
+"""The list of boards that hold a model: order, limits, battery life, and the three ways to it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import edgewise
+from edgewise.cli.main import run as edgewise_command
+from edgewise.errors import BadInput
+from edgewise.estimating.base import Estimate, EstimatedDevice
+from edgewise.estimating.boards import Board, Fit
+from edgewise.estimating.fits import Fits, Limits, boards_by_core, rank
+from edgewise.record import Measurement
+from edgewise.report.fits import boards_table, fits_document
+from edgewise.report.markdown import render_markdown
+from edgewise.run.battery import DAY_S, Quantity
+from edgewise.service.command_line import command_of
+from edgewise.service.estimation import with_battery
+from edgewise.service.reading import read_request
+from edgewise.service.requests import FitsRequest
+from estimates import dense_relu
+
+
+def on_board(name, *, ram, needed=1000, flash=4096, latency=None, energy=None, at_least=""):
+    """An estimate on a board with `ram` bytes, of a model that needs `needed` bytes RAM and 2,048 B flash."""
+    board = Board(
+        name=name, title=name.title(), vendor="Toys", soc="T1", core="cortex-m4", cores=1, clock_hz=1e8, ram_bytes=ram,
+        flash_bytes=flash, sources={},
+    )  # fmt: skip
+    rows = [
+        Measurement.absent(metric, "not known") if value is None
+        else Measurement.of(metric, value, "model", basis="estimated", low=0.9 * value, high=1.1 * value)
+        for metric, value in (("latency", latency), ("energy", energy))
+    ]  # fmt: skip
+    return Estimate(
+        model={"name": "m.tflite"},
+        device=EstimatedDevice(name=name, title=name, estimator="toy", core=board.core, board=board),
+        software="toy 1.0",
+        measurements=tuple(rows),
+        fit=Fit(board=board, ram_bytes=needed, flash_bytes=2048, arena_bytes=needed, at_least=at_least),
+    )
+
+
+BOARDS = (
+    on_board("unknown", ram=2000),
+    on_board("slow", ram=4000, latency=0.2),
+    on_board("tiny", ram=500, latency=0.01),
+    on_board("maybe", ram=1500, at_least="arena"),
+    on_board("quick", ram=3000, latency=0.1),
+    on_board("no-flash", ram=3000, flash=1024, latency=0.1),
+)
+
+
+def names(candidates):
+    return [each.fit.board.name for each in candidates]
+
+
+def test_boards_that_fit_come_first_by_latency_then_those_that_may_fit():
+    found = Fits(model={"name": "m.tflite"}, candidates=rank(BOARDS, Limits()))
+    assert names(found.listed) == ["quick", "slow", "unknown", "maybe"]
+    assert names(found.candidates)[4:] == ["tiny", "no-flash"]
+    assert found.left_out == {"not enough RAM": 1, "not enough flash": 1} and found.refused is None
+
+
+def test_limits_leave_boards_out_and_are_counted():
+    found = Fits(model={}, candidates=rank(BOARDS, Limits(latency=0.15)))
+    assert names(found.listed) == ["quick"]
+    assert found.left_out["latency unknown"] == 2 and found.left_out["latency above 150 ms"] == 1
+    memory = Fits(model={}, candidates=rank(BOARDS, Limits(ram=999, flash=2047)))
+    assert memory.listed == () and memory.left_out["RAM of the model above 1.0 KiB"] == 6
+    assert memory.refused.startswith("none of the 6 boards holds the model within the limits: ")
+    assert names(Fits(model={}, candidates=rank(BOARDS, Limits(ram=1000, flash=2048))).listed) == [
+        "quick", "slow", "unknown", "maybe",
+    ]  # fmt: skip
+
+
+def test_a_model_that_is_larger_than_every_board_tells_what_the_closest_lacks():
+    boards = [on_board(name, ram=ram, needed=5000) for name, ram in (("small", 1024), ("large", 3976), ("mid", 2048))]
+    refused = Fits(model={}, candidates=rank(boards, Limits())).refused
+    assert refused == "the model fits none of the 3 boards: the closest, large, lacks 1 KiB RAM"
+
+
+def test_the_table_has_needed_and_available_memory():
+    found = Fits(model={"name": "m.tflite"}, candidates=rank(BOARDS, Limits()))
+    shown = render_markdown(fits_document(found))
+    assert "1.0 / 2.9" in shown and "≥ 1.0 / 1.5" in shown and "100 ms" in shown and "no-flash" not in shown
+    assert "2 of 6 boards left out" in shown and "not enough RAM: 1" in shown
+    rows = boards_table(found.candidates).rows
+    assert [row[-1].text for row in rows][-2:] == ["not enough RAM", "not enough flash"] and len(rows) == 6
+
+
+def test_battery_life_is_that_of_the_battery_command():
+    """100 J; idle 1 mW; 360 inferences an hour of 11 mJ in 1 s, of which 1 mJ is idle: 1 mW + 0.1 / s · 10 mJ."""
+    found = with_battery(on_board("b", ram=2000, latency=1.0, energy=11e-3), 100.0, Quantity(1e-3, 1e-3, 1e-3), 360.0)
+    row = found.measurement("battery_life")
+    assert row.value == pytest.approx(100 / 2e-3) and row.basis == "derived"
+    assert row.low == pytest.approx(100 / (1e-3 + 0.1 * 11.1e-3)) and row.high == pytest.approx(
+        100 / (1e-3 + 0.1 * 8.9e-3)
+    )
+    (cells,) = boards_table(rank([found], Limits())).rows
+    assert f"{50_000 / DAY_S:.3g} days" in [cell.text for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("board", "why"),
+    [
+        (on_board("b", ram=2000, latency=1.0), "not known"),
+        (on_board("b", ram=2000, latency=1.0, energy=1e-4), "must be more than 0"),
+        (on_board("b", ram=2000, latency=20.0, energy=1.0), "360 inferences do not fit into an hour"),
+    ],
+)
+def test_a_battery_life_that_can_not_be_known_is_absent_with_its_reason(board, why):
+    row = with_battery(board, 100.0, Quantity(1e-3, None, None), 360.0).measurement("battery_life")
+    assert row.value is None and why in row.absent_because
+
+
+def test_boards_with_the_same_core_are_estimated_together():
+    cores = [{device.core for device in devices} for _, devices in boards_by_core({})]
+    assert all(len(each) == 1 for each in cores) and len(cores) == len(set().union(*cores))
+    with pytest.raises(BadInput, match="boards have no setting 'nonsense'"):
+        boards_by_core({"nonsense": "1"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"max_latency": 0.0}, "max_latency must be more than 0, not 0"),
+        ({"max_ram": -1}, "max_ram must be more than 0, not -1"),
+        ({"capacity": "10Wh"}, "a battery life needs capacity, idle_power and per_hour"),
+        ({"capacity": "10", "idle_power": "1mW", "per_hour": 1}, "capacity: "),
+        ({"capacity": "10Wh", "idle_power": "x", "per_hour": 1}, "idle_power: "),
+    ],
+)
+def test_a_request_that_can_not_be_used_names_its_field(fields, message):
+    with pytest.raises(BadInput, match=f"^{message}"):
+        edgewise.fits("m.tflite", **fields)
+
+
+def test_a_request_is_the_command_that_makes_it(tmp_path, capsys):
+    request = FitsRequest(
+        model="m.tflite", max_latency=0.05, max_ram=2**18, idle_power="5mW", capacity="10Wh", per_hour=4
+    )
+    line = command_of(request)
+    assert line == (
+        "edgewise estimate --fits m.tflite --max-latency 0.05s --max-ram 262144B --capacity 10Wh --idle-power 5mW "
+        "--per-hour 4.0"
+    )
+    assert edgewise_command([*line.split()[1:], "--dry-run", "--json"]) == 0
+    assert read_request(json.loads(capsys.readouterr().out)) == request
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["m.tflite"], "give a model, and either a device or --fits"),
+        (["m.tflite", "-d", "cortex-m4", "--fits"], "give a model, and either a device or --fits"),
+        (["m.tflite", "-d", "cortex-m4", "--max-ram", "1MiB"], "--max-ram applies only to --fits"),
+        (["m.tflite", "--fits", "--max-ram", "10"], "--max-ram: 10 has no unit"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_an_error(capsys, words, message):
+    assert edgewise_command(["estimate", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_the_tools_the_boards_are_judged_by_arena_and_weights(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = dense_relu(tmp_path)
+    assert edgewise_command(["estimate", str(path), "--fits", "--json", "-o", str(tmp_path / "boards.csv")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["refused"] is None and told["left_out"] == {} and len(told["boards"]) >= 40
+    assert told["boards"][0]["fit"]["ram"]["needed"] >= 24 and told["boards"][0]["device"]["board"]["sources"]
+    assert (tmp_path / "boards.csv").read_text().count("\n") == len(told["boards"]) + 1
