@@ -17,6 +17,8 @@ FEWEST_POINTS = 3
 PRIOR_POINTS = 2.0
 """How many points the errors on public measurements count for, beside the errors on the points of the device."""
 
+COEFFICIENTS = 2.0
+"""Of a law: points that its fit uses up."""
 WIDEST = 50.0
 """Of an interval, to each side, as a logarithm: an interval as wide as this says that nothing is known."""
 
@@ -67,7 +69,7 @@ class Choice:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the error of a law."""
-        return len(self.points) + PRIOR_POINTS
+        return len(self.points) + PRIOR_POINTS - COEFFICIENTS
 
     def usable_for(self, subject: Subject) -> Trial | None:
         """The best law of which `subject` lacks nothing; None where there is none."""
@@ -137,5 +139,6 @@ def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
     if not np.isfinite(left_out).all():
         worst = points[int(np.flatnonzero(~np.isfinite(left_out))[0])].subject.name
         return Trial(predictor=law, left_out=left_out, because=f"without {worst}, it predicts nothing above 0 for it")
-    error = math.sqrt((PRIOR_POINTS * law.prior_error**2 + sum(squares)) / (PRIOR_POINTS + len(points)))
+    # One less in the divisor: the least of several errors is chosen, and that is on average too small.
+    error = math.sqrt((PRIOR_POINTS * law.prior_error**2 + sum(squares)) / (PRIOR_POINTS + len(points) - 1))
     return Trial(predictor=law, fitted=law.fit(points), error=error, left_out=left_out)

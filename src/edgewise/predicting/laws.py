@@ -15,12 +15,15 @@ _SETTLED = 1e-10
 
 
 def least_squares_from_zero(matrix: Floats, target: Floats) -> Floats:
-    """The coefficients ≥ 0 that minimise ‖matrix · x − target‖², by coordinate descent.
+    """The coefficients ≥ 0 that minimise ‖matrix · x − target‖²: the free minimum, else by coordinate descent.
 
     Args:
         matrix: (rows, columns), of full column rank.
     """
     gram, right = matrix.T @ matrix, matrix.T @ target
+    free = _inverse(gram) @ right
+    if (free >= 0).all():
+        return free
     found = np.zeros(len(right))
     for _ in range(_SWEEPS):
         before = found.copy()
@@ -157,6 +160,7 @@ class PowerLaw:
     automatic = True
     slope_error = 0.15
     """Standard deviation of the slope around 1 that public measurements show."""
+    least_slope = 0.25
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Predictor.lacking`."""
@@ -174,6 +178,8 @@ class PowerLaw:
         design = rows(_subjects(points), _values(points))
         spread = _inverse(design.T @ design + np.diag([0.0, ridge]))
         offset, steeper = spread @ design.T @ (np.log(_values(points)) - hosts)
+        # A model that takes longer here takes longer there: a falling law would say that of noise.
+        steeper = max(steeper, self.least_slope - 1.0)
         factor, power = float(np.exp(offset - steeper * middle)), 1.0 + float(steeper)
         return Law(
             equation=f"{factor:.4g} × host^{power:.3f}",
