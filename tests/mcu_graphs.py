@@ -10,7 +10,9 @@ from tflite_writer import FLOAT, INT8, INT32, Writer
 UINT8, INT16, RESOURCE = 3, 7, 13
 
 ACTIVATIONS = 4  # NONE, RELU, RELU_N1_TO_1, RELU6
-OUTPUTS = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0)}
+OUTPUTS = {
+    "L2_NORMALIZATION": (1 / 128, 0), "LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0),
+}  # fmt: skip
 
 
 class Net:
@@ -151,7 +153,7 @@ class Chain:
         self.emit(code, inputs, shape, self.net.scales[self.value], **options)
 
     def image(self, most_channels=64):
-        return len(self.shape) == 4 and self.shape[0] == 1 and self.shape[3] <= most_channels
+        return len(self.shape) == 4 and self.shape[3] <= most_channels and np.prod(self.shape) < 20_000
 
     def weighted(self, shape, channels, *, axis, depth, may_vary=True):
         """Weights and bias, and the scale and zero point of the output."""
@@ -187,7 +189,7 @@ class Chain:
         inputs, made = self.weighted([out, *kernel, channels], out, axis=0, depth=kernel[0] * kernel[1] * channels)
         self.emit(
             code, inputs,
-            [1, *(spatial(*each, same) for each in zip((height, width), kernel, stride, dilation, strict=True)), out],
+            [self.shape[0], *(spatial(*each, same) for each in zip((height, width), kernel, stride, dilation, strict=True)), out],
             made,
             Conv2D={"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1],
                     "dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1],
@@ -207,7 +209,7 @@ class Chain:
         inputs, made = self.weighted([1, *kernel, out], out, axis=3, depth=kernel[0] * kernel[1])
         self.emit(
             code, inputs,
-            [1, *(spatial(*each, same) for each in zip((height, width), kernel, stride, dilation, strict=True)), out],
+            [self.shape[0], *(spatial(*each, same) for each in zip((height, width), kernel, stride, dilation, strict=True)), out],
             made,
             DepthwiseConv2D={"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1],
                              "dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1],
@@ -222,7 +224,8 @@ class Chain:
         kernel, stride, _, same = self.window(4)
         kernel = [min(kernel[0], height), min(kernel[1], width)]
         self.moved(
-            code, None, [1, *(spatial(*each, 1, same) for each in zip((height, width), kernel, stride, strict=True)),
+            code, None, [self.shape[0],
+                         *(spatial(*each, 1, same) for each in zip((height, width), kernel, stride, strict=True)),
                          channels],
             Pool2D={"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1], "filter_height": kernel[0],
                     "filter_width": kernel[1], "fused_activation_function": int(self.random.integers(ACTIVATIONS))},
@@ -238,7 +241,7 @@ class Chain:
         out = self.up_to(8)
         whole = [size * by if same else (size - 1) * by + max(k, by)
                  for size, by, k in zip((height, width), stride, kernel, strict=True)]  # fmt: skip
-        shape = [1, *whole, out]
+        shape = [self.shape[0], *whole, out]
         (weights, *bias), made = self.weighted([out, *kernel, channels], out, axis=0, depth=kernel[0] * channels)
         source, self.value = self.value, self.net.tensor(shape, *made, name=code)
         options = {"padding": int(not same), "stride_h": stride[0], "stride_w": stride[1]}
@@ -271,10 +274,12 @@ class Chain:
         other = self.net.tensor(shape, scale, zero, data=data) if self.coin(0.7) else None
         if other is None:
             shape, other, scale = list(self.shape), self.value, self.scale
-        made = self.near(2 * max(self.scale, scale)) if code != "MUL" else self.near(self.scale * scale * 60)
+        product = code in ("MUL", "SQUARED_DIFFERENCE")
+        made = self.near(self.scale * scale * 60) if product else self.near(2 * max(self.scale, scale))
         made = self.net.scales[self.value] if same else made
         act = {"fused_activation_function": int(self.random.integers(ACTIVATIONS))}
         options = {"MaximumMinimum": {}} if same else {code.capitalize(): act}
+        options = {"SquaredDifference": {}} if code == "SQUARED_DIFFERENCE" else options
         whole = self.shape
         if other != self.value and self.coin(0.3):
             out = self.net.tensor(whole, *made, name=code)
@@ -289,7 +294,7 @@ class Chain:
         slopes = self.net.tensor(shape, scale, zero, data=self.random.integers(-128, 128, shape).astype(np.int8))
         self.emit(code, [slopes], self.shape, self.near(self.scale))
 
-    op_sub = op_mul = op_maximum = op_minimum = op_add
+    op_squared_difference = op_sub = op_mul = op_maximum = op_minimum = op_add
 
     def unary(self, code):
         options = {
@@ -297,6 +302,7 @@ class Chain:
             "SOFTMAX": lambda: {"Softmax": {"beta": float(self.random.choice([1.0, 0.5, 2.0]))}},
             "HARD_SWISH": lambda: {"HardSwish": {}},
             "QUANTIZE": lambda: {"Quantize": {}},
+            "L2_NORMALIZATION": lambda: {"L2Norm": {}},
         }.get(code, dict)()
         made = self.net.scales[self.value] if code == "RELU6" else OUTPUTS.get(code, self.near(self.scale))
         if code == "RELU6" and not -128 <= self.net.scales[self.value][1] + 6 / self.scale <= 127:
@@ -320,6 +326,46 @@ class Chain:
 
     op_padv2 = op_pad
 
+    def op_mirror_pad(self, code):
+        mode = int(self.coin())  # REFLECT, SYMMETRIC
+        pads = [[int(self.random.integers(0, max(min(4, size + mode), 1))) for _ in range(2)] for size in self.shape]
+        shape = [size + sum(pad) for size, pad in zip(self.shape, pads, strict=True)]
+        if np.prod(shape) < 20_000:
+            self.moved(code, [self.net.words(pads)], shape, MirrorPad={"mode": mode})
+
+    def op_gather(self, code):
+        axis = int(self.random.integers(len(self.shape)))
+        chosen = self.random.integers(0, self.shape[axis], self.up_to(6))
+        shape = [*self.shape[:axis], len(chosen), *self.shape[axis + 1 :]]
+        self.moved(code, [self.net.words(chosen)], shape, Gather={"axis": axis})
+
+    def op_reverse_v2(self, code):
+        axis = int(self.random.integers(len(self.shape)))
+        self.moved(code, [self.net.words([axis])], self.shape, ReverseV2={})
+
+    def op_space_to_batch_nd(self, code):
+        if not self.image() or self.shape[0] > 1:
+            return
+        blocks = [self.up_to(3), self.up_to(3)]
+        before = [int(self.random.integers(0, 3)) for _ in blocks]
+        pads = [(first, -(size + first) % block)
+                for size, first, block in zip(self.shape[1:3], before, blocks, strict=True)]  # fmt: skip
+        sizes = [(size + sum(pad)) // block for size, pad, block in zip(self.shape[1:3], pads, blocks, strict=True)]
+        shape = [blocks[0] * blocks[1], *sizes, self.shape[3]]
+        self.moved(code, [self.net.words(blocks), self.net.words(pads)], shape, SpaceToBatchND={})
+
+    def op_batch_to_space_nd(self, code):
+        if len(self.shape) != 4 or self.shape[0] == 1:
+            self.op_space_to_batch_nd("SPACE_TO_BATCH_ND")
+        if len(self.shape) != 4:
+            return
+        batch = self.shape[0]
+        blocks = [batch, 1] if self.coin() else [1, batch]
+        whole = [size * block for size, block in zip(self.shape[1:3], blocks, strict=True)]
+        crops = [[int(self.random.integers(0, min(3, (size + 1) // 2))) for _ in range(2)] for size in whole]
+        shape = [1, *(size - sum(crop) for size, crop in zip(whole, crops, strict=True)), self.shape[3]]
+        self.moved(code, [self.net.words(blocks), self.net.words(crops)], shape, BatchToSpaceND={})
+
     def op_mean(self, code):
         rank = len(self.shape)
         axes = [1, 2] if rank == 4 and self.coin(0.6) else sorted(
@@ -331,11 +377,42 @@ class Chain:
             return
         factor = np.prod([self.shape[at] for at in axes]) ** 0.5
         made = self.near(self.scale * (factor if code == "SUM" else 1 / factor))
-        if self.coin(0.3):
+        if self.coin(0.3) or code.startswith("REDUCE"):
             made = self.net.scales[self.value]
         self.emit(code, [self.net.words(axes)], shape, made, Reducer={"keep_dims": bool(keep)})
 
-    op_sum = op_mean
+    op_sum = op_reduce_max = op_reduce_min = op_mean
+
+    def op_arg_max(self, code):
+        """The places are an output of their own; the chain goes on with its value."""
+        axis = int(self.random.integers(len(self.shape)))
+        shape = [size for at, size in enumerate(self.shape) if at != axis]
+        if not shape:
+            return
+        places = self.net.tensor(shape, kind=INT32, name=code)
+        name = "ArgMax" if code == "ARG_MAX" else "ArgMin"
+        self.net.step(code, [self.value, self.net.words([axis])], [places], **{name: {"output_type": INT32}})
+        self.net.outputs.append(places)
+
+    op_arg_min = op_arg_max
+
+    def op_rsqrt(self, code):
+        """Only of numbers that are not negative."""
+        scale = self.near(self.scale)[0]
+        self.emit("RELU", None, self.shape, (scale, -128))
+        self.emit(code, None, self.shape, self.near(float(scale) ** -0.5 / 60))
+
+    def op_batch_matmul(self, code):
+        if len(self.shape) < 2 or len(self.shape) > 4 or np.prod(self.shape) > 4000:
+            return
+        depth, columns = self.shape[-1], self.up_to(12)
+        turned, batches = self.coin(), [1 if self.coin(0.3) else size for size in self.shape[:-2]]
+        shape = [*batches, *((columns, depth) if turned else (depth, columns))]
+        scale, zero = self.near(0.03)
+        data = self.random.integers(-128, 128, shape).astype(np.int8)
+        other = self.net.tensor(shape, scale, zero, data=data)
+        made = self.near(self.scale * float(scale) * 90 * depth**0.5)
+        self.emit(code, [other], [*self.shape[:-1], columns], made, BatchMatMul={"adj_y": turned})
 
     def op_concatenation(self, code):
         axis = int(self.random.integers(len(self.shape)))
@@ -419,19 +496,27 @@ class Chain:
             return
         _, height, width, channels = self.shape
         sizes = [height * self.up_to(3), width * self.up_to(3)]
-        self.moved(code, [self.net.words(sizes)], [1, *sizes, channels], ResizeNearestNeighbor={})
+        self.moved(code, [self.net.words(sizes)], [self.shape[0], *sizes, channels], ResizeNearestNeighbor={})
+
+    def op_resize_bilinear(self, code):
+        if not self.image() or np.prod(self.shape) > 1000:
+            return
+        sizes = [self.up_to(3 * size) for size in self.shape[1:3]]
+        how = self.random.choice(["none", "align_corners", "half_pixel_centers"])
+        options = {} if how == "none" else {how: True}
+        self.moved(code, [self.net.words(sizes)], [self.shape[0], *sizes, self.shape[3]], ResizeBilinear=options)
 
     def op_depth_to_space(self, code):
         if not self.image() or self.shape[3] % 4:
             return
         _, height, width, channels = self.shape
-        self.moved(code, None, [1, 2 * height, 2 * width, channels // 4], DepthToSpace={"block_size": 2})
+        self.moved(code, None, [self.shape[0], 2 * height, 2 * width, channels // 4], DepthToSpace={"block_size": 2})
 
     def op_space_to_depth(self, code):
         if not self.image() or self.shape[1] % 2 or self.shape[2] % 2:
             return
         _, height, width, channels = self.shape
-        self.moved(code, None, [1, height // 2, width // 2, channels * 4], SpaceToDepth={"block_size": 2})
+        self.moved(code, None, [self.shape[0], height // 2, width // 2, channels * 4], SpaceToDepth={"block_size": 2})
 
     def op_read_variable(self, code):
         """A window over the last inferences: the state and the value make the input; its end is the next state."""
@@ -491,3 +576,22 @@ def write_chains(path, chains):
     for seed, codes in chains:
         Chain(net, seed, codes)
     return net.finish(path)
+
+
+def dense(tmp_path, name="dense.tflite", *, kind=INT8, code="FULLY_CONNECTED"):
+    """16 → 8 values, fully connected, with a bias and ReLU."""
+    writer, scale = Writer(), {"scale": [0.1]}
+    random = np.random.default_rng(1)
+    tensors = [
+        writer.tensor("x", [1, 16], kind, scale=[0.05], zero=3),
+        writer.tensor("w", [8, 16], INT8, 1, **scale),
+        writer.tensor("b", [8], INT32, 2, scale=[0.005]),
+        writer.tensor("y", [1, 8], kind, scale=[0.2], zero=-20),
+    ]
+    step = writer.operator(0, [0, 1, 2], [3], FullyConnected={"fused_activation_function": 1})
+    graph = writer.graph(tensors, [step], [0], [3])
+    weights = random.integers(-127, 128, 128).astype(np.int8).tobytes()
+    bias = random.integers(-500, 500, 8).astype(np.int32).tobytes()
+    path = tmp_path / name
+    path.write_bytes(writer.finish([graph], [code], [weights, bias]))
+    return path

@@ -12,6 +12,8 @@ import pytest
 
 import edgewise
 from edgewise.cli.main import run as edgewise_command
+from edgewise.estimating.mcu.cortex_m import CortexM
+from mcu_graphs import Net
 from tflite_writer import INT8, Writer
 
 pytestmark = pytest.mark.engine
@@ -91,12 +93,46 @@ def small(tmp_path, *, cumsum):
 def test_an_operator_that_stays_on_the_cpu_leaves_the_latency_unknown(tmp_path):
     found = edgewise.estimate(small(tmp_path, cumsum=True), "ethos-u55-128")
     latency = found.measurement("latency")
-    assert latency.value is None and "CUMSUM" in latency.absent_because
+    assert latency.value is None and "CUMSUM" in latency.absent_because and "cortex-m55" not in found.software
     dense, total = found.layers
     assert dense.unit == "NPU" and dense.cycles == found.measurement("accelerator_cycles").value > 0
     assert total.unit == "CPU" and total.cycles is None and total.because
     alone = edgewise.estimate(small(tmp_path, cumsum=False), "ethos-u55-128")
     assert alone.measurement("latency").value == alone.measurement("accelerator_cycles").value / 500e6
+
+
+@pytest.fixture
+def rearranged(tmp_path):
+    """A convolution, then DEPTH_TO_SPACE, which Ethos-U55 does not execute and edgewise lowers to C."""
+    net = Net()
+    value = net.tensor([1, 8, 8, 4], 0.1, name="x")
+    weights = net.tensor([8, 1, 1, 4], np.full(8, 0.01, np.float32), data=np.ones((8, 1, 1, 4), np.int8))
+    made, moved = net.tensor([1, 8, 8, 8], 0.1, name="made"), net.tensor([1, 16, 16, 2], 0.1, name="moved")
+    net.inputs.append(value)
+    window = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 1}
+    net.step("CONV_2D", [value, weights], [made], Conv2D=window)
+    net.step("DEPTH_TO_SPACE", [made], [moved], DepthToSpace={"block_size": 2})
+    net.outputs.append(moved)
+    return net.finish(tmp_path / "rearranged.tflite")
+
+
+def test_the_processor_beside_the_npu_executes_the_rest(rearranged):
+    available = CortexM().availability()
+    if not available:
+        pytest.skip(available.reason)
+    found = edgewise.estimate(rearranged, "ethos-u55-128", settings={"cpu": "cortex-m55@250MHz"})
+    conv, moved = found.layers
+    alone = edgewise.estimate(rearranged, "cortex-m55@250MHz")
+    assert (conv.unit, moved.unit) == ("NPU", "CPU") and conv.cycles == found.measurement("accelerator_cycles").value
+    assert moved.instructions == alone.layers[1].instructions > 0 and moved.because == "Unsupported opType"
+    assert moved.time == alone.layers[1].time and "CMSIS-NN" in found.software and "Vela" in found.software
+    latency, cycles = found.measurement("latency"), found.measurement("cpu_cycles")
+    if alone.measurement("latency").value is None:
+        assert latency.value is None and alone.measurement("latency").absent_because in latency.absent_because
+        assert cycles.value is None
+    else:
+        assert latency.value == pytest.approx(conv.time + moved.time) and latency.low is None
+        assert cycles.value == pytest.approx(moved.time * 250e6) and cycles.low < cycles.value < cycles.high
 
 
 def test_a_float_model_is_refused(capsys):
@@ -114,9 +150,11 @@ def test_a_float_model_is_refused(capsys):
         (["-d", "ethos-u55-128@1Hz"], "is no clock of an NPU"),
         (["-d", "ethos-u55-128", "--set", "memory_mode=x"], "Shared_Sram"),
         (["-d", "ethos-u55-128", "--set", "system_config=Ethos_U85_SYS_DRAM_Mid"], "Ethos_U55_High_End_Embedded"),
-        (["-d", "ethos-u55-128", "--set", "speed=x"], "system_config, memory_mode, optimise"),
+        (["-d", "ethos-u55-128", "--set", "speed=x"], "system_config, memory_mode, optimise, cpu"),
         (["-d", "ethos-u55-128", "--set", "optimise=x"], "Performance or Size"),
-        ([], "give a model and a device"),
+        (["-d", "ethos-u55-128", "--set", "cpu=cortex-m99"], "unknown device 'cortex-m99'"),
+        (["-d", "ethos-u55-128", "--set", "cpu=ethos-u55-32"], "must be a core, not ethos-u55-32"),
+        ([], "give a model, and either a device or --fits"),
     ],
 )
 def test_what_can_not_be_used_is_said_with_what_can(tmp_path, capsys, words, problem):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import edgewise
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
-from edgewise.estimating.mcu.portable import PORTABLE
-from edgewise.estimating.mcu.stateful import STATEFUL
+from edgewise.estimating.mcu.lowering import LOWERINGS
 from mcu_graphs import chain, write_chains
 
 pytestmark = pytest.mark.engine
@@ -22,7 +21,7 @@ if not shutil.which("arm-none-eabi-gcc") or not shutil.which("qemu-system-arm"):
 
 # The chains end with DEQUANTIZE by themselves; the next three are RESHAPE and SPLIT with other operands; READ_VARIABLE
 # brings the other operators of states.
-CODES = {*CMSIS_NN, *PORTABLE, *STATEFUL} - {
+CODES = {*LOWERINGS} - {
     "DEQUANTIZE", "EXPAND_DIMS", "SPLIT_V", "SQUEEZE", "ASSIGN_VARIABLE", "CALL_ONCE", "VAR_HANDLE",
 }  # fmt: skip
 FILES = settings(

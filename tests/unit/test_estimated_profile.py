@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, Unavailable
+from edgewise.estimating.base import is_known
 from edgewise.report import mltk
 from edgewise.report.estimate import estimate_document, layer_table
 from edgewise.report.result_files import ESTIMATES
+from edgewise.service import carry_out
 from edgewise.service.reading import request_for
 from estimates import estimated
 
@@ -128,3 +132,33 @@ def test_a_folder_gets_every_file(tmp_path):
     for place in (tmp_path / "none" / "out", tmp_path / "report.html"):
         with pytest.raises(BadInput):
             ESTIMATES.check(place, overwrite=False)
+
+
+def test_an_estimate_that_is_refused_is_written_with_the_reason(tmp_path):
+    found = replace(estimated(tmp_path), measurements=(), layers=(), refused="it computes in float", advice="quantise")
+    ESTIMATES.write(found, tmp_path / "out")
+    assert "it computes in float" in (tmp_path / "out" / "report.txt").read_text()
+    assert (tmp_path / "out" / "summary.csv").read_text().count("n/a") == 5
+    document = mltk.to_dict(found)
+    assert document["layers"] == [] and document["absent_because"]["time"] == "it computes in float"
+
+
+def test_a_folder_that_can_not_be_made_is_bad_input(tmp_path):
+    with pytest.raises(BadInput, match="can't write to /proc/none"):
+        ESTIMATES.write(estimated(tmp_path), Path("/proc/none"))
+
+
+@pytest.mark.parametrize(("device", "advice"), [("cortexm4", "did you mean cortex-m4"), ("zzz", "known devices")])
+def test_a_device_that_nobody_has_is_named_with_similar_ones(device, advice):
+    with pytest.raises(Unavailable) as caught:
+        carry_out(request_for("profile", models=["m.tflite"], device=device))
+    assert caught.value.advice.startswith(advice)
+
+
+def test_devices_are_found_however_they_are_written():
+    assert [is_known(word) for word in ("Cortex_M4@80MHz", "cortex-m4", "cortex-m", "local")] == [
+        True,
+        True,
+        False,
+        False,
+    ]

@@ -121,6 +121,10 @@ class Estimate:
         """The row of `metric`; None where there is none."""
         return next((row for row in self.measurements if row.metric == metric), None)
 
+    def absent(self, metric: str) -> Measurement:
+        """A row of `metric` without a value; its reason is that of the whole estimate where there is none."""
+        return Measurement.absent(metric, self.refused or "not estimated for this device")
+
     @property
     def instruction_classes(self) -> Mapping[str, int] | None:
         """Number of instructions of all layers per class; None where a layer's instructions are not known by class."""
@@ -223,6 +227,21 @@ def device_names() -> list[str]:
     return [device.name for _, estimator in estimators() for device in estimator.devices()]
 
 
+def is_known(word: str) -> bool:
+    """Whether an estimator has the device called ``NAME`` or ``NAME@CLOCK``."""
+    return _normal(word.partition("@")[0]) in device_names()
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def similar_devices(name: str) -> list[str]:
+    """Boards with a chip of this name, otherwise up to three devices with a similar name."""
+    found = [board.name for board in boards().values() if name and name.lower() in board.soc.lower()]
+    return found or difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
+
+
 def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[Estimator, EstimatedDevice]:
     """The device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
 
@@ -233,11 +252,9 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
     name, at, clock = word.partition("@")
     for _, estimator in estimators():
         for device in estimator.devices():
-            if device.name == name.lower().replace("_", "-"):
+            if device.name == _normal(name):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
-    near = [board.name for board in boards().values() if name and name.lower() in board.soc.lower()]
-    near = near or difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
-    advice = f"did you mean {', '.join(near)}? " if near else ""
+    advice = f"did you mean {', '.join(near)}? " if (near := similar_devices(name)) else ""
     raise BadInput(
         f"unknown device {word!r}",
         advice=f"{advice}'edgewise estimate --devices' lists the devices that can be estimated",

@@ -21,6 +21,7 @@ from pathlib import Path
 from edgewise.child_process import Outcome, run_child
 from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.estimating.processor import ProcessorPart, processor_part
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph, Operator
 from edgewise.record import Measurement
@@ -29,11 +30,11 @@ from edgewise.runtime.base import package_availability
 from edgewise.units import format_duration, format_si
 
 _CONFIGURATIONS = {
-    "55": ((32, 64, 128, 256), "Ethos_U55_High_End_Embedded", "Shared_Sram"),
-    "65": ((256, 512), "Ethos_U65_High_End", "Dedicated_Sram"),
-    "85": ((128, 256, 512, 1024, 2048), "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
+    "55": ((32, 64, 128, 256), "Ethos_U55_High_End_Embedded", "Shared_Sram", "cortex-m55"),
+    "65": ((256, 512), "Ethos_U65_High_End", "Dedicated_Sram", "cortex-m55"),
+    "85": ((128, 256, 512, 1024, 2048), "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB", "cortex-m85"),
 }
-"""Family → MACs per cycle of its members, system configuration and memory mode: Vela's own choice for the family."""
+"""Family → MACs per cycle of its members, system configuration and memory mode (Vela's choice), and the core beside."""
 
 _MEMORIES = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "on-chip flash", "off_chip_flash": "off-chip flash"}
 SECONDS = 300.0
@@ -61,6 +62,7 @@ class EthosU:
         "system_config": "system configuration of Vela: clock, memories and their speed",
         "memory_mode": "memory mode of Vela: which memory holds weights and feature maps",
         "optimise": "Performance or Size",
+        "cpu": "core that executes what the NPU can't, such as cortex-m85@400MHz; without a clock it has the NPU's",
     }
 
     def availability(self) -> Availability:
@@ -74,9 +76,9 @@ class EthosU:
                 name=f"ethos-u{family}-{macs}",
                 title=f"Arm Ethos-U{family} NPU, {macs} MACs per cycle",
                 estimator=self.name,
-                settings={"system_config": system, "memory_mode": mode, "optimise": "Performance"},
+                settings={"system_config": system, "memory_mode": mode, "optimise": "Performance", "cpu": core},
             )
-            for family, (sizes, system, mode) in _CONFIGURATIONS.items()
+            for family, (sizes, system, mode, core) in _CONFIGURATIONS.items()
             for macs in sizes
         ]
 
@@ -86,7 +88,7 @@ class EthosU:
             raise BadInput(f"{path.name}: Vela compiles .tflite files only", advice="export the model as .tflite")
         with tempfile.TemporaryDirectory(prefix="edgewise-vela-") as folder:
             compiled = _compile(path, device, Path(folder))
-        return compiled.estimate(graph)
+        return compiled.estimate(path, graph)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +111,8 @@ class _Compiled:
     def _macs_per_cycle(self) -> int:
         return int(self.device.name.rpartition("-")[2])
 
-    def estimate(self, graph: Graph) -> Estimate:
-        """The estimate of `graph`."""
+    def estimate(self, path: Path, graph: Graph) -> Estimate:
+        """The estimate of `graph`, which the file at `path` has."""
         device, software = self.device, self.software
         if not any(row["Target"] == "NPU" for row in self.rows):
             why = f": {next(iter(self.refused.values()))}" if self.refused else ""
@@ -124,14 +126,15 @@ class _Compiled:
         clock = float(self.summary["core_clock"])
         device = replace(device, clock_hz=clock)
         layers = self._layers(graph, clock)
-        left = [layer for layer in layers if layer.unit == "CPU"]
+        left = {layer.index: layer for layer in layers if layer.index is not None and layer.unit == "CPU"}
+        part = processor_part(path, graph, left, core=device.settings["cpu"], clock_hz=clock)
         return Estimate(
             model={},
             device=device,
-            software=software,
+            software=f"{software}; CPU: {part.software}" if part.software else software,
             conditions=self._conditions(),
-            measurements=self._measurements(graph, clock, left),
-            layers=tuple(layers),
+            measurements=self._measurements(graph, clock, list(left.values()), part),
+            layers=tuple(part.layer(each, because=each.because) if each.index in left else each for each in layers),
         )
 
     def _conditions(self) -> tuple[str, ...]:
@@ -154,24 +157,29 @@ class _Compiled:
             "compiler and recommends a simulator or an FPGA for decisions.",
         )
 
-    def _measurements(self, graph: Graph, clock: float, left: Sequence[EstimatedLayer]) -> tuple[Measurement, ...]:
+    def _measurements(
+        self, graph: Graph, clock: float, left: Sequence[EstimatedLayer], part: ProcessorPart
+    ) -> tuple[Measurement, ...]:
         summary, method = self.summary, f"{self.software}, compiler estimate"
         cycles = float(summary["cycles_total"])
         total = total_of(graph).macs
-        if left:
-            names = ", ".join(dict.fromkeys(layer.op for layer in left))
-            npu = format_duration(cycles / clock)
+        names = ", ".join(dict.fromkeys(layer.op for layer in left))
+        npu = format_duration(cycles / clock)
+        if part.seconds is None:
             latency = Measurement.absent(
                 "latency",
-                f"{len(left)} operator(s) are executed by the CPU ({names}), whose time is not estimated; "
-                f"the NPU takes {npu}",
+                f"{len(left)} operator(s) are executed by the CPU ({names}), whose time is not known: "
+                f"{part.absent_because}; the NPU takes {npu}",
             )
         else:
-            latency = _estimated("latency", cycles / clock, f"{method}: cycles divided by the clock")
+            beside = f"NPU {npu} + {self.device.settings['cpu']} {format_duration(part.seconds)} for {names}; NPU: "
+            how = f"{beside if left else ''}{method}: cycles divided by the clock"
+            latency = _estimated("latency", cycles / clock + part.seconds, how)
         flash = 1024 * (float(summary["on_chip_flash_memory_used"]) + float(summary["off_chip_flash_memory_used"]))
         rows = [
             latency,
             _estimated("accelerator_cycles", cycles, method),
+            *part.rows(),
             _estimated("memory_sram", 1024 * float(summary["sram_memory_used"]), method),
             _estimated("memory_dram", 1024 * float(summary["dram_memory_used"]), method),
             _estimated("flash", flash, f"{method}; without the program of the CPU"),

@@ -194,8 +194,7 @@ class _Timed:
             )
         if (why := self.placed.unknown.get(at)) is not None:
             return replace(layer, because=why)
-        here = self.part.layers.get(at, replace(layer, unit="CPU"))
-        return replace(here, because=here.because or self.placed.left[at])
+        return self.part.layer(layer, because=self.placed.left[at])
 
     def measurements(self, layers: Sequence[EstimatedLayer]) -> tuple[Measurement, ...]:
         """Latency, accelerator cycles, energy and arena."""
@@ -207,6 +206,7 @@ class _Timed:
             Measurement.absent("accelerator_cycles", next(iter(unknown.values())))
             if unknown
             else Measurement.of("accelerator_cycles", cycles, "instructions of its programs", basis="estimated"),
+            *self.part.rows(),
             self._energy(latency),
             Measurement.absent("memory_arena", "its memory can't be planned")
             if plan.arena_bytes is None or plan.unknown

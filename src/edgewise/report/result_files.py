@@ -67,7 +67,7 @@ class ResultFormat(Generic[T]):
 
         self.check(path, overwrite=overwrite)
         if self._is_folder(path):
-            path.mkdir(exist_ok=True)
+            make_folder(path)
         for file, render in self._writers_by_path(path).items():
             text = redact_paths(render(result), self.model_paths(result))
             write_file(file, text, overwrite=overwrite or self.is_own(file))
@@ -89,6 +89,14 @@ class ResultFormat(Generic[T]):
                 f"{f'{path}: ' if path else ''}the {self.noun} {problem}",
                 advice=f"end the file's name with one of: {', '.join(self.extensions)}",
             )
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder `path` and those above it, where they are missing. Raises `BadInput`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"can't write to {path}: {error.strerror}", advice="name another folder") from error
 
 
 def _writers(

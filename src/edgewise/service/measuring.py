@@ -67,11 +67,13 @@ def _find_target(request: BenchRequest | ProfileRequest) -> None:
     try:
         find_target(request.device)
     except Unavailable as error:
-        from edgewise.estimating.base import device_names
+        from edgewise.estimating.base import is_known, similar_devices
 
-        if request.device.partition("@")[0].lower() in device_names():
+        if is_known(request.device):
             model = request.models[0] if request.models else "MODEL"
             error.advice = f"nothing can be measured on it; estimate it: edgewise estimate {model} -d {request.device}"
+        elif near := similar_devices(request.device):
+            error.advice = f"did you mean {', '.join(near)} of 'edgewise estimate'? {error.advice}"
         raise
 
 

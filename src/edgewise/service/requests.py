@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.metrics import check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME, MECHANISMS
 from edgewise.device.devices import transport_of
-from edgewise.errors import BadField, BadInput, Unavailable
+from edgewise.errors import BadField, Unavailable
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import LoadKind, ScenarioKind
 from edgewise.run.battery import Quantity
 from edgewise.run.limits import check_settings, require_at_least, require_time
-from edgewise.run.plan import Axes
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
 from edgewise.text import listing
 from edgewise.units import POWERS, parse_capacity, parse_interval
+
+if TYPE_CHECKING:
+    from edgewise.run.plan import Axes
 
 SPREAD_SESSIONS = 10
 """Sessions that are spread over a time, unless their number is given."""
@@ -117,6 +118,8 @@ class _Measuring(_LimitedTarget):
 
     def axes(self) -> Axes:
         """What is varied."""
+        from edgewise.run.plan import Axes  # it takes 0.15 s to import
+
         return Axes(
             runtimes=self.runtimes,
             providers=self.providers,
@@ -314,12 +317,12 @@ class InspectRequest(Request):
 def is_estimated(device: str) -> bool:
     """Whether an estimator knows `device`, and no device of this name can be measured on."""
     from edgewise.device.devices import find_device
-    from edgewise.estimating.base import device_names
+    from edgewise.estimating.base import is_known
 
     try:
         find_device(device)
     except Unavailable:
-        return device.partition("@")[0].lower() in device_names()
+        return is_known(device)
     return False
 
 
@@ -426,16 +429,11 @@ class FitsRequest(_Estimated):
         self.battery()
 
     def battery(self) -> tuple[float, Quantity, float] | None:
-        """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadField`."""
+        """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadInput`."""
         if self.capacity is None or self.idle_power is None or self.per_hour is None:
             return None
-        field = "capacity"
-        try:
-            capacity_j = parse_capacity(self.capacity)
-            field = "idle_power"
-            return capacity_j, Quantity(*parse_interval(self.idle_power, POWERS, what="power")), self.per_hour
-        except BadInput as error:
-            raise BadField(f"{{{field}}}: {error.message}", advice=error.advice) from error
+        idle_power = Quantity(*parse_interval(self.idle_power, POWERS, what="power"))
+        return parse_capacity(self.capacity), idle_power, self.per_hour
 
 
 MOST_CASES = 1000
@@ -500,6 +498,8 @@ class CompareRequest(_Measuring):
         super().check()
         if len(self.labels) > len(self.subjects):
             raise BadField(f"{{labels}} must be at most one per subject, not {len(self.labels)}")
+        from edgewise.comparing.metrics import check_criteria, check_metric  # it takes 0.15 s to import
+
         check_criteria(self.criteria())
         if self.until is not None:
             check_metric(self.until)

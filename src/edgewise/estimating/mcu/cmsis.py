@@ -15,6 +15,7 @@ from edgewise.estimating.mcu.emit import (
     check_int8,
     image_of,
     padding_of,
+    per_image,
     refuse,
     scale_of,
     weights_of,
@@ -42,34 +43,38 @@ def _convolution(emitter: Emitter, operator: IntOperator, *, depthwise: bool) ->
     )
     kernel = (1, k_h, k_w, made[3]) if depthwise else (made[3], k_h, k_w, in_c)
     return "CMSIS-NN", _convolve(
-        emitter, operator, before=before, strides=strides, dilations=dilations, shapes=(into, kernel, made),
+        emitter, operator, padding=before, strides=strides, dilations=dilations, shapes=(into, kernel, made),
         depthwise=depthwise,
     )  # fmt: skip
 
 
 def _convolve(
-    emitter: Emitter, operator: IntOperator, *, before: Sequence[int], strides: tuple[int, int],
+    emitter: Emitter, operator: IntOperator, *, padding: Sequence[int], strides: tuple[int, int],
     dilations: tuple[int, int], shapes: Sequence[tuple[int, int, int, int]], depthwise: bool = False,
 ) -> str:  # fmt: skip
-    """The call of a convolution; `shapes` are those of its input, weights and output, sizes are height and width."""
+    """The call of a convolution; `shapes` are those of its input, weights and output, others height and width."""
     source, weights, (out,) = operator.input(0), weights_of(operator), operator.outputs
     low, high = activation(operator, out)
     channels = shapes[2][3]
-    tiles = ", ".join(f"{{{w}, {h}}}" for h, w in (strides, before, dilations))
+    tiles = ", ".join(f"{{{w}, {h}}}" for h, w in (strides, padding, dilations))
     multiple = f"{channels // shapes[0][3]}, " if depthwise else ""
     kind = "dw_conv" if depthwise else "conv"
     parameters = (
         f"&(cmsis_nn_{kind}_params){{{-source.zero_point}, {out.zero_point}, {multiple}{tiles}, {{{low}, {high}}}}}"
     )
     factors = f"&(cmsis_nn_per_channel_quant_params){{{channel_factors(emitter, source, weights, out, channels)}}}"
-    sizes = [_dims(*each) for each in shapes]
+    (batch, *image), kernel, (_, *made) = shapes
+    sizes = [_dims(*each) for each in ((1, *image), kernel, (1, *made))]
     name = "arm_depthwise_conv_wrapper_s8" if depthwise else "arm_convolve_wrapper_s8"
-    return (
+    before = (
         f"ew_check({name}(ew_scratch({name}_get_buffer_size({parameters}, {', '.join(sizes)})), {parameters}, "
-        f"{factors}, {sizes[0]}, {emitter.at(source)}, {sizes[1]}, "
-        f"{emitter.at(weights)}, {_dims(1, 1, 1, channels)}, {bias_of(emitter, operator, channels)}, {sizes[2]}, "
-        f"{emitter.at(out)}));"
+        f"{factors}, {sizes[0]}, "
     )
+    after = (
+        f", {sizes[1]}, {emitter.at(weights)}, {_dims(1, 1, 1, channels)}, {bias_of(emitter, operator, channels)}, "
+        f"{sizes[2]}, "
+    )
+    return per_image(emitter, batch, source, out, lambda here, there: f"{before}{here}{after}{there}));")
 
 
 def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
@@ -82,7 +87,7 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
         return "CMSIS-NN", _convolve(
             emitter,
             operator,
-            before=[0, 0],
+            padding=[0, 0],
             strides=(1, 1),
             dilations=(1, 1),
             shapes=((1, 1, rows, depth), (columns, 1, 1, depth), (1, 1, rows, columns)),
@@ -104,19 +109,18 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
 def _pool(emitter: Emitter, operator: IntOperator, *, name: str) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
-    (_, in_h, in_w, in_c), (_, out_h, out_w, out_c) = image_of(operator, source), image_of(operator, out)
+    (batch, in_h, in_w, in_c), (_, out_h, out_w, out_c) = image_of(operator, source), image_of(operator, out)
     options = operator.options
     k_h, k_w, s_h, s_w = (options[key] for key in ("filter_height", "filter_width", "stride_h", "stride_w"))
     before_h, before_w = padding_of(operator, [(in_h, out_h, k_h, s_h, 1), (in_w, out_w, k_w, s_w, 1)])
     low, high = activation(operator, out)
     scratch = f"arm_avgpool_s8_get_buffer_size({out_w}, {in_c})" if name == "arm_avgpool_s8" else "0"
-    call = (
+    before = (
         f"ew_check({name}(ew_scratch({scratch}), &(cmsis_nn_pool_params){{{{{s_w}, {s_h}}}, "
-        f"{{{before_w}, {before_h}}}, {{{low}, {high}}}}}, {_dims(1, in_h, in_w, in_c)}, {emitter.at(source)}, "
-        f"{_dims(1, k_h, k_w, 1)}, "
-        f"{_dims(1, out_h, out_w, out_c)}, {emitter.at(out)}));"
+        f"{{{before_w}, {before_h}}}, {{{low}, {high}}}}}, {_dims(1, in_h, in_w, in_c)}, "
     )
-    return "CMSIS-NN", call
+    after = f", {_dims(1, k_h, k_w, 1)}, {_dims(1, out_h, out_w, out_c)}, "
+    return "CMSIS-NN", per_image(emitter, batch, source, out, lambda here, there: f"{before}{here}{after}{there}));")
 
 
 CMSIS_NN: Mapping[str, Lowering] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.errors import BadInput, BadModel, RunFailed
+from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import MVP, boards
 from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
-from edgewise.estimating.mcu.costs import sum_costs, typical_costs
+from edgewise.estimating.mcu.costs import OperatorCosts, sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
+from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions
 from edgewise.estimating.mcu.reference import Reference, run_reference, runs_in
+from edgewise.estimating.mcu.table import load_table
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
+from edgewise.model.memory_plan import MemoryPlan
 from edgewise.record import Measurement
 from edgewise.registry import Availability
 from edgewise.runtime.base import package_availability
 from edgewise.units import parse_size
 
 RANDOM_INPUTS = 3
+SOFTWARE = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
 
 
 class CortexM:
@@ -38,18 +43,17 @@ class CortexM:
     name = "cortex-m"
     title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU"
     settings: Mapping[str, str] = {
-        "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one."
+        "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one.",
+        "counts": "Source of the instruction counts: emulation, or table for a prediction from the operators' shapes. "
+        "Without this setting, the emulation, or the table where something is not installed.",
     }
 
     def availability(self) -> Availability:
-        """Whether the compiler, the emulator, CMSIS-NN and tflite-micro are installed."""
-        for distribution, module in (("bakenn", "bakenn"), ("tflite-micro", "tflite_micro")):
-            found = package_availability(distribution, extra="mcu", module=module)
-            if not found:
-                return found
-        for program in (GCC, QEMU):
-            if shutil.which(program) is None:
-                return Availability(False, f"{program} is not installed", INSTALL)
+        """Whether the table of operator costs can be read; the emulation can be unavailable."""
+        try:
+            load_table()
+        except Unavailable as error:
+            return emulation_availability() or Availability(False, error.message, error.advice)
         return Availability(True)
 
     def devices(self) -> Sequence[EstimatedDevice]:
@@ -72,42 +76,141 @@ class CortexM:
         """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
             raise BadModel(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
-        software = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
+        wanted, missing = _read_counts(devices[0]), emulation_availability()
+        if wanted == "emulation" and not missing:
+            raise Unavailable(f"the emulation is not available: {missing.reason}", advice=missing.install_hint)
+        why = "" if missing else f"{missing.reason}. For counted instructions: {missing.install_hint}."
         try:
-            network = read_network(path)
-            plan, offsets = plan_arena(network)
-            arena_bytes = plan.arena_bytes or 0
-            core = CORES[devices[0].core]
-            if arena_bytes > core.board.ram[1]:
-                raise TooLarge(
-                    f"its activations need {arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
-                )
-            lowered = lower(network, offsets)
-            inputs = _inputs(network)
-            emulated = emulate(network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
+            model = _Model.read(path, graph)
+            if wanted == "table" or not missing:
+                return model.predict(devices, why=why)
+            try:
+                return model.emulate(devices)
+            except TooLarge as error:
+                if wanted == "emulation":
+                    raise
+                return model.predict(devices, why=f"The emulation is not possible: {error.message}.")
         except (CanNotLower, TooLarge) as error:
             return [
-                Estimate(model={}, device=device, software=software, refused=error.message, advice=error.advice)
+                Estimate(model={}, device=device, software=SOFTWARE, refused=error.message, advice=error.advice or why)
                 for device in devices
             ]
-        reference = run_reference(path, inputs, outputs=len(network.outputs))
-        _check_outputs(path, network, emulated, reference)
-        arenas = _arenas(path, network, reference, inputs, devices[0].settings.get("arena", "-1"))
+
+
+def emulation_availability() -> Availability:
+    """Whether the compiler, the emulator, CMSIS-NN and tflite-micro are installed."""
+    for distribution, module in (("bakenn", "bakenn"), ("tflite-micro", "tflite_micro")):
+        found = package_availability(distribution, extra="mcu", module=module)
+        if not found:
+            return found
+    for program in (GCC, QEMU):
+        if shutil.which(program) is None:
+            return Availability(False, f"{program} is not installed", INSTALL)
+    return Availability(True)
+
+
+def _read_counts(device: EstimatedDevice) -> str:
+    wanted = device.settings.get("counts", "")
+    if wanted not in ("", "emulation", "table"):
+        raise BadInput(f"counts must be emulation or table, not {wanted!r}", advice="--set counts=table")
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A model, and its C code."""
+
+    path: Path
+    graph: Graph
+    network: IntNetwork
+    plan: MemoryPlan
+    offsets: Mapping[int, int]
+    lowered: Lowered
+
+    @classmethod
+    def read(cls, path: Path, graph: Graph) -> _Model:
+        """Lower the model at `path`. Raises `CanNotLower`."""
+        network = read_network(path)
+        plan, offsets = plan_arena(network)
+        return cls(path, graph, network, plan, offsets, lower(network, offsets))
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.plan.arena_bytes or 0
+
+    def emulate(self, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
+        """The estimates from an execution. Raises `TooLarge`, and `RunFailed` where an output is wrong."""
+        core, inputs = CORES[devices[0].core], sample_inputs(self.network)
+        if self.arena_bytes > core.board.ram[1]:
+            raise TooLarge(
+                f"its activations need {self.arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
+            )
+        emulated = emulate(
+            self.network, self.lowered, core=core, offsets=self.offsets, arena_bytes=self.arena_bytes, inputs=inputs
+        )
+        reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
+        check_outputs(self.path, self.network, emulated, reference)
+        return self.estimates(
+            devices, f"{SOFTWARE}, {emulated.compiler}", _conditions(core, emulated, inputs=len(inputs)),
+            costs=typical_costs(emulated.costs[:RANDOM_INPUTS]),
+            rows=_emulated_rows(emulated, arena_bytes=self.arena_bytes),
+            arenas=_arenas(self.path, self.network, reference, inputs, _arena_of(devices)),
+        )  # fmt: skip
+
+    def predict(self, devices: Sequence[EstimatedDevice], *, why: str) -> list[Estimate]:
+        """The estimates from the table; `why` is why there is no emulation. Raises `CanNotLower` without costs."""
+        table, core = load_table(), CORES[devices[0].core]
+        compiled_for = core.compiled_for or core.name
+        predicted = table.predict(self.lowered, compiled_for)
+        return self.estimates(
+            devices, f"{SOFTWARE}, predicted from edgewise's table of operator costs",
+            tuple(filter(None, (why, core.substitutes, *prediction_conditions(self.network, predicted, table)))),
+            costs=[each.costs for each in predicted],
+            rows=predicted_rows(self.lowered, predicted, table, core=compiled_for, arena_bytes=self.arena_bytes),
+            arenas=self.arenas(_arena_of(devices)),
+        )  # fmt: skip
+
+    def arenas(self, setting: str) -> Sequence[Measurement]:
+        """tflite-micro's arenas without an emulation, or the reason that there are none."""
+        found = package_availability("tflite-micro", extra="mcu", module="tflite_micro")
+        if not found and _read_arena(setting) >= 0:
+            raise Unavailable(f"the arena can't be tried: {found.reason}", advice=found.install_hint)
+        if not found:
+            return [Measurement.absent("memory_arena_tflm", f"{found.reason}: {found.install_hint}")]
+        inputs = sample_inputs(self.network)[:1]
+        try:
+            reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
+        except RunFailed as error:
+            return [Measurement.absent("memory_arena_tflm", error.message)]
+        return _arenas(self.path, self.network, reference, inputs, setting)
+
+    def estimates(
+        self, devices: Sequence[EstimatedDevice], software: str, conditions: tuple[str, ...], *,
+        costs: Sequence[OperatorCosts], rows: Sequence[Measurement], arenas: Sequence[Measurement],
+    ) -> list[Estimate]:  # fmt: skip
+        """An estimate per device; `rows` are the instructions and the memory, `arenas` those of tflite-micro."""
+        instructions, *memory = rows
+        measurements = (
+            instructions,
+            Measurement.absent("latency", "the cycles that an instruction takes on this core are not known"),
+            *memory,
+            Measurement.of(
+                "memory_arena", self.arena_bytes, "static plan of the activations and states", basis="derived"
+            ),
+            Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
+            *_macs(self.graph),
+            *arenas,
+        )
         return [
             Estimate(
-                model={},
-                device=device,
-                software=f"{software}, {emulated.compiler}",
-                conditions=_conditions(core, emulated, inputs=len(inputs)),
-                measurements=(*_measurements(graph, emulated, arena_bytes=arena_bytes), *arenas),
-                layers=_layers(graph, lowered, emulated),
-                memory_plan=plan,
+                model={}, device=device, software=software, conditions=conditions, measurements=measurements,
+                layers=_layers(self.graph, self.lowered, costs), memory_plan=self.plan,
             )
             for device in devices
-        ]
+        ]  # fmt: skip
 
 
-def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
+def sample_inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
     """Random inputs from a fixed seed, then the two ends of int8; float inputs are what quantises to such numbers."""
     random = np.random.default_rng(0)
     found = [[random.integers(-128, 128, each.shape) for each in network.inputs] for _ in range(RANDOM_INPUTS)]
@@ -127,7 +230,7 @@ def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArr
     return values.astype(LAYOUTS[tensor.dtype])
 
 
-def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
+def check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
     """Raise `RunFailed` where the emulated outputs are not those of tflite-micro, byte for byte."""
     for number, (ours, theirs) in enumerate(zip(emulated.outputs, reference.outputs, strict=True)):
         for tensor, one, other in zip(network.outputs, ours, theirs, strict=True):
@@ -156,11 +259,11 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
     return tuple(filter(None, sentences))
 
 
-def _measurements(graph: Graph, emulated: Emulated, *, arena_bytes: int) -> tuple[Measurement, ...]:
+def _emulated_rows(emulated: Emulated, *, arena_bytes: int) -> list[Measurement]:
     totals = [sum_costs(row).instructions for row in emulated.costs]
     typical = totals[:RANDOM_INPUTS]
     ram = arena_bytes + emulated.scratch_bytes + emulated.stack_bytes
-    rows = [
+    return [
         Measurement.of(
             "instructions",
             float(np.median(typical)),
@@ -169,7 +272,6 @@ def _measurements(graph: Graph, emulated: Emulated, *, arena_bytes: int) -> tupl
             low=float(min(totals)),
             high=float(max(totals)),
         ),
-        Measurement.absent("latency", "the cycles that an instruction takes on this core are not known"),
         Measurement.of(
             "flash", emulated.flash_bytes,
             f"linked image: {emulated.weight_bytes} B of weights and tables, the kernels, and edgewise's start-up "
@@ -181,12 +283,12 @@ def _measurements(graph: Graph, emulated: Emulated, *, arena_bytes: int) -> tupl
             "(high-water mark)", basis="simulated",
         ),
         _flash_read(emulated),
-        Measurement.of("memory_arena", arena_bytes, "static plan of the activations and states", basis="derived"),
-        Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
     ]  # fmt: skip
-    if (total := total_of(graph).macs) is not None:
-        rows.append(Measurement.of("macs", total, "counted from the model's graph", basis="derived"))
-    return tuple(rows)
+
+
+def _macs(graph: Graph) -> list[Measurement]:
+    total = total_of(graph).macs
+    return [] if total is None else [Measurement.of("macs", total, "counted from the model's graph", basis="derived")]
 
 
 def _arenas(
@@ -222,6 +324,10 @@ def _arenas(
     return tuple(rows)
 
 
+def _arena_of(devices: Sequence[EstimatedDevice]) -> str:
+    return devices[0].settings.get("arena", "-1")
+
+
 def _read_arena(text: str) -> int:
     return -1 if text.strip().startswith("-") else parse_size(text)
 
@@ -235,8 +341,7 @@ def _flash_read(emulated: Emulated) -> Measurement:
     )
 
 
-def _layers(graph: Graph, lowered: Lowered, emulated: Emulated) -> tuple[EstimatedLayer, ...]:
-    costs = typical_costs(emulated.costs[:RANDOM_INPUTS])
+def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts]) -> tuple[EstimatedLayer, ...]:
     return tuple(
         EstimatedLayer(
             index=operator.index,

@@ -106,10 +106,20 @@ def padding_of(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, 
 
 
 def image_of(operator: IntOperator, tensor: IntTensor) -> tuple[int, int, int, int]:
-    """The shape of an image: one of height × width × channels. Raises `CanNotLower`."""
-    if len(tensor.shape) != 4 or tensor.shape[0] != 1:
-        raise refuse(operator, f"has the shape {tensor.shape}, not 1×H×W×C")
+    """The shape of images: batch × height × width × channels. Raises `CanNotLower`."""
+    if len(tensor.shape) != 4:
+        raise refuse(operator, f"has the shape {tensor.shape}, not N×H×W×C")
     return tensor.shape
+
+
+def per_image(emitter: Emitter, batch: int, source: IntTensor, out: IntTensor, call: Callable[[str, str], str]) -> str:
+    """A statement that executes `call`, which gets the addresses of an input and an output, for each of a batch."""
+    addresses = emitter.at(source), emitter.at(out)
+    if batch == 1:
+        return call(*addresses)
+    sizes = source.bytes // batch, out.bytes // batch
+    here, there = (f"({address} + n * {size})" for address, size in zip(addresses, sizes, strict=True))
+    return f"for (int32_t n = 0; n < {batch}; ++n) {{ {call(here, there)} }}"
 
 
 def channel_factors(emitter: Emitter, source: IntTensor, weights: IntTensor, out: IntTensor, channels: int) -> str:

@@ -162,3 +162,18 @@ def hard_swish(value: int, scale: float, out_scale: float, out_zero: int) -> int
     product = gate * _high(x, to_out, 16)
     product = abs(product) // 2**15 * (1 if product >= 0 else -1)
     return max(-128, min(127, _divide(product, -out_shift) + out_zero))
+
+
+def interpolation(size: int, out_size: int, *, corners: bool, half: bool) -> list[tuple[int, int, int]]:
+    """Per place of a resized dimension: the two neighbours, and the distance from the first in units of 1/1024.
+
+    Formulas: tensorflow/lite/kernels/internal/reference/resize_bilinear.h.
+    """
+    span, out_span = (size - 1, out_size - 1) if corners and out_size > 1 else (size, out_size)
+    scale = (1024 * span + out_span // 2) // out_span
+    places = []
+    for at in range(out_size):
+        place = at * scale + (scale // 2 - 512 if half else 0)
+        low = max(place, 0) // 1024
+        places.append((low, min(max(place + 1023, 0) // 1024, size - 1), place - 1024 * low))
+    return places

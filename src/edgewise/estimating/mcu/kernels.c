@@ -39,6 +39,15 @@ static int32_t prelu(int32_t value, int32_t slope, const ew_pair *by) {
 
 ROW(ew_prelu_s8, (int8_t)clamp(prelu(*a + by->a.offset, *b + by->b.offset, by) + by->out.offset, by->low, by->high))
 
+/* The inputs are shifted left by 7 bits, so that the square of their difference has 32. */
+static int32_t squared_difference(int32_t a, int32_t b, const ew_pair *by) {
+    const int32_t rest = arm_nn_requantize((a + by->a.offset) * 128, by->a.multiplier, by->a.shift) -
+                         arm_nn_requantize((b + by->b.offset) * 128, by->b.multiplier, by->b.shift);
+    return rest * rest;
+}
+
+ROW(ew_squared_difference_s8, result(squared_difference(*a, *b, by), by))
+
 void ew_broadcast(ew_row *row, const int8_t *a, const int8_t *b, const ew_pair *by, int8_t *out, int32_t depth,
                   const int32_t *loops) {
     if (depth == 1) {
@@ -77,6 +86,53 @@ void ew_sum_s8(const int8_t *in, int32_t inner_depth, const int32_t *inner, int3
             int32_t sum = total(in, inner_depth, inner) - subtract;
             *out = (int8_t)clamp(arm_nn_requantize(sum, out_by->multiplier, out_by->shift) + out_by->offset, -128, 127);
         }
+    }
+}
+
+static int32_t extreme(const int8_t *in, int32_t depth, const int32_t *loops, int32_t sign) {
+    int32_t found = -sign * 128 - (sign < 0);
+    for (int32_t i = 0; i < loops[0]; ++i, in += loops[1]) {
+        const int32_t value = depth == 1 ? *in : extreme(in, depth - 1, loops + 2, sign);
+        if (sign * value > sign * found) found = value;
+    }
+    return found;
+}
+
+void ew_extreme_s8(const int8_t *in, int32_t inner_depth, const int32_t *inner, int32_t sign, int8_t *out,
+                   int32_t depth, const int32_t *loops) {
+    for (int32_t i = 0; i < loops[0]; ++i, in += loops[1], out += loops[2]) {
+        if (depth > 1) ew_extreme_s8(in, inner_depth, inner, sign, out, depth - 1, loops + 3);
+        else *out = (int8_t)extreme(in, inner_depth, inner, sign);
+    }
+}
+
+void ew_arg_s8(const int8_t *in, int32_t outer, int32_t count, int32_t inner, int32_t sign, int32_t *out) {
+    for (int32_t i = 0; i < outer; ++i, in += count * inner)
+        for (int32_t j = 0; j < inner; ++j) {
+            int32_t best = 0;
+            for (int32_t k = 1; k < count; ++k)
+                if (sign * in[k * inner + j] > sign * in[best * inner + j]) best = k;
+            *out++ = best;
+        }
+}
+
+static void multiply_matrices(const int8_t *a, const int8_t *b, const ew_product *by, int8_t *out) {
+    for (int32_t row = 0; row < by->sizes[0]; ++row)
+        for (int32_t column = 0; column < by->sizes[2]; ++column) {
+            const int8_t *left = a + row * by->steps[0], *right = b + column * by->steps[3];
+            int32_t sum = 0;
+            for (int32_t i = 0; i < by->sizes[1]; ++i, left += by->steps[1], right += by->steps[2])
+                sum += (*left + by->a_offset) * (*right + by->b_offset);
+            sum = arm_nn_requantize(sum, by->out.multiplier, by->out.shift) + by->out.offset;
+            *out++ = (int8_t)clamp(sum, -128, 127);
+        }
+}
+
+void ew_matmul_s8(const int8_t *a, const int8_t *b, const ew_product *by, int8_t *out, int32_t depth,
+                  const int32_t *loops) {
+    for (int32_t i = 0; i < loops[0]; ++i, a += loops[1], b += loops[2], out += loops[3]) {
+        if (depth > 1) ew_matmul_s8(a, b, by, out, depth - 1, loops + 4);
+        else multiply_matrices(a, b, by, out);
     }
 }
 
@@ -157,6 +213,67 @@ void ew_softmax_s8(const int8_t *in, int32_t rows, int32_t columns, int32_t mult
             out[i] = (int8_t)clamp(value, -128, 127);
         }
     }
+}
+
+static int32_t shift_left(int32_t value, int32_t bits) {
+    const int64_t wide = (int64_t)value << bits;
+    return wide > INT32_MAX ? INT32_MAX : wide < INT32_MIN ? INT32_MIN : (int32_t)wide;
+}
+
+/* 1 / sqrt(value) as a multiplier and a shift: five of Newton's steps in fixed point with 3 integer bits, from 1. */
+static int32_t inverse_square_root(int32_t value, int32_t *shift) {
+    *shift = 0;
+    if (value <= 1) return INT32_MAX;
+    int32_t right = 11;
+    for (; value >= 1 << 29; value /= 4) ++right;
+    const int32_t pairs = (__builtin_clz((uint32_t)value) - 1) / 2 - 1;
+    right -= pairs;
+    const int32_t half = DIV_POW2((value << 2 * pairs) >> 1, 1);
+    int32_t x = 1 << 28;
+    for (int32_t i = 0; i < 5; ++i) {
+        const int32_t cube = shift_left(MUL_SAT(MUL_SAT(x, x), x), 6);
+        x = shift_left(MUL_SAT((1 << 28) + (1 << 27), x) - MUL_SAT(half, cube), 3);
+    }
+    x = MUL_SAT(x, 1518500250); /* sqrt(1 / 2) */
+    if (right < 0) return x << -right;
+    *shift = -right;
+    return x;
+}
+
+/* The output has 7 bits after the point. */
+void ew_l2_normalization_s8(const int8_t *in, int32_t rows, int32_t columns, int32_t zero_point, int8_t *out) {
+    for (int32_t row = 0; row < rows; ++row, in += columns) {
+        int32_t sum = 0, shift;
+        for (int32_t i = 0; i < columns; ++i) sum += (in[i] - zero_point) * (in[i] - zero_point);
+        const int32_t factor = inverse_square_root(sum, &shift);
+        for (int32_t i = 0; i < columns; ++i)
+            *out++ = (int8_t)clamp(arm_nn_requantize(in[i] - zero_point, factor, shift + 7), -128, 127);
+    }
+}
+
+/* The root has 20 bits after the point. */
+void ew_rsqrt_s8(const int8_t *in, int32_t zero_point, const ew_scaled *by, int8_t *out, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+        int32_t shift;
+        const int32_t factor = inverse_square_root(in[i] - zero_point, &shift);
+        const int32_t root = arm_nn_requantize(1, factor, shift + 20);
+        const int32_t value = arm_nn_requantize(root, by->multiplier, by->shift - 20) + by->offset;
+        out[i] = (int8_t)(in[i] == zero_point ? 127 : clamp(value, -128, 127));
+    }
+}
+
+void ew_resize_bilinear_s8(const int8_t *in, int32_t batches, int32_t height, int32_t width, int32_t channels,
+                           int32_t out_height, int32_t out_width, const int32_t *ys, const int32_t *xs, int8_t *out) {
+    for (int32_t batch = 0; batch < batches; ++batch, in += height * width * channels)
+        for (const int32_t *y = ys; y < ys + 3 * out_height; y += 3)
+            for (const int32_t *x = xs; x < xs + 3 * out_width; x += 3)
+                for (int32_t c = 0; c < channels; ++c) {
+                    const int8_t *upper = in + y[0] * width * channels + c, *lower = in + y[1] * width * channels + c;
+                    const int32_t left = x[0] * channels, right = x[1] * channels;
+                    const int32_t sum = (1024 - y[2]) * ((1024 - x[2]) * upper[left] + x[2] * upper[right]) +
+                                        y[2] * ((1024 - x[2]) * lower[left] + x[2] * lower[right]);
+                    *out++ = (int8_t)((sum + (sum > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
+                }
 }
 
 /* A function of one number, computed beforehand for all 256. */

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.emit import CanNotLower, Emitter
+from edgewise.estimating.mcu.moving import MOVING
 from edgewise.estimating.mcu.network import IntNetwork
 from edgewise.estimating.mcu.portable import PORTABLE
 from edgewise.estimating.mcu.stateful import STATEFUL
 
-_LOWERINGS = {**CMSIS_NN, **PORTABLE, **STATEFUL}
+LOWERINGS = {**CMSIS_NN, **MOVING, **PORTABLE, **STATEFUL}
+"""How each supported operator is lowered, by its code."""
 _MOST = 5
 _QUANTISE = "quantise the model to int8: 'edgewise optimize MODEL --data DATA'"
 
@@ -47,7 +49,7 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
     missing: dict[str, list[str]] = defaultdict(list)
     reasons: list[str] = []
     for operator in network.operators:
-        make = _LOWERINGS.get(operator.code)
+        make = LOWERINGS.get(operator.code)
         if make is None:
             missing[operator.code].append(str(operator.index))
             continue

@@ -1,14 +1,11 @@
-"""Operators that edgewise's own C kernels execute (kernels.c).
-
-A function of one int8 is a table of 256. What only moves elements is a view of numpy, whose strides the C gets.
-"""
+"""Operators that edgewise's own C kernels compute (kernels.c). A function of one int8 is a table of 256."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgewise.estimating.mcu.emit import (
     Emitter,
@@ -20,6 +17,7 @@ from edgewise.estimating.mcu.emit import (
     image_of,
     numbers,
     padding_of,
+    per_image,
     refuse,
     scale_of,
     scaled,
@@ -28,6 +26,7 @@ from edgewise.estimating.mcu.emit import (
 from edgewise.estimating.mcu.fixed_point import (
     activation_range,
     hard_swish,
+    interpolation,
     logistic,
     mean_multiplier,
     multiply,
@@ -36,151 +35,8 @@ from edgewise.estimating.mcu.fixed_point import (
     softmax_scaling,
     tanh,
 )  # fmt: skip
+from edgewise.estimating.mcu.moving import loops_of, plan_of, view_of
 from edgewise.estimating.mcu.network import IntOperator, IntTensor
-
-View = NDArray[np.int8]
-
-
-def _view(tensor: IntTensor) -> View:
-    """An array of the tensor's shape; only its address and strides matter."""
-    return np.empty(tensor.shape, np.int8)
-
-
-def _loops(*views: View) -> list[tuple[int, ...]]:
-    """Loops over arrays of one shape, the outermost first: the count, then the step of each array in bytes."""
-    loops: list[tuple[int, ...]] = []
-    for count, *steps in zip(views[0].shape, *(view.strides for view in views), strict=True):
-        if count == 1:
-            continue
-        if loops and list(loops[-1][1:]) == [count * step for step in steps]:
-            loops[-1] = (loops[-1][0] * count, *steps)
-        else:
-            loops.append((count, *steps))
-    return loops or [(1, *(1 for _ in views))]
-
-
-def _plan(emitter: Emitter, loops: Sequence[tuple[int, ...]]) -> str:
-    return f"{len(loops)}, {emitter.words([number for loop in loops for number in loop])}"
-
-
-def _start(view: View, base: View) -> int:
-    """Bytes between the first element of `base` and that of `view`, a view of it."""
-    return int(view.ctypes.data) - int(base.ctypes.data)
-
-
-def _move(emitter: Emitter, source: IntTensor, out: IntTensor, into: tuple[View, View], made: tuple[View, View]) -> str:
-    """Copies the elements of one view to those of another; each comes after the array that it is a view of."""
-    here, there = emitter.at(source, _start(*reversed(into))), emitter.at(out, _start(*reversed(made)))
-    return f"ew_move({here}, {there}, {_plan(emitter, _loops(into[1], made[1]))});"
-
-
-def _check_same(operator: IntOperator, *tensors: IntTensor) -> None:
-    if len({each.dtype for each in tensors}) != 1:
-        raise refuse(operator, "changes the type")
-    check_int8(operator, *tensors)
-
-
-def _rearrange(change: Callable[[IntOperator, View], View]) -> Lowering:
-    """An operator with one output, each element of which is an element of its input."""
-
-    def make(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
-        source, (out,) = operator.input(0), operator.outputs
-        _check_same(operator, source, out)
-        base, made = _view(source), _view(out)
-        view = change(operator, base)
-        if view.size != out.elements:
-            raise refuse(operator, f"makes {view.size} elements, and its output has {out.elements}")
-        return "C", _move(emitter, source, out, (base, view), (made, made.reshape(view.shape)))
-
-    return make
-
-
-def _strided_slice(operator: IntOperator, base: View) -> View:
-    options = operator.options
-    if options.get("ellipsis_mask") or options.get("new_axis_mask"):
-        raise refuse(operator, "has an ellipsis or a new axis")
-    cuts = []
-    for at, (begin, end, step) in enumerate(zip(*(numbers(operator, place) for place in (1, 2, 3)), strict=True)):
-        if options.get("shrink_axis_mask", 0) >> at & 1:
-            first = begin % base.shape[at]
-            cuts.append(slice(first, first + 1))
-        else:
-            open_begin, open_end = (options.get(key, 0) >> at & 1 for key in ("begin_mask", "end_mask"))
-            cuts.append(slice(None if open_begin else begin, None if open_end else end, step))
-    return base[tuple(cuts)]
-
-
-def _slice(operator: IntOperator, base: View) -> View:
-    sizes = zip(numbers(operator, 1), numbers(operator, 2), strict=True)
-    return base[tuple(slice(begin, None if size < 0 else begin + size) for begin, size in sizes)]
-
-
-def _nearest(operator: IntOperator, base: View) -> View:
-    height, width = numbers(operator, 1)
-    batch, in_h, in_w, channels = base.shape
-    if operator.options.get("align_corners") or height % in_h or width % in_w:
-        raise refuse(operator, "resizes by a factor that is no integer, or aligns corners")
-    wide = base[:, :, None, :, None, :]
-    return np.broadcast_to(wide, (batch, in_h, height // in_h, in_w, width // in_w, channels))
-
-
-def _blocks(operator: IntOperator, base: View, *, apart: bool) -> View:
-    """SPACE_TO_DEPTH where `apart`, else DEPTH_TO_SPACE."""
-    size = operator.options["block_size"]
-    batch, height, width, channels = base.shape
-    if apart:
-        split = base.reshape(batch, height // size, size, width // size, size, channels)
-        return split.transpose(0, 1, 3, 2, 4, 5)
-    return base.reshape(batch, height, width, size, size, channels // size**2).transpose(0, 1, 3, 2, 4, 5)
-
-
-def _concatenation(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
-    (out,), axis = operator.outputs, operator.options.get("axis", 0)
-    sources = [operator.input(place) for place in range(len(operator.inputs))]
-    _check_same(operator, out, *sources)
-    if activation(operator, out) != (-128, 127):
-        raise refuse(operator, "has an activation")
-    made, at, calls = _view(out), 0, []
-    for source in sources:
-        base = _view(source)
-        if operator.code == "PACK":
-            view = np.moveaxis(made, axis, 0)[at]
-            at += 1
-        else:
-            view = np.moveaxis(np.moveaxis(made, axis, 0)[at : at + base.shape[axis]], 0, axis)
-            at += base.shape[axis]
-        calls.append(_move(emitter, source, out, (base, base.reshape(view.shape)), (made, view)))
-    return "C", " ".join(calls)
-
-
-def _split(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
-    source = operator.input({"SPLIT": 1}.get(operator.code, 0))
-    _check_same(operator, source, *operator.outputs)
-    if operator.code == "UNPACK":
-        axis = operator.options.get("axis", 0)
-    else:
-        (axis,) = numbers(operator, {"SPLIT": 0, "SPLIT_V": 2}[operator.code])
-    base, at, calls = _view(source), 0, []
-    for out in operator.outputs:
-        size = 1 if operator.code == "UNPACK" else out.shape[axis]
-        view = np.moveaxis(np.moveaxis(base, axis, 0)[at : at + size], 0, axis)
-        made = _view(out)
-        calls.append(_move(emitter, source, out, (base, view), (made, made.reshape(view.shape))))
-        at += size
-    return "C", " ".join(calls)
-
-
-def _pad(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
-    source, (out,) = operator.input(0), operator.outputs
-    _check_same(operator, source, out)
-    value = numbers(operator, 2)[0] if len(operator.inputs) > 2 else out.zero_point
-    before = numbers(operator, 1)[::2]
-    base, made = _view(source), _view(out)
-    inner = made[tuple(slice(at, at + size) for at, size in zip(before, source.shape, strict=True))]
-    return "C", (
-        f"ew_fill({emitter.at(out)}, {value}, {out.elements}); "
-        f"{_move(emitter, source, out, (base, base), (made, inner))}"
-    )
 
 
 def _binary(kernel: str, factors: Callable[[IntTensor, IntTensor, IntTensor], tuple[float, float, float]]) -> Lowering:
@@ -191,9 +47,9 @@ def _binary(kernel: str, factors: Callable[[IntTensor, IntTensor, IntTensor], tu
         check_int8(operator, a, b, out)
         low, high = activation(operator, out)
         by = factors(a, b, out)
-        made = _view(out)
+        made = view_of(out)
         try:
-            views = [np.broadcast_to(_view(each), out.shape) for each in (a, b)]
+            views = [np.broadcast_to(view_of(each), out.shape) for each in (a, b)]
         except ValueError:
             raise refuse(operator, f"broadcasts {a.shape} and {b.shape} to {out.shape}") from None
         terms = ", ".join(
@@ -202,7 +58,7 @@ def _binary(kernel: str, factors: Callable[[IntTensor, IntTensor, IntTensor], tu
         )
         return "C", (
             f"ew_broadcast({kernel}, {emitter.at(a)}, {emitter.at(b)}, &(ew_pair){{{terms}, {low}, {high}}}, "
-            f"{emitter.at(out)}, {_plan(emitter, _loops(*views, made))});"
+            f"{emitter.at(out)}, {plan_of(emitter, loops_of(*views, made))});"
         )
 
     return make
@@ -214,18 +70,48 @@ def _sum_factors(a: IntTensor, b: IntTensor, out: IntTensor) -> tuple[float, flo
 
 
 def _product_factors(a: IntTensor, b: IntTensor, out: IntTensor) -> tuple[float, float, float]:
-    # TFLite multiplies the scales in float.
-    return 1.0, 1.0, float(np.float32(scale_of(a)) * np.float32(scale_of(b))) / scale_of(out)
+    return 1.0, 1.0, _product(a, b, out)
 
 
 def _prelu_factors(a: IntTensor, b: IntTensor, out: IntTensor) -> tuple[float, float, float]:
     return scale_of(a) / scale_of(out), scale_of(a) * scale_of(b) / scale_of(out), 1.0
 
 
+def _squared_factors(a: IntTensor, b: IntTensor, out: IntTensor) -> tuple[float, float, float]:
+    widest = 2 * max(scale_of(a), scale_of(b))
+    return scale_of(a) / widest, scale_of(b) / widest, widest**2 / ((1 << 14) * scale_of(out))
+
+
+def _product(a: IntTensor, b: IntTensor, out: IntTensor) -> float:
+    """The factor of a sum of products; TFLite multiplies the scales in float."""
+    return float(np.float32(scale_of(a)) * np.float32(scale_of(b))) / scale_of(out)
+
+
+def _matmul(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    a, b, (out,), options = operator.input(0), operator.input(1), operator.outputs, operator.options
+    check_int8(operator, a, b, out)
+    left, right, made = view_of(a), view_of(b), view_of(out)
+    left, right = (
+        np.swapaxes(view, -1, -2) if options.get(key) else view for view, key in ((left, "adj_x"), (right, "adj_y"))
+    )
+    if left.shape[-1] != right.shape[-2] or made.shape[-2:] != (left.shape[-2], right.shape[-1]):
+        raise refuse(operator, f"multiplies {a.shape} and {b.shape} to {out.shape}")
+    sizes = (left.shape[-2], left.shape[-1], right.shape[-1])
+    steps = (*left.strides[-2:], *right.strides[-2:])
+    batches = made[..., 0, 0]
+    views = [np.broadcast_to(view[..., 0, 0], batches.shape) for view in (left, right)]
+    low_high = f"{-a.zero_point}, {-b.zero_point}, {scaled(out.zero_point, _product(a, b, out))}"
+    return "C", (
+        f"ew_matmul_s8({emitter.at(a)}, {emitter.at(b)}, &(ew_product){{{{{', '.join(map(str, sizes))}}}, "
+        f"{{{', '.join(map(str, steps))}}}, {low_high}}}, {emitter.at(out)}, "
+        f"{plan_of(emitter, loops_of(*views, batches))});"
+    )
+
+
 def _transpose_conv(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     weights, source, (out,) = weights_of(operator), operator.input(2), operator.outputs
     check_int8(operator, source, out)
-    (_, *into), (_, *made), options = image_of(operator, source), image_of(operator, out), operator.options
+    (batch, *into), (_, *made), options = image_of(operator, source), image_of(operator, out), operator.options
     channels, *kernel, depth = weights.shape
     strides = [options["stride_h"], options["stride_w"]]
     if depth != into[2] or channels != made[2]:
@@ -234,11 +120,12 @@ def _transpose_conv(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     before = padding_of(operator, [(made[at], into[at], kernel[at], strides[at], 1) for at in (0, 1)])
     fields = ", ".join(f"{{{', '.join(map(str, each))}}}" for each in (into, kernel, made, strides, before))
     low, high = activation(operator, out)
-    return "C", (
-        f"ew_transpose_conv_s8({emitter.at(source)}, {emitter.at(weights)}, &(ew_transposed){{{fields}, "
-        f"{-source.zero_point}, {out.zero_point}, {low}, {high}, "
-        f"{channel_factors(emitter, source, weights, out, channels)}, {bias_of(emitter, operator, channels, 3)}}}, "
-        f"{emitter.at(out)});"
+    parameters = (
+        f"{emitter.at(weights)}, &(ew_transposed){{{fields}, {-source.zero_point}, {out.zero_point}, {low}, {high}, "
+        f"{channel_factors(emitter, source, weights, out, channels)}, {bias_of(emitter, operator, channels, 3)}}}"
+    )
+    return "C", per_image(
+        emitter, batch, source, out, lambda here, there: f"ew_transpose_conv_s8({here}, {parameters}, {there});"
     )
 
 
@@ -256,29 +143,89 @@ def _softmax(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     return "C", call
 
 
-def _reshape(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
-    source, (out,) = operator.input(0), operator.outputs
-    if source.bytes != out.bytes:
-        raise refuse(operator, "changes the number of elements")
-    here, there = emitter.at(source), emitter.at(out)
-    return ("", "") if here == there else ("C", f"ew_copy({here}, {there}, {out.bytes});")
+def _reduction(emitter: Emitter, operator: IntOperator) -> tuple[str, str, int]:
+    """The loops over the axes that are reduced and over the others, and the number of elements that become one."""
+    source = operator.input(0)
+    check_int8(operator, source, *operator.outputs)
+    axes = {axis % len(source.shape) for axis in numbers(operator, 1)}
+    kept = [axis for axis in range(len(source.shape)) if axis not in axes]
+    base = view_of(source)
+    outer, inner = ([(source.shape[axis], base.strides[axis]) for axis in which] for which in (kept, sorted(axes)))
+    made = np.empty([size for size, _ in outer], np.int8)
+    loops = [(size, step, there) for (size, step), there in zip(outer, made.strides, strict=True)] or [(1, 1, 1)]
+    count = int(np.prod([source.shape[axis] for axis in axes], dtype=np.int64))
+    return plan_of(emitter, inner or [(1, 1)]), plan_of(emitter, loops), count
 
 
 def _mean(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
-    check_int8(operator, source, out)
-    axes = {axis % len(source.shape) for axis in numbers(operator, 1)}
-    kept = [axis for axis in range(len(source.shape)) if axis not in axes]
-    base = _view(source)
-    count = int(np.prod([source.shape[axis] for axis in axes], dtype=np.int64))
-    outer, inner = ([(source.shape[axis], base.strides[axis]) for axis in which] for which in (kept, sorted(axes)))
-    made = np.empty([size for size, _ in outer], np.int8)
-    loops = [(size, step, there) for (size, step), there in zip(outer, made.strides, strict=True)] or [(1, 1, 1)]
+    inner, outer, count = _reduction(emitter, operator)
     real = scale_of(source) / scale_of(out)
     multiplier, shift = mean_multiplier(real, count) if operator.code == "MEAN" else quantize_multiplier(real)
     return "C", (
-        f"ew_sum_s8({emitter.at(source)}, {_plan(emitter, inner or [(1, 1)])}, {count * source.zero_point}, "
-        f"&(ew_scaled){{{out.zero_point}, {multiplier}, {shift}}}, {emitter.at(out)}, {_plan(emitter, loops)});"
+        f"ew_sum_s8({emitter.at(source)}, {inner}, {count * source.zero_point}, "
+        f"&(ew_scaled){{{out.zero_point}, {multiplier}, {shift}}}, {emitter.at(out)}, {outer});"
+    )
+
+
+def _extreme(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    source, (out,) = operator.input(0), operator.outputs
+    inner, outer, _ = _reduction(emitter, operator)
+    if (scale_of(source), source.zero_point) != (scale_of(out), out.zero_point):
+        raise refuse(operator, "changes the scale")
+    sign = 1 if operator.code == "REDUCE_MAX" else -1
+    return "C", f"ew_extreme_s8({emitter.at(source)}, {inner}, {sign}, {emitter.at(out)}, {outer});"
+
+
+def _arg(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    source, (out,), (axis,) = operator.input(0), operator.outputs, numbers(operator, 1)
+    check_int8(operator, source)
+    if out.dtype != "int32":
+        raise refuse(operator, f"makes {out.dtype}, not int32")
+    axis %= len(source.shape)
+    outer, inner = (int(np.prod(shape, dtype=np.int64)) for shape in (source.shape[:axis], source.shape[axis + 1 :]))
+    sign = 1 if operator.code == "ARG_MAX" else -1
+    return "C", (
+        f"ew_arg_s8({emitter.at(source)}, {outer}, {source.shape[axis]}, {inner}, {sign}, "
+        f"(int32_t *){emitter.at(out)});"
+    )
+
+
+def _l2_normalization(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    source, (out,) = operator.input(0), operator.outputs
+    check_int8(operator, source, out)
+    if activation(operator, out) != (-128, 127):
+        raise refuse(operator, "has an activation")
+    depth = source.shape[-1]
+    return "C", (
+        f"ew_l2_normalization_s8({emitter.at(source)}, {source.elements // depth}, {depth}, {source.zero_point}, "
+        f"{emitter.at(out)});"
+    )
+
+
+def _rsqrt(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    source, (out,) = operator.input(0), operator.outputs
+    check_int8(operator, source, out)
+    by = scaled(out.zero_point, 1.0 / (math.sqrt(scale_of(source)) * scale_of(out)))
+    return "C", (
+        f"ew_rsqrt_s8({emitter.at(source)}, {source.zero_point}, &(ew_scaled){by}, {emitter.at(out)}, {out.elements});"
+    )
+
+
+def _resize_bilinear(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
+    source, (out,), options = operator.input(0), operator.outputs, operator.options
+    check_int8(operator, source, out)
+    (batch, *sizes, channels), made = source.shape, out.shape[1:3]
+    tables = [
+        interpolation(
+            size, to, corners=bool(options.get("align_corners")), half=bool(options.get("half_pixel_centers"))
+        )
+        for size, to in zip(sizes, made, strict=True)
+    ]
+    words = ", ".join(emitter.words([number for row in table for number in row]) for table in tables)
+    return "C", (
+        f"ew_resize_bilinear_s8({emitter.at(source)}, {batch}, {sizes[0]}, {sizes[1]}, {channels}, {made[0]}, "
+        f"{made[1]}, {words}, {emitter.at(out)});"
     )
 
 
@@ -320,6 +267,22 @@ def _sigmoid(operator: IntOperator, source: IntTensor, out: IntTensor) -> list[i
     return sigmoid_table(function, scale_of(source), source.zero_point, bits=bits, out_zero=zero)
 
 
+def _abs(operator: IntOperator, source: IntTensor, out: IntTensor) -> list[int]:
+    multiplier = quantize_multiplier(scale_of(source) / scale_of(out))
+    distances = (abs(value - source.zero_point) for value in range(-128, 128))
+    if scale_of(source) != scale_of(out):
+        distances = (multiply(value, *multiplier) for value in distances)
+    return [max(-128, min(127, value + out.zero_point)) for value in distances]
+
+
+def _elu(operator: IntOperator, source: IntTensor, out: IntTensor) -> list[int]:
+    # TFLite computes the table in float.
+    x = np.float32(scale_of(source)) * (np.arange(-128, 128) - source.zero_point).astype(np.float32)
+    y = np.where(x < 0, np.exp(x) - np.float32(1), x) * (np.float32(1) / np.float32(scale_of(out)))
+    whole = np.trunc(y + np.copysign(np.float32(0.5), y))
+    return [int(value) for value in np.clip(whole + out.zero_point, -128, 127)]
+
+
 def _relu6(operator: IntOperator, source: IntTensor, out: IntTensor) -> list[int]:
     # tflite-micro clamps and does not rescale.
     low, high = activation_range("RELU6", scale_of(source), source.zero_point)
@@ -352,46 +315,40 @@ def _float(value: float) -> str:
 
 
 PORTABLE: Mapping[str, Lowering] = {
+    "ABS": _table(_abs),
     "ADD": _binary("ew_add_s8", _sum_factors),
-    "BROADCAST_TO": _rearrange(lambda operator, base: np.broadcast_to(base, operator.outputs[0].shape)),
-    "CONCATENATION": _concatenation,
-    "DEPTH_TO_SPACE": _rearrange(lambda operator, base: _blocks(operator, base, apart=False)),
+    "ARG_MAX": _arg,
+    "ARG_MIN": _arg,
+    "BATCH_MATMUL": _matmul,
     "DEQUANTIZE": _dequantize,
-    "EXPAND_DIMS": _reshape,
+    "ELU": _table(_elu),
     "HARD_SWISH": _table(
         lambda _, source, out: [
             hard_swish(value - source.zero_point, scale_of(source), scale_of(out), out.zero_point)
             for value in range(-128, 128)
         ]
     ),
+    "L2_NORMALIZATION": _l2_normalization,
     "LEAKY_RELU": _table(lambda operator, source, out: _rescaled(source, out, slope=operator.options["alpha"])),
     "LOGISTIC": _table(_sigmoid),
     "MAXIMUM": _binary("ew_maximum_s8", lambda a, b, out: (1.0, 1.0, 1.0)),
     "MEAN": _mean,
     "MINIMUM": _binary("ew_minimum_s8", lambda a, b, out: (1.0, 1.0, 1.0)),
     "MUL": _binary("ew_mul_s8", _product_factors),
-    "PACK": _concatenation,
-    "PAD": _pad,
-    "PADV2": _pad,
     "PRELU": _binary("ew_prelu_s8", _prelu_factors),
     "QUANTIZE": _quantize,
+    "REDUCE_MAX": _extreme,
+    "REDUCE_MIN": _extreme,
     "RELU": _table(
         lambda _, source, out: _rescaled(source, out, *activation_range("RELU", scale_of(out), out.zero_point))
     ),
     "RELU6": _table(_relu6),
-    "RESHAPE": _reshape,
-    "RESIZE_NEAREST_NEIGHBOR": _rearrange(_nearest),
-    "SLICE": _rearrange(_slice),
+    "RESIZE_BILINEAR": _resize_bilinear,
+    "RSQRT": _rsqrt,
     "SOFTMAX": _softmax,
-    "SPACE_TO_DEPTH": _rearrange(lambda operator, base: _blocks(operator, base, apart=True)),
-    "SPLIT": _split,
-    "SPLIT_V": _split,
-    "SQUEEZE": _reshape,
-    "STRIDED_SLICE": _rearrange(_strided_slice),
+    "SQUARED_DIFFERENCE": _binary("ew_squared_difference_s8", _squared_factors),
     "SUB": _binary("ew_sub_s8", _sum_factors),
     "SUM": _mean,
     "TANH": _table(_sigmoid),
-    "TRANSPOSE": _rearrange(lambda operator, base: base.transpose(numbers(operator, 1))),
     "TRANSPOSE_CONV": _transpose_conv,
-    "UNPACK": _split,
 }

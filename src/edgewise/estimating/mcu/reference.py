@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from edgewise.child_process import Limits, Outcome, run_child, serve
 from edgewise.errors import RunFailed
+from edgewise.estimating.mcu.cache import cached
 
 SECONDS = 60.0
 AMPLE_BYTES = 16 * 2**20
@@ -56,16 +59,30 @@ def run_reference(
 ) -> Reference:
     """Run the model at `path`, which has this number of outputs, once per entry of `inputs`, and keep its states.
 
+    The result is kept in the cache.
+
     Args:
         arena_bytes: size of the arena; None is enough for every model.
 
     Raises:
         RunFailed: tflite-micro fails.
     """
-    outcome = _run(path, inputs, outputs=outputs, arena_bytes=arena_bytes)
-    if outcome.cause:
-        raise RunFailed(f"tflite-micro {outcome.failure}")
-    told = json.loads(outcome.output)
+
+    def make(target: Path) -> None:
+        outcome = _run(path, inputs, outputs=outputs, arena_bytes=arena_bytes)
+        if outcome.cause:
+            raise RunFailed(f"tflite-micro {outcome.failure}")
+        target.write_bytes(outcome.output)
+
+    identity = hashlib.sha256(repr((version("tflite-micro"), outputs, arena_bytes)).encode() + path.read_bytes())
+    for array in (array for arrays in inputs for array in arrays):
+        identity.update(array.tobytes())
+    with tempfile.TemporaryDirectory(prefix="edgewise-mcu-") as name:
+        kept = cached(f"reference-{identity.hexdigest()[:32]}.tflm", make, folder=Path(name))
+        try:
+            told = json.loads(kept.read_bytes())
+        except ValueError:
+            raise RunFailed(f"{kept} is damaged", advice="delete this file, and run the command again") from None
     return Reference(
         outputs=[[np.frombuffer(bytes.fromhex(each), np.int8) for each in row] for row in told["outputs"]],
         arena_bytes=told["total"],
