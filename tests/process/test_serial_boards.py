@@ -94,8 +94,11 @@ def test_the_board_gets_the_inputs_that_every_engine_gets(capsys):
 @pytest.mark.parametrize(
     ("words", "commands"),
     [
-        (["--iterations", "17", "--warmup", "3"], ["infer 1 3", "infer 50 0", "infer 17 0"]),
-        (["--duration", "10s"], ["infer 1 1", "infer 50 0", "infer 5000 0"]),  # MLPerf Tiny's rule, with --sessions 5
+        (["--iterations", "17", "--warmup", "3"], ["infer 1 0", "infer 1 3", "infer 50 0", "infer 17 0"]),
+        (
+            ["--duration", "10s"],
+            ["infer 1 0", "infer 1 1", "infer 50 0", "infer 5000 0"],
+        ),  # MLPerf Tiny's rule, with --sessions 5
     ],
 )
 def test_a_session_is_one_window_of_the_requested_length(capsys, words, commands):

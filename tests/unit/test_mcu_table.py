@@ -14,12 +14,12 @@ from edgewise.estimating.mcu import cortex_m, table
 from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.emit import CanNotLower
-from edgewise.estimating.mcu.firmware import INSTALL
 from edgewise.estimating.mcu.loops import UnknownKernel, kernel_loops, scratch_bytes
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.portable import PORTABLE
 from edgewise.estimating.mcu.table import load_table
+from edgewise.estimating.mcu.toolchain import INSTALL
 from edgewise.registry import Availability
 from mcu_graphs import Net, write_chains
 

@@ -18,10 +18,11 @@ from edgewise.errors import BadInput
 from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.cores import Core
 from edgewise.estimating.mcu.cortex_m import check_outputs, sample_inputs
-from edgewise.estimating.mcu.firmware import build_image, cmsis_folder, emulate, write_sources
+from edgewise.estimating.mcu.firmware import emulate
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.reference import run_reference
+from edgewise.estimating.mcu.toolchain import build_image, cmsis_folder, write_sources
 from edgewise.folders import job_folder
 
 ENCODINGS = {"ic01": "EW_UINT8", "vww01": "EW_UINT8", "ad01": "EW_FLOAT32"}
