@@ -295,6 +295,14 @@ def test_a_fault_in_the_handler_of_faults_is_reported_with_its_operator(tmp_path
         edgewise.estimate(dense(tmp_path), "cortex-m4")
 
 
+@LONG
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m23"])
+def test_unaligned_accesses_fault_where_the_core_that_is_emulated_instead_allows_them(tmp_path, monkeypatch, core):
+    run_instead(monkeypatch, '__asm__ volatile("ldr r0, [%0]" : : "r"(ew_arena + 1) : "r0");')
+    with pytest.raises(RunFailed, match=r"failed: usage fault in operator 0 \(FULLY_CONNECTED\)"):
+        edgewise.estimate(dense(tmp_path), core)
+
+
 def test_a_killed_emulator_is_reported(tmp_path, monkeypatch, own_cache):
     instead_of_qemu(tmp_path, monkeypatch, 'case "$*" in *-kernel*) kill -9 $$;; esac; exec "$QEMU" "$@"')
     with pytest.raises(RunFailed, match="qemu-system-arm was killed, most likely for want of memory"):
