@@ -80,6 +80,8 @@ class Mvp:
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: the MVP's driver is part of TensorFlow Lite Micro, which reads .tflite files",
                            advice="export the model as .tflite")  # fmt: skip
+        if device.clock_hz is None or not 1e6 <= device.clock_hz <= CLOCK_HZ:
+            raise BadInput(f"the clock of {device.name} is 1 to 78 MHz", advice=f"such as {device.name}@39MHz")
         fit = fitted(device.settings["software"])
         network = read_network(path)
         placed = place(network, scaled_first=fit["scaled_first"])
