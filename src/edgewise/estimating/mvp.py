@@ -221,12 +221,7 @@ class _Timed:
             why = "; ".join(f"{self.graph.operators[at].op}: {reason}" for at, reason in placed.unknown.items())
             return Measurement.absent("latency", f"{why}; {known}")
         if part.seconds is None:
-            who = ", ".join(dict.fromkeys(self.graph.operators[at].op for at in placed.left))
-            return Measurement.absent(
-                "latency",
-                f"{len(placed.left)} operator(s) are executed by the CPU ({who}), whose time is not known: "
-                f"{part.absent_because}; {known}",
-            )
+            return part.absent_latency([self.graph.operators[at].op for at in placed.left], known=known)
         return Measurement.of(
             "latency",
             busy + part.seconds,
