@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgewise.errors import BadModel
-from edgewise.estimating.mcu.emit import activation, padding_of
+from edgewise.estimating.mcu.emit import CanNotLower, activation, padding_of
 from edgewise.estimating.mcu.network import IntOperator, IntTensor
 
 MOST_ELEMENTS, MOST_STRIDE, MOST_STEPS = 1024, 2047, 8
@@ -101,6 +101,8 @@ def programs_of(operator: IntOperator, *, scaled_first: bool) -> Programs:
     """
     try:
         return _programs(operator, scaled_first=scaled_first)
+    except CanNotLower as error:
+        raise NotAccelerated(error.message) from error
     except (ValueError, LookupError, TypeError, ArithmeticError) as error:
         where = f"operator {operator.index} ({operator.code})"
         raise BadModel(f"{where} has shapes or options that can't be: {error}") from error
@@ -113,8 +115,9 @@ def _programs(operator: IntOperator, *, scaled_first: bool) -> Programs:
     if code not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D", "ADD"):
         raise NotAccelerated("the MVP's driver has no program for this operator")
     source, (out,) = operator.input(0), operator.outputs
-    if {source.dtype, out.dtype} != {"int8"}:
-        raise NotAccelerated(f"the MVP computes int8, not {source.dtype}")
+    for tensor in (*operator.inputs[:2], out):
+        if tensor is not None and tensor.dtype != "int8":
+            raise NotAccelerated(f"the MVP computes int8, not {tensor.dtype}")
     clipped = activation(operator, out) != (-128, 127)
     if code == "ADD":
         if source.shape != operator.input(1).shape:

@@ -366,7 +366,7 @@ def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts]) -> t
             instruction_classes=each.classes if call else None,
             flash_read_bytes=each.flash_bytes if call else None,
             steps=(kernel,) if kernel else (),
-            because="" if call else "nothing to execute: its output is its input",
+            because="" if call else "nothing to execute: its output is its input, or the handle of a state",
         )
         for operator, call, kernel, each in zip(graph.operators, lowered.calls, lowered.kernels, costs, strict=True)
     )
