@@ -122,6 +122,17 @@ def test_a_window_shorter_than_requested_is_measured_again_with_more_inferences(
     assert [each for each in board.commands if "infer 1000" in each] == ["infer 1000 0"] * 2
 
 
+def test_a_board_whose_inferences_never_stop_getting_faster_is_an_error(capsys):
+    with fake_board(latency_us=20000, results=[0.1] * CLASSES) as board:
+
+        def override(command):
+            board.latency_us /= 1 + command.startswith("infer")
+
+        board.override = override
+        run, _ = bench(capsys, board, "--sessions", "1", code=4)
+    assert "falls from window to window" in run["failure"]["message"]
+
+
 def test_steps_of_a_coarse_timer_are_found_and_are_in_the_interval(capsys):
     with fake_board(latency_us=50_000, results=[0.1] * CLASSES) as board:
         _, rows = bench(capsys, board, "--sessions", "2")

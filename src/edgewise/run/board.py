@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgewise.device.board import Board, NoAnswer, Window, advice_of, encoding_of
 from edgewise.device.link import LinkLost, TargetError
-from edgewise.device.target import BoardTarget, LinkUse
+from edgewise.device.target import BoardTarget
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.folders import job_folder
 from edgewise.model.identity import open_model
@@ -32,6 +32,8 @@ from edgewise.workload.inputs import load_arrays, make_arrays
 
 WINDOWS, WINDOW_S = 2, 1.0
 """Windows of a session and their least length, s, where the user sets neither inferences nor a duration."""
+MOST_SHORT = 5
+"""Windows of a session that may turn out too short."""
 LONGEST_S = 3600.0
 """The timers of boards count microseconds in 32 bits, which last 71 minutes."""
 PILOT_S = 0.1
@@ -92,9 +94,7 @@ def run_board_session(
 
     Raises KeyboardInterrupt; everything else is in the result.
     """
-    result = SessionResult(
-        index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"), link=LinkUse()
-    )
+    result = SessionResult(index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
     try:
         _fill(result, request, target=target, folder=folder, end_by=end_by)
     except (OSError, EdgewiseError, UnsupportedModel) as error:
@@ -124,14 +124,10 @@ def _fill(
     result: SessionResult, request: SessionRequest, *, target: BoardTarget, folder: Path, end_by: float | None
 ) -> None:
     board, job = target.transport.connect(), request.job
-    assert result.link is not None
-    sent, received, begin = board.sent_bytes, board.received_bytes, time.monotonic()
     workload, stopping = job.workload, job.workload.stopping
     arrays = _inputs(workload)
     encoding = encoding_of(board.model, target.transport.encoding)
-    data = encode(_floats(arrays, job) if encoding == "float32" else arrays, encoding)
-    board.load(data)
-    result.link.push_s, result.link.pushed_bytes = time.monotonic() - begin, len(data)
+    board.load(encode(_floats(arrays, job) if encoding == "float32" else arrays, encoding))
 
     def infer(count: int, *, warmup: int = 0, expected_s: float = 0.0) -> Window:
         patience = stopping.timeout_s + 2 * expected_s
@@ -143,7 +139,7 @@ def _fill(
     results = (infer(1).results or board.results()) if request.outputs else ()
     windows = _windows(infer, job)
     result.samples["latency"] = [round(window.mean_ns) for window in windows]
-    result.facts["steady"] = {"stopped_because": "all windows were measured", "warmup": stopping.warmup or 1}
+    result.facts["steady"] = {"stopped_because": "all windows were measured", "warmup": _warmup(job)}
     result.facts["effective"] = {"provider": "firmware", "threads": None, "precision": None, "input": encoding}
     result.facts["board"] = {
         "windows": [
@@ -157,7 +153,11 @@ def _fill(
         result.facts["outputs"] = [{"name": "m-results", "shape": [1, len(results)], "dtype": "float32"}]
         np.savez(folder / "outputs.npz", output_0=np.array([results], np.float32))
         result.outputs = folder / "outputs.npz", ["m-results"]
-    result.link.sent_bytes, result.link.received_bytes = board.sent_bytes - sent, board.received_bytes - received
+
+
+def _warmup(job: Job) -> int:
+    given = job.workload.stopping.warmup
+    return 1 if given is None else given
 
 
 def _windows(infer: Any, job: Job) -> list[Window]:
@@ -167,8 +167,7 @@ def _windows(infer: Any, job: Job) -> list[Window]:
         infer: times a number of inferences.
     """
     stopping = job.workload.stopping
-    warmup = 1 if stopping.warmup is None else stopping.warmup
-    pilot = infer(1, warmup=warmup)
+    pilot = infer(1, warmup=_warmup(job))
     if pilot.elapsed_us < PILOT_S * 1e6:
         pilot = infer(math.ceil(PILOT_S * 1e6 / pilot.elapsed_us))
     least_s = stopping.duration_s or WINDOW_S
@@ -177,14 +176,17 @@ def _windows(infer: Any, job: Job) -> list[Window]:
         raise TargetError(f"{count} inferences take longer than an hour on this board", advice="lower --iterations")
     windows: list[Window] = []
     wanted = 1 if stopping.iterations or stopping.duration_s else WINDOWS
-    while len(windows) < wanted:
+    for _ in range(wanted + MOST_SHORT):
         window = infer(count, expected_s=count * pilot.mean_ns * 1e-9)
         if stopping.iterations is None and window.elapsed_us < least_s * 1e6:
-            count += max(1, math.ceil(count * (least_s * 1e6 / window.elapsed_us - 1)))  # the pilot was slower
+            count = max(count + 1, math.ceil(least_s * 1e9 / window.mean_ns))  # the pilot was slower
             continue
         windows.append(window)
         emit(InferencesDone(done=sum(each.inferences for each in windows), average_s=window.mean_ns * 1e-9))
-    return windows
+        if len(windows) == wanted:
+            return windows
+    message = f"the time of an inference falls from window to window, to {window.mean_ns * 1e-9:.3g} s in the last one"
+    raise TargetError(message, advice="check the timer of the firmware, or set --iterations")
 
 
 def _inputs(workload: Workload) -> list[NDArray[Any]]:
