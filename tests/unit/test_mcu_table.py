@@ -181,7 +181,7 @@ def test_a_prediction_has_its_basis_and_an_interval(tmp_path, capsys):
     rows = {row["metric"]: row for row in document["estimates"]}
     total = rows["instructions"]
     assert total["basis"] == "estimated" and total["low"] < total["value"] < total["high"]
-    assert total["value"] == sum(each["instructions"] for each in document["layers"])
+    assert total["value"] == sum(each["instructions"] or 0 for each in document["layers"])
     assert rows["flash"]["value"] is None and "needs the compiler" in rows["flash"]["absent_because"]
     assert rows["memory_sram"]["value"] > rows["memory_arena"]["value"] == 2 * 8 * 8 * 8
     assert "predicted from edgewise's table" in document["software"]

@@ -79,25 +79,26 @@ def _settings(device: EstimatedDevice, between: str) -> list[str]:
 
 
 def totals_table(estimate: Estimate) -> Table:
-    """A metric per row, with its basis and method."""
-    return Table(
-        title="Whole model",
-        columns=(
-            Column(title=""),
-            Column(title="Value", numeric=True),
-            Column(title="Basis", rank=1),
-            Column(title="Method", rank=2, folds=True),
-        ),
-        rows=tuple(
-            (
-                Cell(text=METRICS[row.metric].label),
-                _value(row),
-                Cell(text=row.basis or ""),
-                Cell(text=one_line(row.method)),
-            )
-            for row in estimate.measurements
-        ),
+    """A metric per row, with its interval if the estimator states a coverage, its basis and its method."""
+    columns: list[tuple[Column, Callable[[Measurement], Cell]]] = [
+        (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
+        (Column(title="Value", numeric=True), _value),
+        (Column(title="Interval", numeric=True), lambda row: _interval(row, estimate.coverage.get(row.metric))),
+        (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
+        (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
+    ]
+    if not estimate.coverage:
+        del columns[2]
+    return table_of("Whole model", estimate.measurements, columns)
+
+
+def _interval(row: Measurement, coverage: float | None) -> Cell:
+    if coverage is None or row.low is None or row.high is None:
+        return Cell(text="")
+    low, high = (
+        format_si(end, "").strip() if row.unit == "1" else quantity(end, row.unit) for end in (row.low, row.high)
     )
+    return Cell(text=f"{coverage:.0%}: {low} to {high}")
 
 
 def class_table(estimate: Estimate) -> Table | None:

@@ -135,13 +135,9 @@ def image_of(operator: IntOperator, tensor: IntTensor) -> tuple[int, int, int, i
 
 
 def per_image(emitter: Emitter, batch: int, source: IntTensor, out: IntTensor, call: Callable[[str, str], str]) -> str:
-    """A statement that executes `call`, which gets the addresses of an input and an output, for each of a batch."""
-    addresses = emitter.at(source), emitter.at(out)
-    if batch == 1:
-        return call(*addresses)
+    """Statements that execute `call`, which gets the addresses of an input and an output, for each of a batch."""
     sizes = source.bytes // batch, out.bytes // batch
-    here, there = (f"({address} + n * {size})" for address, size in zip(addresses, sizes, strict=True))
-    return f"for (int32_t n = 0; n < {batch}; ++n) {{ {call(here, there)} }}"
+    return " ".join(call(emitter.at(source, at * sizes[0]), emitter.at(out, at * sizes[1])) for at in range(batch))
 
 
 def channel_factors(emitter: Emitter, source: IntTensor, weights: IntTensor, out: IntTensor, channels: int) -> str:
