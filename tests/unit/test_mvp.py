@@ -199,6 +199,9 @@ def test_the_driver_is_a_setting(tmp_path):
     # Without a program that scales the input (125 × 64 / 2 values), and with three cycles per pair instead of one.
     assert old.measurement("accelerator_cycles").value == 292_064 - 4000 + 2 * 64 * 125 * 32
     assert "gecko-sdk-4.0" in old.software and old.measurement("latency").value > new.measurement("latency").value
+    for clock in ("100MHz", "1Hz"):
+        with pytest.raises(BadInput, match="1 to 78 MHz"):
+            edgewise.estimate(path, f"xg24@{clock}")
     with pytest.raises(BadInput, match=r"gecko-sdk-4.0 or gecko-sdk-4.1, not 'tflm'"):
         edgewise.estimate(path, "xg24", settings={"software": "tflm"})
 

@@ -80,6 +80,8 @@ class Mvp:
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: the MVP's driver is part of TensorFlow Lite Micro, which reads .tflite files",
                            advice="export the model as .tflite")  # fmt: skip
+        if device.clock_hz is None or not 1e6 <= device.clock_hz <= CLOCK_HZ:
+            raise BadInput(f"the clock of {device.name} is 1 to 78 MHz", advice=f"such as {device.name}@39MHz")
         fit = fitted(device.settings["software"])
         network = read_network(path)
         placed = place(network, scaled_first=fit["scaled_first"])
@@ -219,12 +221,7 @@ class _Timed:
             why = "; ".join(f"{self.graph.operators[at].op}: {reason}" for at, reason in placed.unknown.items())
             return Measurement.absent("latency", f"{why}; {known}")
         if part.seconds is None:
-            who = ", ".join(dict.fromkeys(self.graph.operators[at].op for at in placed.left))
-            return Measurement.absent(
-                "latency",
-                f"{len(placed.left)} operator(s) are executed by the CPU ({who}), whose time is not known: "
-                f"{part.absent_because}; {known}",
-            )
+            return part.absent_latency([self.graph.operators[at].op for at in placed.left], known=known)
         return Measurement.of(
             "latency",
             busy + part.seconds,

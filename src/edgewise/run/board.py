@@ -272,6 +272,7 @@ def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[
     if row.summary is not None:
         row = replace(row, summary=replace(row.summary, percentiles={}))
     because = "MLPerf Tiny's protocol reports times and outputs only"
+    unmetered = f"{because}; power meters are not read beside a board at a serial port"
     assert row.value  # no window is empty
     rate = Measurement.of(
         "throughput",
@@ -285,10 +286,11 @@ def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[
     rows += [
         Measurement.absent(metric, because)
         for metric in (
-            "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak", "energy",
-            "power", "temperature", "clock_rate",
+            "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak",
+            "temperature", "clock_rate",
         )
     ]  # fmt: skip
+    rows += [Measurement.absent(metric, unmetered) for metric in ("energy", "power")]
     rows += [Measurement.absent(metric, "the board holds the model") for metric in ("deployment_time", "network_bytes")]
     rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
     return tuple(rows)
