@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -37,13 +38,15 @@ def test_a_small_network_runs_on_every_core(tmp_path, core):
     assert total.basis == "simulated" and 0 < total.low <= total.value <= total.high < 10_000
     assert rows["memory_arena"].value == 16 + 8 and rows["macs"].value == 128
     assert rows["memory_sram"].value > rows["memory_arena"].value
-    assert rows["latency"].value is None and rows["energy"].value is None
+    assert rows["latency"].value is None and rows["energy"].value is None  # without a clock
+    known = core not in ("cortex-m3", "cortex-m23", "cortex-m55", "cortex-m85")
+    assert (rows["cpu_cycles"].value is not None) == known
     told = {row["metric"]: row for row in found.to_document()["estimates"]}
     assert (
         told["instructions"]["low"] == total.low and told["instructions"]["coverage"] is None
     )  # extremes, no interval
-    (layer,) = found.layers
-    assert layer.instructions == total.value and layer.steps == ("CMSIS-NN",) and layer.cycles is None
+    layer = found.layers[0]
+    assert layer.instructions == total.value and layer.steps == ("CMSIS-NN",) and (layer.cycles is not None) == known
     again = edgewise.estimate(dense(tmp_path), core)
     assert again.measurement("instructions").value == total.value  # deterministic
 
@@ -82,9 +85,18 @@ def test_helium_takes_fewer_instructions(shared_models):
     assert helium < plain / 3
 
 
-def test_a_device_without_settings_is_named_alone(tmp_path, capsys):
-    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 0
-    assert "\n  Arm Cortex-M4 with DSP extension and FPU.\n" in capsys.readouterr().out
+def test_a_device_is_named_with_its_settings_and_a_latency_with_its_interval(tmp_path, capsys):
+    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4@100MHz"]) == 0
+    printed = capsys.readouterr().out
+    assert "\n  Arm Cortex-M4 with DSP extension and FPU at 100 MHz; software cmsis-nn.\n" in printed
+    assert re.search(r"Latency +[\d.]+ µs +90%: [\d.]+ µs to [\d.]+ µs +estimated", printed)
+    command = ["estimate", str(dense(tmp_path)), "-d", "cortex-m4@100MHz", "--set", "software=vendor", "--json"]
+    assert edgewise_command(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    rows = {row["metric"]: row for row in told["estimates"]}
+    assert told["device"]["settings"]["software"] == "vendor" and rows["latency"]["coverage"] == 0.9
+    assert edgewise_command([*command[:-2], "software=fast"]) == 2
+    assert "not 'fast'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
@@ -78,25 +79,26 @@ def _settings(device: EstimatedDevice, between: str) -> list[str]:
 
 
 def totals_table(estimate: Estimate) -> Table:
-    """A metric per row, with its basis and method."""
-    return Table(
-        title="Whole model",
-        columns=(
-            Column(title=""),
-            Column(title="Value", numeric=True),
-            Column(title="Basis", rank=1),
-            Column(title="Method", rank=2, folds=True),
-        ),
-        rows=tuple(
-            (
-                Cell(text=METRICS[row.metric].label),
-                _value(row),
-                Cell(text=row.basis or ""),
-                Cell(text=one_line(row.method)),
-            )
-            for row in estimate.measurements
-        ),
+    """A metric per row, with its interval if the estimator states a coverage, its basis and its method."""
+    columns: list[tuple[Column, Callable[[Measurement], Cell]]] = [
+        (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
+        (Column(title="Value", numeric=True), _value),
+        (Column(title="Interval", numeric=True), lambda row: _interval(row, estimate.coverage.get(row.metric))),
+        (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
+        (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
+    ]
+    if not estimate.coverage:
+        del columns[2]
+    return table_of("Whole model", estimate.measurements, columns)
+
+
+def _interval(row: Measurement, coverage: float | None) -> Cell:
+    if coverage is None or row.low is None or row.high is None:
+        return Cell(text="")
+    low, high = (
+        format_si(end, "").strip() if row.unit == "1" else quantity(end, row.unit) for end in (row.low, row.high)
     )
+    return Cell(text=f"{coverage:.0%}: {low} to {high}")
 
 
 def class_table(estimate: Estimate) -> Table | None:
@@ -144,7 +146,8 @@ def _value(row: Measurement) -> Cell:
 def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     """One row per operator; with `top` the slowest ones and one row for the rest."""
     layers = list(estimate.layers)
-    work = _cycles if any(layer.cycles is not None for layer in layers) else _instructions
+    known = (name for name in ("time", "cycles") if any(getattr(layer, name) is not None for layer in layers))
+    work = attrgetter(next(known, "instructions"))
     total = sum(work(layer) or 0.0 for layer in layers)
     shown = layers
     if top is not None and len(layers) > top:
@@ -199,14 +202,6 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
 def _class_column(name: str) -> tuple[Column, Callable[[EstimatedLayer], Cell]]:
     column = Column(title=f"Instructions: {name}", numeric=True, hidden=True)
     return column, lambda layer: _number((layer.instruction_classes or {}).get(name), ",d")
-
-
-def _cycles(layer: EstimatedLayer) -> float | None:
-    return layer.cycles
-
-
-def _instructions(layer: EstimatedLayer) -> float | None:
-    return layer.instructions
 
 
 def _sum(layers: Sequence[EstimatedLayer]) -> EstimatedLayer:

@@ -109,7 +109,7 @@ def scratch_bytes(statement: str, family: Family) -> int:
     """Return the scratch memory that CMSIS-NN needs for the C statement of one operator, bytes."""
     if "ew_scratch(" not in statement:
         return 0
-    (call,) = _calls(statement, b"", family)
+    call, *_ = _calls(statement, b"", family)  # the other calls, if any, are those of the other images of a batch
     if call.name == "arm_avgpool_s8":
         return 4 * int(call.arguments[2][3]) if family == "dsp" else 0
     if call.name not in ("arm_convolve_wrapper_s8", "arm_depthwise_conv_wrapper_s8"):

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.child_process import Limits, Outcome, run_child, serve
-from edgewise.errors import RunFailed
-from edgewise.estimating.mcu.cache import cached
+from edgewise.errors import BadModel
+from edgewise.estimating.mcu.cache import cached_report, temporary_folder
 
 SECONDS = 60.0
 AMPLE_BYTES = 16 * 2**20
@@ -27,6 +27,10 @@ AMPLE_BYTES = 16 * 2**20
 _TOTALS = re.compile(r"Arena allocation (total|head) (\d+) bytes")
 _SECTIONS = re.compile(r"'(.+)' used (\d+) bytes with alignment overhead \(requested (\d+) bytes for (\d+) ")
 _LIMITS = Limits(cpu_seconds=60, data_bytes=4 * 2**30)
+
+
+class NotExecuted(BadModel):
+    """tflite-micro can't execute the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,24 +69,22 @@ def run_reference(
         arena_bytes: size of the arena; None is enough for every model.
 
     Raises:
-        RunFailed: tflite-micro fails.
+        NotExecuted: tflite-micro fails.
+        RunFailed: what the cache keeps is damaged, or temporary files can't be written.
     """
 
-    def make(target: Path) -> None:
+    def make() -> Mapping[str, Any]:
         outcome = _run(path, inputs, outputs=outputs, arena_bytes=arena_bytes)
         if outcome.cause:
-            raise RunFailed(f"tflite-micro {outcome.failure}")
-        target.write_bytes(outcome.output)
+            raise NotExecuted(f"tflite-micro, which the outputs are compared with, {outcome.failure}")
+        told: Mapping[str, Any] = json.loads(outcome.output)
+        return told
 
     identity = hashlib.sha256(repr((version("tflite-micro"), outputs, arena_bytes)).encode() + path.read_bytes())
     for array in (array for arrays in inputs for array in arrays):
         identity.update(array.tobytes())
-    with tempfile.TemporaryDirectory(prefix="edgewise-mcu-") as name:
-        kept = cached(f"reference-{identity.hexdigest()[:32]}.tflm", make, folder=Path(name))
-        try:
-            told = json.loads(kept.read_bytes())
-        except ValueError:
-            raise RunFailed(f"{kept} is damaged", advice="delete this file, and run the command again") from None
+    with temporary_folder() as folder:
+        told = cached_report(f"reference-{identity.hexdigest()[:32]}.tflm", make, folder=folder)
     return Reference(
         outputs=[[np.frombuffer(bytes.fromhex(each), np.int8) for each in row] for row in told["outputs"]],
         arena_bytes=told["total"],
