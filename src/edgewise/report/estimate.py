@@ -126,10 +126,11 @@ def summary_table(estimate: Estimate) -> Table:
         "Software": estimate.software,
         "Basis": ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None)),
     }
+    ranks = {"Model": 0, "Device": 0, "Software": 2, "Basis": 1}
     numbers = (Column(title=METRICS[row.metric].label, numeric=True, unit=row.unit) for row in rows)
     return Table(
         title="Summary",
-        columns=(*(Column(title=title) for title in words), *numbers),
+        columns=(*(Column(title=title, rank=rank, name=not rank) for title, rank in ranks.items()), *numbers),
         rows=((*(Cell(text=one_line(text)) for text in words.values()), *map(_value, rows)),),
     )
 
