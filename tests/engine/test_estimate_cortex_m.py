@@ -146,6 +146,14 @@ def test_the_memory_plan_tells_which_tensors_live_when(tmp_path, capsys):
     assert "24 B live at once" in " ".join(told.split()) and "Memory plan" in told
 
 
+def test_a_model_without_operators_is_refused(tmp_path):
+    writer = Writer()
+    graph = writer.graph([writer.tensor("x", [1, 4], INT8, scale=[0.1])], [], [0], [0])
+    path = tmp_path / "empty.tflite"
+    path.write_bytes(writer.finish([graph], [], []))
+    assert edgewise.estimate(path, "cortex-m4").refused == "the model has no operators"
+
+
 def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):
     def lie(*arguments, **options):
         told = true(*arguments, **options)

@@ -115,23 +115,30 @@ def class_table(estimate: Estimate) -> Table | None:
     )
 
 
-_HEADLINES = ("latency", "energy", "memory_sram", "memory_arena", "flash")
+_WITH_INTERVAL = ("latency", "energy")
+_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_arena", "flash")
 
 
 def summary_table(estimate: Estimate) -> Table:
     """One row with the headline numbers, in the same columns for every model and device."""
     rows = [estimate.measurement(metric) or estimate.absent(metric) for metric in _HEADLINES]
-    words = {
-        "Model": str(estimate.model.get("name", "")),
-        "Device": estimate.device.name,
-        "Software": estimate.software,
-        "Basis": ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None)),
-    }
-    numbers = (Column(title=METRICS[row.metric].label, numeric=True, unit=row.unit) for row in rows)
+    bases = ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None))
+    columns = [
+        (Column(title="Model", name=True), Cell(text=one_line(str(estimate.model.get("name", ""))))),
+        (Column(title="Device", name=True), Cell(text=estimate.device.name)),
+        (Column(title="Software", rank=2), Cell(text=one_line(estimate.software))),
+        (Column(title="Basis", rank=1), Cell(text=bases)),
+    ]
+    for row in rows:
+        title, share = METRICS[row.metric].label, estimate.coverage.get(row.metric)
+        columns.append((Column(title=title, numeric=True, unit=row.unit), _value(row)))
+        if row.metric in _WITH_INTERVAL:
+            ends = (row.low, row.high, share) if share is not None else (None, None, None)
+            for name, unit, end in zip(("low", "high", "coverage"), (row.unit, row.unit, ""), ends, strict=True):
+                column = Column(title=f"{title} {name}", numeric=True, unit=unit, hidden=True)
+                columns.append((column, _number(end, "g")))
     return Table(
-        title="Summary",
-        columns=(*(Column(title=title) for title in words), *numbers),
-        rows=((*(Cell(text=one_line(text)) for text in words.values()), *map(_value, rows)),),
+        title="Summary", columns=tuple(column for column, _ in columns), rows=(tuple(cell for _, cell in columns),)
     )
 
 

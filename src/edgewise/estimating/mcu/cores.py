@@ -61,9 +61,14 @@ class Core:
     compiled_for: str = ""
 
     @property
+    def target(self) -> str:
+        """The core that GCC compiles for: cores with the same target execute the same code."""
+        return self.compiled_for or self.name
+
+    @property
     def compiler_flags(self) -> tuple[str, ...]:
         """All flags of GCC that choose the core."""
-        return (f"-mcpu={self.compiled_for or self.name}", *self.flags)
+        return (f"-mcpu={self.target}", *self.flags)
 
     @property
     def substitutes(self) -> str:

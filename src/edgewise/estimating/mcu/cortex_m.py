@@ -167,13 +167,12 @@ class _Model:
     def predict(self, devices: Sequence[EstimatedDevice], *, why: str) -> list[Estimate]:
         """The estimates from the table; `why` is why there is no emulation. Raises `CanNotLower` without costs."""
         table, core = load_table(), CORES[devices[0].core]
-        compiled_for = core.compiled_for or core.name
-        predicted = table.predict(self.lowered, compiled_for)
+        predicted = table.predict(self.lowered, core.target)
         return self.estimates(
             devices, f"{SOFTWARE}, predicted from edgewise's table of operator costs",
             tuple(filter(None, (why, core.substitutes, *prediction_conditions(self.network, predicted, table)))),
             costs=[each.costs for each in predicted], count_error=total_error(predicted),
-            rows=predicted_rows(self.lowered, predicted, table, core=compiled_for, arena_bytes=self.arena_bytes),
+            rows=predicted_rows(self.lowered, predicted, table, core=core.target, arena_bytes=self.arena_bytes),
             arenas=self.arenas(_arena_of(devices)),
         )  # fmt: skip
 

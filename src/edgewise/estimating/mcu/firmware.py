@@ -119,7 +119,7 @@ def _report(
         _parse(found, network, core, runs=runs)  # what is damaged is not kept
         return found | ({"uncounted": uncounted} if uncounted else {})
 
-    return cached_report(f"{core.name}-{identity.hexdigest()[:32]}.json", make, folder=folder)
+    return cached_report(f"{core.target}-{identity.hexdigest()[:32]}.json", make, folder=folder)
 
 
 def _plugins(folder: Path) -> tuple[list[Path], str]:
