@@ -79,6 +79,15 @@ def test_a_window_without_a_size_is_refused(tmp_path, kernel, stride):
     assert f"has the kernel {kernel}, the stride {stride} and the dilation 1" in refusal(tmp_path, net)[0]
 
 
+@pytest.mark.parametrize("code", ["PAD", "MIRROR_PAD"])
+def test_an_output_without_room_for_the_input_is_refused(tmp_path, code):
+    net = Net()
+    source, out = net.tensor([4, 9], 0.1), net.tensor([6, 8], 0.1)
+    net.step(code, [source, net.words([[1, 1], [0, 0]])], [out])
+    net.inputs, net.outputs = [source], [out]
+    assert "elements of the shape" in refusal(tmp_path, net)[0]
+
+
 def test_an_axis_outside_of_the_shape_is_refused(tmp_path):
     net = Net()
     source, out = net.tensor([1, 4, 8], 0.1), net.tensor([1, 8], 0.1)

@@ -43,7 +43,12 @@ def _start(view: View, base: View) -> int:
 
 
 def _move(emitter: Emitter, source: IntTensor, out: IntTensor, into: tuple[View, View], made: tuple[View, View]) -> str:
-    """Copies the elements of one view to those of another; each comes after the array that it is a view of."""
+    """Copies the elements of one view to those of another; each comes after the array that it is a view of.
+
+    Raises ValueError where their shapes differ.
+    """
+    if into[1].shape != made[1].shape:
+        raise ValueError(f"elements of the shape {into[1].shape} move to {made[1].shape}")
     here, there = emitter.at(source, _start(*reversed(into))), emitter.at(out, _start(*reversed(made)))
     return f"ew_move({here}, {there}, {plan_of(emitter, loops_of(into[1], made[1]))});"
 
