@@ -194,7 +194,7 @@ def test_evaluate_sends_every_sample(capsys, tmp_path):
 @pytest.mark.parametrize("model", ["ic01", "vww01"])
 def test_uint8_images_are_int8_plus_128_for_the_benchmarks_that_take_them(model):
     from edgewise.device.board import encoding_of
-    from edgewise.runtime.mlperf_tiny import encode
+    from edgewise.device.mlperf_tiny import encode
 
     array = np.array([-128, -1, 0, 127], np.int8)
     assert encode([array], encoding_of(model, None)) == bytes([0, 127, 128, 255])

@@ -14,11 +14,11 @@ import pytest
 from edgewise.cli.main import run as edgewise_command
 from edgewise.device.board import Board
 from edgewise.device.link import TargetError
+from edgewise.device.mlperf_tiny import encode
 from edgewise.device.target import close_targets
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.reference import run_reference
-from edgewise.runtime.mlperf_tiny import encode
 from mcu_graphs import dense
 
 pytestmark = pytest.mark.engine

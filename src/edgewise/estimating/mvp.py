@@ -104,6 +104,7 @@ class Mvp:
             conditions=timed.conditions(),
             measurements=timed.measurements(layers),
             layers=layers,
+            coverage={"latency": fit["coverage"]},
         )
 
 

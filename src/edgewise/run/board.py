@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgewise.device.board import Board, NoAnswer, Window, advice_of, encoding_of
 from edgewise.device.link import LinkLost, TargetError
+from edgewise.device.mlperf_tiny import encode
 from edgewise.device.target import BoardTarget
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.folders import job_folder
@@ -27,7 +28,6 @@ from edgewise.run.environment import fingerprint
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
 from edgewise.run.measurements import distribution
 from edgewise.runtime.base import UnsupportedModel
-from edgewise.runtime.mlperf_tiny import encode
 from edgewise.workload.inputs import load_arrays, make_arrays
 
 WINDOWS, WINDOW_S = 2, 1.0

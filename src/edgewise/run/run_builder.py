@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.device.devices import LOCAL
+from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
@@ -37,7 +38,6 @@ from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.runtime.device_tools import DeviceTool
-from edgewise.runtime.mlperf_tiny import MlperfTiny
 from edgewise.units import format_bytes
 
 
