@@ -297,8 +297,8 @@ def _estimate_summary(estimate: Estimate) -> dict[str, Value]:
         ),
         "ops": ops,
         "macs": macs,
-        "n_layers": len(estimate.layers),
-        "n_unsupported_layers": sum(layer.unit == "CPU" for layer in estimate.layers) if units else NO_ACCELERATOR,
+        "n_layers": len(_operators(estimate)),
+        "n_unsupported_layers": sum(one.unit == "CPU" for one in _operators(estimate)) if units else NO_ACCELERATOR,
         "accelerator_cycles": _estimated(estimate, "accelerator_cycles") if units else NO_ACCELERATOR,
         "cpu_cycles": cycles,
         "cpu_utilization": share if isinstance(share, Absent) else min(share, 1.0) * 100,
@@ -312,6 +312,11 @@ _ARENAS = ("memory_arena_tflm_32bit", "memory_arena_tflm", "memory_arena", "memo
 _METRICS = {"time": "latency", "energy": "energy", "ops": "ops", "macs": "macs", "cpu_cycles": "cpu_cycles",
             "accelerator_cycles": "accelerator_cycles", "j_per_op": "energy_per_op",
             "j_per_mac": "energy_per_mac"}  # fmt: skip
+
+
+def _operators(estimate: Estimate) -> list[EstimatedLayer]:
+    """The layers of the model, without work that belongs to no single operator."""
+    return [layer for layer in estimate.layers if layer.index is not None]
 
 
 def _accelerators(estimate: Estimate) -> list[str]:
@@ -334,7 +339,7 @@ def _estimate_layers(estimate: Estimate) -> list[dict[str, Value]]:
     """The values of each layer of an estimate by MLTK's keys."""
     accelerated = bool(_accelerators(estimate))
     rows: list[dict[str, Value]] = []
-    for layer in estimate.layers:
+    for layer in _operators(estimate):
         cycles, time, energy = (_of_layer(layer, name) for name in ("cycles", "time", "energy"))
         on_cpu = layer.unit in ("CPU", "")
         left = accelerated and layer.unit == "CPU"
