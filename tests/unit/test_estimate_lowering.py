@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgewise.errors import BadModel
 from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.lowering import lower
@@ -66,6 +67,23 @@ def test_an_output_of_another_shape_than_the_input_gives_is_refused(tmp_path):
     net.step("CONV_2D", [source, weights], [out], Conv2D={"stride_h": 2, "stride_w": 2})
     net.inputs, net.outputs = [source], [out]
     assert refusal(tmp_path, net)[0] == "operator 0 (CONV_2D) makes 7 rows or columns of 14, and its output has 5"
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(-5, 1), (0, 1), (2, 0)])
+def test_a_window_without_a_size_is_refused(tmp_path, kernel, stride):
+    net = Net()
+    source, out = net.tensor([1, 4, 4, 1], 0.1), net.tensor([1, 4, 4, 1], 0.1)
+    options = {"filter_height": kernel, "filter_width": 1, "stride_h": stride, "stride_w": 1}
+    net.step("MAX_POOL_2D", [source], [out], Pool2D=options)
+    net.inputs, net.outputs = [source], [out]
+    assert f"has the kernel {kernel}, the stride {stride} and the dilation 1" in refusal(tmp_path, net)[0]
+
+
+def test_a_zero_point_outside_of_int8_is_damage(tmp_path):
+    net = Net()
+    net.inputs = net.outputs = [net.tensor([1, 8], 0.1, 200)]
+    with pytest.raises(BadModel, match="tensor 0 has the zero point 200, which int8 can't have"):
+        read_network(net.finish(tmp_path / "m.tflite"))
 
 
 @pytest.mark.parametrize("scale", [1e20, -0.1, np.inf, np.nan])

@@ -29,7 +29,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     """
     device = estimate.device
     clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
-    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(_settings(device, " ")))
+    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
     lines = [f"{device.title}{clock}{settings}.", *estimate.conditions]
     sections = [Section(title=f"Estimated by {estimate.software} for", lines=tuple(map(one_line, lines)))]
     if estimate.refused is not None:
@@ -66,14 +66,13 @@ def memory_table(plan: MemoryPlan) -> Table:
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
     """What the model needs of the board's memories, and what is not part of the estimate."""
     lines = [str(fit)]
-    if fit.at_least:
-        lines.append(f"The numbers are lower bounds: {fit.at_least}.")
+    lines += [f"The {memory} is a lower bound: {known}." for memory, known in fit.at_least.items()]
     if fit.board.accelerator and all(layer.unit in ("CPU", "") for layer in estimate.layers):
         lines.append(f"The board's accelerator is not part of this estimate: {fit.board.accelerator}.")
     return tuple(lines)
 
 
-def _settings(device: EstimatedDevice, between: str) -> list[str]:
+def settings_of(device: EstimatedDevice, between: str) -> list[str]:
     """The settings, each a name and a value with `between` in the middle."""
     return [f"{name}{between}{value}" for name, value in device.settings.items()]
 
@@ -83,7 +82,7 @@ def totals_table(estimate: Estimate) -> Table:
     columns: list[tuple[Column, Callable[[Measurement], Cell]]] = [
         (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
         (Column(title="Value", numeric=True), _value),
-        (Column(title="Interval", numeric=True), lambda row: _interval(row, estimate.coverage.get(row.metric))),
+        (Column(title="Interval", numeric=True), lambda row: interval_cell(row, estimate)),
         (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
         (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
     ]
@@ -92,7 +91,9 @@ def totals_table(estimate: Estimate) -> Table:
     return table_of("Whole model", estimate.measurements, columns)
 
 
-def _interval(row: Measurement, coverage: float | None) -> Cell:
+def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
+    """The interval of `row`, with its coverage; empty where the estimator states none."""
+    coverage = estimate.coverage.get(row.metric)
     if coverage is None or row.low is None or row.high is None:
         return Cell(text="")
     low, high = (
@@ -254,7 +255,7 @@ def _share(value: float | None, total: float) -> Cell:
 
 def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
     """A footnote with the defaults of the settings; empty if the device has no settings."""
-    found = _settings(device, "=")
+    found = settings_of(device, "=")
     return (f"defaults of --set: {', '.join(found)}",) if found else ()
 
 

@@ -118,6 +118,8 @@ def padding_of(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, 
     """
     valid = operator.options.get("padding") == "VALID"
     for size, out, kernel, stride, dilation in sizes:
+        if min(kernel, stride, dilation) < 1:
+            raise refuse(operator, f"has the kernel {kernel}, the stride {stride} and the dilation {dilation}")
         made = -(-(size - (kernel - 1) * dilation if valid else size) // stride)
         if made != out:
             raise refuse(operator, f"makes {made} rows or columns of {size}, and its output has {out}")
