@@ -130,6 +130,11 @@ def test_boards_with_the_same_core_are_estimated_together():
         ({"max_latency": 0.0}, "max_latency must be more than 0, not 0"),
         ({"max_ram": -1}, "max_ram must be more than 0, not -1"),
         ({"capacity": "10Wh"}, "a battery life needs capacity, idle_power and per_hour"),
+        (
+            {"capacity": "0Wh", "idle_power": "1mW", "per_hour": 1},
+            "capacity must be more than 0, and per_hour at least 0",
+        ),
+        ({"capacity": "9Wh", "idle_power": "1mW", "per_hour": -1}, "capacity must be more than 0"),
         ({"capacity": "10", "idle_power": "1mW", "per_hour": 1}, "'10' "),
         ({"capacity": "10Wh", "idle_power": "x", "per_hour": 1}, "'x' "),
     ],
