@@ -48,6 +48,9 @@ RUNTIMES = {
     "EI + STM": ("edge-impulse", "Edge Impulse"),
 }
 """Runtime of EdgeMark → class and name of the software."""
+ENGINES = {"X-CUBE-AI": "X-CUBE-AI", "Plumerai": "Plumerai", "Bosch": "HALE", "ONNC": "ONNC"}
+"""Word in a result of MLPerf Tiny → name of the engine. ONNC names CMSIS as its library, but needs fewer cycles than
+CMSIS-NN's kernels have instructions on a Cortex-M4, so it has kernels of its own."""
 SPECIAL = ("max_performance", "min_ram", "float", "native")
 """Parts of the names of systems that are left out: builds for one model, float models, and TVM's own schedules."""
 SOFTWARE = {
@@ -97,42 +100,30 @@ def engine_in(entry: Mapping[str, str]) -> tuple[str, str] | None:
         return "tflm-reference", "tflite-micro 2.3.1"
     if "cmsis" in entry["system"].lower():
         return "cmsis-nn", "TVM with CMSIS-NN"
-    for name, field, pattern in (
-        ("X-CUBE-AI", "compiler", r"v(\d+\.\d+)"), ("Plumerai", "round", r"v(.*)"), ("HALE", "round", r"v(.*)"),
-        ("ONNC", "round", r"v(.*)"),
-    ):  # fmt: skip
-        if name in entry["compiler"] + entry["framework"] or (name == "HALE" and entry["submitter"] == "bosch"):
-            found = re.search(pattern, entry[field])
-            return "vendor", f"{name} {found[1] if found else ''}"
-    return None
+    text = entry["compiler"] + entry["framework"]
+    name = next((name for word, name in ENGINES.items() if word in text), None)
+    version = re.search(r"v\d+\.\d+", entry["compiler"] or entry["round"])
+    return ("vendor", f"{name} {version[0]}") if name and version else None
 
 
-def accepted(entry: Mapping[str, str]) -> bool:
-    """Whether a result of MLPerf Tiny is an int8 model of the closed division on a plain Cortex-M."""
-    special = any(word in entry["system"].lower() for word in SPECIAL)
-    return (
-        entry["division"] == "closed"
-        and entry["core"].startswith("Cortex-M")
-        and not entry["accelerator"]
-        and not special
-    )
-
-
-def board_in(entry: Mapping[str, str]) -> str:
-    """The board as the catalogue names it."""
-    name = entry["board"].lower().replace("_", "-")
-    return {"nucleo-h7a3zi": "nucleo-h7a3zi-q"}.get(name, name)
+def results(path: Path) -> Iterator[tuple[dict[str, str], str]]:
+    """The results of int8 models in MLPerf Tiny's closed division on a plain Cortex-M, and the board of each."""
+    for entry in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        special = entry["accelerator"] or any(word in entry["system"].lower() for word in SPECIAL)
+        if entry["division"] == "closed" and entry["core"].startswith("Cortex-M") and not special:
+            board = entry["board"].lower().replace("_", "-")
+            yield entry, "nucleo-h7a3zi-q" if board == "nucleo-h7a3zi" else board
 
 
 def read_mlperf(path: Path) -> list[Row]:
     """The latencies of MLPerf Tiny; those of one engine, version, board and model are averaged geometrically."""
     found = defaultdict(list)
-    for entry in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+    for entry, board in results(path):
         engine, core = engine_in(entry), entry["core"].lower().replace("+", "plus")
-        if engine and accepted(entry) and core in CORES:
-            key = (*engine, board_in(entry), core, entry["benchmark"])
-            found[key].append(float(entry["latency_ms"]) * float(entry["clock_mhz"]) * 1e3)
-    return [Row(*key, float(np.exp(np.mean(np.log(each))))) for key, each in sorted(found.items())]
+        if engine and core in CORES:
+            cycles = float(entry["latency_ms"]) * float(entry["clock_mhz"]) * 1e3
+            found[*engine, board, core, entry["benchmark"]].append(np.log(cycles))
+    return [Row(*key, float(np.exp(np.mean(logs)))) for key, logs in sorted(found.items())]
 
 
 def read_edgemark(path: Path) -> list[Row]:
@@ -169,21 +160,31 @@ def crossed(rows: Sequence[Row], work: Callable[[Row], float]) -> tuple[Levels, 
 
     The level of the reference board is 0, and so is the mean of the models.
     """
-    names = [sorted({getattr(row, kind) for row in rows}) for kind in ("engine", "board", "model")]
-    first = REFERENCE_BOARD if REFERENCE_BOARD in names[1] else names[1][0]
-    boards, last = [name for name in names[1] if name != first], names[2][-1]
-    columns: list[Callable[[Row], float]] = [lambda row, name=name: float(row.engine == name) for name in names[0]]
-    columns += [lambda row, name=name: float(row.board == name) for name in boards]
-    columns += [lambda row, name=name: float(row.model == name) - float(row.model == last) for name in names[2][:-1]]
-    matrix = np.array([[column(row) for column in columns] for row in rows])
-    found = np.linalg.lstsq(matrix, np.array([np.log(row.cycles / work(row)) for row in rows]), rcond=None)[0]
-    at, end = len(names[0]), len(names[0]) + len(boards)
-    models = dict(zip(names[2], [*found[end:], -sum(found[end:])], strict=True))
-    return (
-        dict(zip(names[0], found, strict=False)),
-        {first: 0.0, **dict(zip(boards, found[at:end], strict=True))},
-        models,
+    engines, boards, models = (sorted({getattr(row, kind) for row in rows}) for kind in ("engine", "board", "model"))
+    boards.sort(key=lambda name: name != REFERENCE_BOARD)
+    matrix = np.array(
+        [
+            [row.engine == name for name in engines]
+            + [row.board == name for name in boards[1:]]
+            + [float(row.model == name) - (row.model == models[-1]) for name in models[:-1]]
+            for row in rows
+        ],
+        float,
     )
+    found = np.linalg.lstsq(matrix, np.log([row.cycles / work(row) for row in rows]), rcond=None)[0]
+    first, second, third = np.split(found, [len(engines), len(engines) + len(boards) - 1])
+    levels = first, [0.0, *second], [*third, -third.sum()]
+    return tuple(dict(zip(*each, strict=True)) for each in zip((engines, boards, models), levels, strict=True))
+
+
+def names_of(kind: str, rows: Sequence[Row], **wanted: str) -> list[str]:
+    """The engines, families or boards of the rows with the attributes `wanted`."""
+    return sorted({getattr(row, kind) for row in rows if all(getattr(row, key) == wanted[key] for key in wanted)})
+
+
+def place(level: float, **more: Any) -> dict[str, Any]:
+    """A board or a core."""
+    return {"factor": float(np.exp(level)), "half_width": 0.0, **more}
 
 
 class Fit:
@@ -216,40 +217,26 @@ class Fit:
         if own := [row for row in rows if row.software == "tflm-reference"]:
             logs = [np.log(row.cycles / self.work_in(row)) for row in own]
             software["tflm-reference"] = (float(np.exp(np.mean(logs))), *software["cmsis-nn"][1:])
+        places = {name: [each for each in boards if cores[each] == name] for name in {cores[each] for each in boards}}
         return {
             "coverage": COVERAGE,
             "work": self.work,
             "software": {
                 name: {
                     "title": SOFTWARE[name],
-                    "factor": software[name][0],
-                    "operator_cycles": software[name][1],
-                    "inference_cycles": software[name][2],
-                    "boards": sorted({row.board for row in rows if row.software == name}),
-                    "engines": sorted({row.engine for row in rows if row.software == name}),
-                    "half_width": 0.0,
-                    "overhead_half_width": 0.0,
-                    "leave_one_model_out": {"mape": 0.0, "rows": 0, "models": 0},
+                    **dict(zip(("factor", "operator_cycles", "inference_cycles"), numbers, strict=True)),
+                    **dict.fromkeys(("half_width", "overhead_half_width"), 0.0),
+                    "leave_one_model_out": dict.fromkeys(("mape", "rows", "models"), 0),
+                    **{f"{kind}s": names_of(kind, rows, software=name) for kind in ("board", "engine")},
                 }
-                for name in SOFTWARE
-                if name in software
+                for name, numbers in software.items()
             },
             "boards": {
-                name: {
-                    "core": cores[name],
-                    "factor": float(np.exp(level)),
-                    "half_width": 0.0,
-                    "engines": sorted({row.family for row in vendor if row.board == name}),
-                }
+                name: place(level, core=cores[name], engines=names_of("family", vendor, board=name))
                 for name, level in boards.items()
             },
             "cores": {
-                core: {
-                    "factor": float(np.exp(np.mean([boards[name] for name in boards if cores[name] == core]))),
-                    "half_width": 0.0,
-                    "boards": sorted(name for name in boards if cores[name] == core),
-                }
-                for core in sorted({cores[name] for name in boards})
+                name: place(np.mean([boards[each] for each in own]), boards=own) for name, own in sorted(places.items())
             },
         }
 
@@ -283,28 +270,15 @@ class Fit:
             missed += [(row, self.predict(row, levels)) for row in left if row.board in levels["boards"]]
         for name, entry in fit["software"].items():
             own = [(row, found) for row, found in missed if row.software == name]
-            errors = [abs(np.log(found.total / row.cycles)) for row, found in own]
-            kernels = [self._kernel_share(row, fit) for row, _ in own]
-            entry["half_width"] = bound([each for each, share in zip(errors, kernels, strict=True) if share > 0.8])
-            rest = [
-                np.sqrt(max(0.0, each**2 - (share * entry["half_width"]) ** 2)) / (1 - share)
-                for each, share in zip(errors, kernels, strict=True)
-                if share <= 0.8
-            ]
-            entry["overhead_half_width"] = max(entry["half_width"], bound(rest) if rest else 0.0)
-            entry["leave_one_model_out"] = {
-                "mape": float(np.mean([abs(found.total / row.cycles - 1) for row, found in own])),
-                "rows": len(own),
-                "models": len({row.model for row, _ in own}),
-            }
+            errors = np.array([abs(np.log(found.total / row.cycles)) for row, found in own])
+            starts = [len(found.operators) * entry["operator_cycles"] + entry["inference_cycles"] for _, found in own]
+            overhead = np.array([start / found.total for start, (_, found) in zip(starts, own, strict=True)])
+            entry["half_width"] = width = bound(errors[overhead < 0.2])
+            left = np.sqrt(np.maximum(0, errors**2 - ((1 - overhead) * width) ** 2))[overhead >= 0.2]
+            entry["overhead_half_width"] = max(width, bound(left / overhead[overhead >= 0.2]) if len(left) else 0.0)
+            entry["leave_one_model_out"] = summary(own)
         self._add_moves(rows, fit)
         return fit
-
-    def _kernel_share(self, row: Row, fit: Mapping[str, Any]) -> float:
-        entry = fit["software"][row.software]
-        kernels = entry["factor"] * self.work_in(row)
-        overhead = entry["operator_cycles"] * len(self.costs[row.core, row.model]) + entry["inference_cycles"]
-        return float(kernels / (kernels + overhead))
 
     def _add_moves(self, rows: Sequence[Row], fit: dict[str, Any]) -> None:
         """Half-widths of the factors of boards and cores."""
@@ -339,7 +313,7 @@ def without(rows: Sequence[Row], group: Callable[[Row], Any]) -> Iterator[tuple[
         yield [row for row in rows if group(row) == name], [row for row in rows if group(row) != name]
 
 
-def bound(errors: Sequence[float]) -> float:
+def bound(errors: Any) -> float:
     """The half-width that contains a further error with the probability `COVERAGE`.
 
     Split conformal prediction (Vovk et al., Algorithmic Learning in a Random World, 2005) where there are enough
@@ -352,70 +326,54 @@ def bound(errors: Sequence[float]) -> float:
     return float(t.ppf((1 + COVERAGE) / 2, max(count - 1, 1)) * np.sqrt(np.mean(np.square(errors))))
 
 
-def checked(fit: Fit, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def checked(fit: Fit, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Errors and coverage of the whole fit, intervals included, on rows that it has not seen."""
-    found = []
     for name in SOFTWARE:
-        own = [row for row in rows if row.software == name]
-        models = sorted({row.model for row in own})
-        fits = {model: fit.document([row for row in rows if row.model != model]) for model in models}
-        seen = [(row, fit.predict(row, fits[row.model])) for row in own]
-        found.append(summary(f"{name}: model left out", seen))
+        seen = []
+        for left, rest in without([row for row in rows if row.software == name], lambda row: row.model):
+            document = fit.document(rest + [row for row in rows if row.software != name and row.model != left[0].model])
+            seen += [(row, fit.predict(row, document)) for row in left]
+        yield {"what": f"{name}: the model", **summary(seen)}
+    left = [row for row in rows if row.engine.startswith("TVM")]
+    document = fit.document([row for row in rows if row not in left])
+    yield {"what": "cmsis-nn: the runtime (TVM)", **summary([(row, fit.predict(row, document)) for row in left])}
     moves = [error for _, error in fit.moves(rows)]
-    found.append(
-        {"what": "factor of a board, from other engines on it", "rows": len(moves), "models": len(MODELS),
-         "mape": float(np.mean(np.abs(np.expm1(moves))))}
-    )  # fmt: skip
-    vendor = [row for row in rows if row.software == "vendor"]
-    for board in sorted({row.board for row in vendor}):
-        rest, left = [row for row in vendor if row.board != board], [row for row in vendor if row.board == board]
+    mape = float(np.mean(np.abs(np.expm1(moves))))
+    yield {"what": "vendor: the engine on this board", "rows": len(moves), "models": len(MODELS), "mape": mape}
+    for left, rest in without([row for row in rows if row.software == "vendor"], lambda row: row.board):
         if left[0].core in {row.core for row in rest}:
             document = fit.document(rest)
             seen = [(row, fit.predict(row, document, core_only=True)) for row in left]
-            found.append(summary(f"vendor: board left out ({board})", seen))
-    return found
+            yield {"what": f"vendor: the board {left[0].board}", **summary(seen)}
 
 
-def summary(what: str, seen: Sequence[tuple[Row, Timing]]) -> dict[str, Any]:
+def summary(seen: Sequence[tuple[Row, Timing]]) -> dict[str, Any]:
     """Mean absolute percentage error, and the share of the rows that their intervals contain."""
     return {
-        "what": what,
         "rows": len(seen),
         "models": len({row.model for row, _ in seen}),
         "mape": float(np.mean([abs(found.total / row.cycles - 1) for row, found in seen])),
         "coverage": float(np.mean([found.low <= row.cycles <= found.high for row, found in seen])),
-        "width": float(np.median([found.high / found.total for _, found in seen])),
+        "width": float(np.exp(np.median([found.half_width for _, found in seen]))),
     }
 
 
 def power(path: Path) -> dict[str, Any]:
     """How well the power of a board at one supply voltage, from other submissions, tells the energy of an inference."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for entry in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
-        supply = re.search(r"at ([\d.]+) ?V", entry["hw_notes"])
-        if accepted(entry) and entry["energy_uJ"] and supply:
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for entry, board in results(path):
+        if entry["energy_uJ"] and (supply := re.search(r"at ([\d.]+) ?V", entry["hw_notes"])):
             watts = float(entry["energy_uJ"]) * 1e-6 * float(entry["energy_mode_inf_per_s"])
-            found[board_in(entry), f"{float(supply[1]):.1f} V"][entry["round"] + entry["system"]].append(watts)
-    errors = []
-    for submissions in found.values():
-        for name, watts in submissions.items() if len(submissions) > 1 else ():
-            others = np.mean([np.mean(np.log(each)) for other, each in submissions.items() if other != name])
-            errors += [float(others - np.log(each)) for each in watts]
-    return {
-        "half_width": bound([abs(each) for each in errors]),
-        "mape": float(np.mean(np.abs(np.expm1(errors)))),
-        "rows": len(errors),
-        "boards": sorted({f"{board} at {supply}" for (board, supply), each in found.items() if len(each) > 1}),
-    }
-
-
-def rounded(value: Any) -> Any:
-    """`value` with four significant digits in all numbers."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, Mapping):
-        return {name: rounded(each) for name, each in value.items()}
-    return [rounded(each) for each in value] if isinstance(value, list) else value
+            found[f"{board} at {float(supply[1]):.1f} V"][entry["round"] + entry["system"]].append(np.log(watts))
+    several = {name: list(each.values()) for name, each in sorted(found.items()) if len(each) > 1}
+    errors = [
+        float(np.mean([np.mean(other) for other in submissions if other is not own]) - each)
+        for submissions in several.values()
+        for own in submissions
+        for each in own
+    ]
+    mape = float(np.mean(np.abs(np.expm1(errors))))
+    return {"half_width": bound(np.abs(errors)), "mape": mape, "rows": len(errors), "boards": list(several)}
 
 
 def main() -> None:
@@ -426,15 +384,17 @@ def main() -> None:
     given = parser.parse_args()
     rows = read_mlperf(given.mlperf) + read_edgemark(given.edgemark)
     fit = Fit(count_all(rows, given.models))
-    document = fit.document(rows) | {"power": power(given.mlperf), "checked": checked(fit, rows), "sources": SOURCES}
-    TARGET.write_text(json.dumps(rounded(document), indent=1) + "\n", encoding="utf-8")
+    document = fit.document(rows)
+    document |= {"power": power(given.mlperf), "checked": list(checked(fit, rows)), "sources": SOURCES}
+    rounded = json.loads(json.dumps(document), parse_float=lambda text: float(f"{float(text):.4g}"))
+    TARGET.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
     print("| Left out of the fit | Latencies | Models | Mean error | In the 90 % interval | Interval: × and ÷ |")
     print("|---|---|---|---|---|---|")
     for row in document["checked"]:
         inside = f"{row['coverage']:.0%} | {row['width']:.2f}" if "coverage" in row else "– | –"
         print(f"| {row['what']} | {row['rows']} | {row['models']} | {row['mape']:.0%} | {inside} |")
     energy = document["power"]
-    print(f"| energy: power of a board, from other submissions | {energy['rows']} | 4 | {energy['mape']:.0%} | – | – |")
+    print(f"| energy: the submission, whose latency is known | {energy['rows']} | 4 | {energy['mape']:.0%} | – | – |")
 
 
 if __name__ == "__main__":

@@ -50,19 +50,6 @@ NETWORKS: Mapping[str, tuple[tuple[int, ...], Sequence[tuple[int, int, int]], Se
 """Name → shape of the input, convolutions and poolings, sizes of the dense layers, and whether a softmax ends it."""
 
 
-def parameters(name: str) -> int:
-    """The number of weights and biases, each 1 and 4 bytes in the file."""
-    shape, convolutions, dense, _ = NETWORKS[name]
-    total, channels, size = 0, shape[-1], shape[0]
-    for out, kernel, stride in convolutions:
-        total, channels = total + out * kernel * kernel * channels, out or channels
-        size = -(-size // stride) if stride else 1
-    depth = channels * size * size if convolutions else channels
-    for out in dense:
-        total, depth = total + depth * out, out
-    return total
-
-
 def write_network(name: str, folder: Path) -> Path:
     """Write the network `name` into `folder` and return its path."""
     shape, convolutions, dense, softmax = NETWORKS[name]

@@ -184,6 +184,7 @@ def test_an_estimate_contains_what_was_published(shared_models):
         assert measured.low < value < measured.high and measured.basis == "estimated"
     assert found.measurement("accelerator_cycles").value == sum(layer.cycles for layer in found.layers) == 402_976
     assert {layer.unit for layer in found.layers} == {"MVP"} and found.device.clock_hz == 78e6
+    assert found.coverage == {"latency": 0.9}
     assert sum(layer.time for layer in found.layers) == pytest.approx(found.measurement("latency").value)
     # One program per operator, and its call.
     assert found.measurement("cpu_cycles").value == pytest.approx(10 * 2 * fitted("gecko-sdk-4.1")["start"])

@@ -147,11 +147,12 @@ class _Model:
 
     def emulate(self, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates from an execution. Raises `NotExecuted`, `TooLarge`, and `RunFailed` for a wrong output."""
-        core, inputs = CORES[devices[0].core], sample_inputs(self.network)
+        core = CORES[devices[0].core]
         if self.arena_bytes > core.board.ram[1]:
             raise TooLarge(
                 f"its activations need {self.arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
             )
+        inputs = sample_inputs(self.network)
         reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         emulated = emulate(
             self.network, self.lowered, core=core, offsets=self.offsets, arena_bytes=self.arena_bytes, inputs=inputs

@@ -62,7 +62,7 @@ def time_layers(
         "cpu_cycles", timing.total, timing.method, basis="estimated", low=timing.low, high=timing.high
     )
     latency = _latency(device, timing, software)
-    energy = _energy(device, latency)
+    energy = _energy(device, latency, timing)
     return Timed(
         layers=_timed(layers, costs, timing, device.clock_hz),
         measurements=(cycles, latency, energy),
@@ -100,26 +100,25 @@ def _latency(device: EstimatedDevice, timing: Timing, software: str) -> Measurem
     )  # fmt: skip
 
 
-def _energy(device: EstimatedDevice, latency: Measurement) -> Measurement:
+def _energy(device: EstimatedDevice, latency: Measurement, timing: Timing) -> Measurement:
     board, power = device.board, fitted()["power"]
-    if latency.value is None or latency.low is None or latency.high is None:
+    if latency.value is None:
         return Measurement.absent("energy", f"the latency is absent: {latency.absent_because}")
-    if board is None or board.power_w is None:
-        return Measurement.absent("energy", f"no source gives the power of {device.name}")
+    if board is None:
+        return Measurement.absent("energy", "a core has no power of its own; some boards have: -d nucleo-l4r5zi")
+    if board.power_w is None:
+        return Measurement.absent("energy", "no source gives the power of this board")
     if board.accelerator:
-        return Measurement.absent("energy", f"the power of {device.name} was measured with its accelerator at work")
+        return Measurement.absent("energy", "the power of this board was measured with its accelerator at work")
     if device.clock_hz != board.clock_hz:
         most = format_si(board.clock_hz, "Hz")
-        return Measurement.absent("energy", f"the power of {device.name} was measured at {most}")
-    # The errors of power and latency are independent.
-    down, up = (
-        math.exp(math.hypot(math.log(end), power["half_width"]))
-        for end in (latency.value / latency.low, latency.high / latency.value)
-    )
+        return Measurement.absent("energy", f"the power of this board was measured at {most}")
     value = board.power_w * latency.value
+    # The errors of power and latency are independent.
+    times = math.exp(math.hypot(timing.half_width, power["half_width"]))
     return Measurement.of(
         "energy", value,
         f"{format_si(board.power_w, 'W')} of {board.power_includes or 'the board'} × latency; the power of a board "
         f"from other submissions tells the energy within {power['mape']:.0%} on average",
-        basis="estimated", low=value / down, high=value * up,
+        basis="estimated", low=value / times, high=value * times,
     )  # fmt: skip

@@ -30,14 +30,15 @@ class Timing:
     Attributes:
         operators: cycles of each operator, with the runtime's overhead for it.
         start: cycles of the runtime before and after the operators.
-        low, high: interval of `total`, cycles; contains the true value with the probability `coverage`.
+        half_width: of the interval of `total`, as a logarithm: it reaches from ``total / e**half_width`` to
+            ``total * e**half_width``.
+        coverage: probability with which the interval contains the true value.
         method: the software, and the leave-one-out errors of the fit, in a sentence.
     """
 
     operators: tuple[float, ...]
     start: float
-    low: float
-    high: float
+    half_width: float
     coverage: float
     method: str
 
@@ -45,6 +46,16 @@ class Timing:
     def total(self) -> float:
         """Cycles of the inference."""
         return sum(self.operators) + self.start
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval of `total`, cycles."""
+        return self.total * math.exp(-self.half_width)
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval of `total`, cycles."""
+        return self.total * math.exp(self.half_width)
 
 
 class NoTiming(Exception):
@@ -108,12 +119,11 @@ def time_operators(
     share = sum(kernels) / total if total else 1.0
     moved = 0.0 if board in engine["boards"] else place["half_width"]
     own = share * engine["half_width"], (1 - share) * engine["overhead_half_width"]
-    half = math.hypot(*own, moved, share * math.log1p(count_error))
+    counts = share * math.log1p(count_error)
     return Timing(
         operators=tuple(cycles),
         start=start,
-        low=total * math.exp(-half),
-        high=total * math.exp(half),
+        half_width=math.hypot(*own, moved, counts),
         coverage=fit["coverage"],
         method=_method(software, engine, place, board),
     )
