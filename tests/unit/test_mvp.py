@@ -21,7 +21,6 @@ from edgewise.model.identity import read_graph
 from mvp_graphs import draw_operator, write_operator
 
 RESULTS = Path(__file__).parents[3] / "shared" / "data" / "mlperf_tiny.csv"
-COUNTS = {"counts": "table"}
 MODELS = {"ad": "ad01_int8", "ic": "pretrainedResnet_quant", "kws": "kws_ref_model", "vww": "vww_96_int8"}
 
 
@@ -192,25 +191,6 @@ def test_an_estimate_contains_what_was_published(shared_models):
     slow = edgewise.estimate(shared_models / "ad01_int8.tflite", "xg24@39MHz")
     assert slow.measurement("latency").value == pytest.approx(2 * found.measurement("latency").value)
     assert slow.measurement("energy").value is None and "78 MHz" in slow.measurement("energy").absent_because
-
-
-def test_the_processor_executes_the_rest(shared_models):
-    path = shared_models / "kws_ref_model.tflite"
-    found, beside = edgewise.estimate(path, "xg24"), edgewise.estimate(path, "cortex-m33@78MHz", settings=COUNTS)
-    softmax, alone = found.layers[-1], beside.layers[12]
-    assert (softmax.op, softmax.unit, softmax.because) == (
-        "SOFTMAX",
-        "CPU",
-        "the MVP's driver has no program for this operator",
-    )
-    assert softmax.time == pytest.approx(alone.time, rel=0.3) and softmax.instructions > 0
-    latency = found.measurement("latency")
-    assert latency.value == pytest.approx(sum(layer.time or 0 for layer in found.layers))
-    for version, software in (("v0.7", "gecko-sdk-4.0"), ("v1.0", "gecko-sdk-4.1")):
-        one = edgewise.estimate(path, "xg24", settings={"software": software})
-        row = published("kws")[version]
-        assert one.measurement("latency").low < float(row["latency_ms"]) / 1e3 < one.measurement("latency").high
-        assert one.measurement("energy").low < float(row["energy_uJ"]) / 1e6 < one.measurement("energy").high
 
 
 def test_the_driver_is_a_setting(tmp_path):

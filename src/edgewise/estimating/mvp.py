@@ -86,7 +86,7 @@ class Mvp:
         network = read_network(path)
         placed = place(network, scaled_first=fit["scaled_first"])
         if not placed.programs and not placed.unknown:
-            reasons = "; ".join(dict.fromkeys(placed.left.values()))
+            reasons = "; ".join(dict.fromkeys(placed.left.values())) or "it has none"
             return Estimate(
                 model={},
                 device=device,

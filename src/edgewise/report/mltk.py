@@ -291,10 +291,7 @@ def _estimate_summary(estimate: Estimate) -> dict[str, Value]:
         "output_shape": _shapes(estimate.outputs),
         "output_dtype": ",".join(one_line(tensor.dtype) for tensor in estimate.outputs),
         "tflite_size": estimate.model.get("size_bytes"),
-        "runtime_memory_size": next(
-            (row.value for metric in _ARENAS if (row := estimate.measurement(metric)) and row.value is not None),
-            Absent("the arena could not be planned"),
-        ),
+        "runtime_memory_size": _estimated(estimate, next(filter(estimate.measurement, _ARENAS), _ARENAS[0])),
         "ops": ops,
         "macs": macs,
         "n_layers": len(_operators(estimate)),
@@ -326,7 +323,9 @@ def _accelerators(estimate: Estimate) -> list[str]:
 
 def _estimated(estimate: Estimate, metric: str) -> float | Absent:
     row = estimate.measurement(metric) or estimate.absent(metric)
-    return Absent(one_line(row.absent_because or "")) if row.value is None else row.value
+    if row.value is None:
+        return Absent(one_line(row.absent_because or ""))
+    return int(row.value) if row.unit in ("1", "B") and row.value.is_integer() else row.value
 
 
 def _bases(estimate: Estimate) -> dict[str, str]:
