@@ -7,7 +7,7 @@ import math
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.estimating.base import EstimatedDevice, EstimatedLayer
+from edgewise.estimating.base import EstimatedDevice, EstimatedLayer, find_device
 from edgewise.estimating.boards import boards
 from edgewise.estimating.mcu.costs import CLASSES, OperatorCosts
 from edgewise.estimating.mcu.latency import time_layers
@@ -149,3 +149,9 @@ def test_what_is_not_known_is_absent_with_the_reason(name, clock_hz, reasons):
     absent = {row.metric: row.absent_because for row in found.measurements if row.value is None}
     assert absent.keys() == reasons.keys() and all(reasons[metric] in absent[metric] for metric in reasons)
     assert found.coverage.keys() == {"cpu_cycles", "latency", "energy"} - absent.keys()
+
+
+@pytest.mark.parametrize("clock", ["0MHz", "11GHz", "1e400Hz"])
+def test_a_clock_that_no_core_has_is_an_error(clock):
+    with pytest.raises(BadInput, match=r"a clock is more than 0 and at most 10 GHz|is not a frequency"):
+        find_device(f"cortex-m4@{clock}")
