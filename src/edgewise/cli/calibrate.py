@@ -30,7 +30,7 @@ OPTIONS = (
         options.MEASURE,
         "Engine whose stored runs on this machine are taken, such as litert (default: the one with the most)",
     ),
-    options.OUTPUTS.worded("Also write .md, .csv or .json; repeatable"),
+    options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
     options.FORCE,
     options.STORE,
     options.AS_JSON,
