@@ -230,7 +230,7 @@ def write_files(folder: Path, *, scale: float) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An operator: the loops of its kernels, and its costs in the order of the columns of the table."""
+    """An operator: the loops of its kernels, and its costs in the order of `COLUMNS`."""
 
     loops: Mapping[str, Mapping[str, int]]
     costs: Sequence[int]
@@ -256,10 +256,10 @@ def observe(path: Path, core: Core) -> tuple[list[Observed], Emulated]:
 
 
 def numbers_of(costs: OperatorCosts) -> list[int]:
-    """The costs in the order of the columns."""
-    if costs.classes is None:
-        return [costs.instructions]
-    return [*(costs.classes.get(name, 0) for name in CLASSES), costs.flash_bytes or 0]
+    """The costs in the order of `COLUMNS`. Raises `ValueError` where the classes were not counted."""
+    if costs.classes is None or costs.flash_bytes is None:
+        raise ValueError("QEMU's plug-in does not work here: run 'edgewise estimate' for the reason")
+    return [*(costs.classes.get(name, 0) for name in CLASSES), costs.flash_bytes]
 
 
 def fit(rows: Sequence[Observed]) -> dict[str, dict[str, list[float]]]:
@@ -287,16 +287,17 @@ def table_of(core: str, rows: Sequence[Observed], emulated: Emulated) -> dict[st
             for loop, count in counts.items():
                 most[kernel][loop] = max(most[kernel][loop], count)
     kernels = {name: {"median": 0.0, "p95": 0.0, "held_out": 0, "loops": loops} for name, loops in fitted.items()}
-    columns = ["instructions"] if len(rows[0].costs) == 1 else [*CLASSES, "flash_bytes"]
-    told = {"columns": columns, "compiler": emulated.compiler, "most": {FAMILIES[core]: most},
+    told = {"compiler": emulated.compiler, "most": {FAMILIES[core]: most},
             "cores": {core: {"stack_bytes": emulated.stack_bytes, "kernels": kernels}}}  # fmt: skip
     errors: dict[str, list[float]] = defaultdict(list)
     for at, row in enumerate(rows):
         if at % HELD_OUT == 0 and row.loops.keys() <= kernels.keys():
             (main,) = sorted(row.loops, key=lambda name: predicted({name: row.loops[name]}, told, core))[-1:]
             errors[main].append(abs(predicted(row.loops, told, core) / max(1, sum(row.costs[: len(CLASSES)])) - 1))
-    for name, found in errors.items():
-        kernels[name] |= {"median": round(float(np.median(found)), 4), "held_out": len(found),
+    together = [error for found in errors.values() for error in found]
+    for name, kernel in kernels.items():
+        found = errors.get(name, together)
+        kernel |= {"median": round(float(np.median(found)), 4), "held_out": len(errors.get(name, ())),
                           "p95": round(float(np.quantile(found, 0.95)), 4)}  # fmt: skip
     return told
 
@@ -333,7 +334,7 @@ def main() -> int:
             deepest = max((emulated for _, emulated in observed), key=lambda each: each.stack_bytes)
             told = table_of(name, [row for rows, _ in observed for row in rows], deepest)
             print_errors(told, CORES[name], arguments.models)
-            found |= {key: told[key] for key in ("columns", "compiler")}
+            found["compiler"] = told["compiler"]
             found["cores"] |= told["cores"]
             found["most"] |= told["most"]
             OUTPUT.write_text(json.dumps(found, separators=(",", ":")).replace('"loops":', '\n"loops":') + "\n")

@@ -13,9 +13,10 @@ from edgewise.errors import Unavailable
 from edgewise.estimating.mcu import cortex_m, table
 from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
+from edgewise.estimating.mcu.cores import CORES as CORES_OF_QEMU
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import INSTALL
-from edgewise.estimating.mcu.loops import UnknownKernel, kernel_loops, scratch_bytes
+from edgewise.estimating.mcu.loops import FAMILIES, UnknownKernel, kernel_loops, scratch_bytes
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.portable import PORTABLE
@@ -25,7 +26,7 @@ from mcu_graphs import Net, write_chains
 
 # The chains end with DEQUANTIZE by themselves; the others are parts of a chain with READ_VARIABLE, or other operands.
 CODES = {*CMSIS_NN, *PORTABLE, "READ_VARIABLE", "SVDF"} - {"DEQUANTIZE", "EXPAND_DIMS", "SPLIT_V", "SQUEEZE"}
-CORES = ("cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
+CORES = tuple(FAMILIES)  # those that code is compiled for
 
 
 def layer(tmp_path, code, *, shape, out, kernel=(1, 1), stride=1, dilation=1, padding="SAME", multiple=1):
@@ -162,6 +163,18 @@ def test_a_kernel_without_costs_is_refused():
         load_table().predict(lowered, "cortex-m1")
 
 
+def test_a_core_with_the_code_of_another_one_has_its_costs(tmp_path):
+    path = layer(tmp_path, "CONV_2D", shape=[1, 8, 8, 8], out=[1, 8, 8, 8], kernel=(3, 3))
+    one, other = (edgewise.estimate(path, core, settings={"counts": "table"}) for core in ("cortex-m55", "cortex-m85"))
+    assert one.measurement("instructions") == other.measurement("instructions")
+    assert any("QEMU does not emulate the Cortex-M85" in line for line in other.conditions)
+    assert not any("does not emulate" in line for line in one.conditions)
+
+
+def test_every_emulated_core_is_in_the_table():
+    assert {core.compiled_for or core.name for core in CORES_OF_QEMU.values()} == set(load_table().cores) == set(CORES)
+
+
 def test_scratch_memory_by_kernel(tmp_path):
     pointwise = lowered_of(layer(tmp_path, "CONV_2D", shape=[1, 4, 4, 6], out=[1, 4, 4, 8])).calls[0]
     square = lowered_of(layer(tmp_path, "CONV_2D", shape=[1, 4, 4, 6], out=[1, 4, 4, 8], kernel=(3, 3))).calls[0]
@@ -181,7 +194,9 @@ def test_a_prediction_has_its_basis_and_an_interval(tmp_path, capsys):
     rows = {row["metric"]: row for row in document["estimates"]}
     total = rows["instructions"]
     assert total["basis"] == "estimated" and total["low"] < total["value"] < total["high"]
-    assert total["value"] == sum(each["instructions"] for each in document["layers"])
+    (only,) = document["layers"]
+    assert total["value"] == only["instructions"] == sum(only["instruction_classes"].values())
+    assert rows["flash_read"]["value"] == only["flash_read_bytes"] > 8 * 8 * 9  # at least the weights, once
     assert rows["flash"]["value"] is None and "needs the compiler" in rows["flash"]["absent_because"]
     assert rows["memory_sram"]["value"] > rows["memory_arena"]["value"] == 2 * 8 * 8 * 8
     assert "predicted from edgewise's table" in document["software"]
