@@ -43,6 +43,7 @@ bench:
     {{ bin }}python benchmarks/overhead.py
     {{ bin }}python benchmarks/fidelity.py
     {{ bin }}python benchmarks/end_to_end.py
+    {{ bin }}python benchmarks/vela.py
 
 # Show what the next release's notes would say
 changes:

@@ -155,7 +155,7 @@ def plain_operators(domain: str, op: str) -> Iterator[RawOperator]:
 
 def boards_page() -> str:
     """The catalogue of boards with the source of every figure."""
-    from edgewise.estimating.boards import CORE_TITLES, FIGURES, Board, boards, kib
+    from edgewise.estimating.boards import CORE_TITLES, Board, boards, kib
 
     def clock(board: Board) -> str:
         return f"{board.clock_hz / 1e6:g} MHz"
@@ -169,7 +169,8 @@ def boards_page() -> str:
         return "; ".join(filter(None, (kib(board.flash_bytes), waits, board.flash_access)))
 
     def figures(board: Board, source: str) -> str:
-        return ", ".join(name.replace("_", " ") for name in FIGURES if board.sources.get(name) == source)
+        names = (name for name, one in board.sources.items() if one == source)
+        return ", ".join(re.sub(r"_(hz|bytes|w)$", "", name).replace("_", " ") for name in names)
 
     parts = [
         "# Boards\n\n",

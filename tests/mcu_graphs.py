@@ -576,3 +576,22 @@ def write_chains(path, chains):
     for seed, codes in chains:
         Chain(net, seed, codes)
     return net.finish(path)
+
+
+def dense(tmp_path, name="dense.tflite", *, kind=INT8, code="FULLY_CONNECTED"):
+    """16 → 8 values, fully connected, with a bias and ReLU."""
+    writer, scale = Writer(), {"scale": [0.1]}
+    random = np.random.default_rng(1)
+    tensors = [
+        writer.tensor("x", [1, 16], kind, scale=[0.05], zero=3),
+        writer.tensor("w", [8, 16], INT8, 1, **scale),
+        writer.tensor("b", [8], INT32, 2, scale=[0.005]),
+        writer.tensor("y", [1, 8], kind, scale=[0.2], zero=-20),
+    ]
+    step = writer.operator(0, [0, 1, 2], [3], FullyConnected={"fused_activation_function": 1})
+    graph = writer.graph(tensors, [step], [0], [3])
+    weights = random.integers(-127, 128, 128).astype(np.int8).tobytes()
+    bias = random.integers(-500, 500, 8).astype(np.int32).tobytes()
+    path = tmp_path / name
+    path.write_bytes(writer.finish([graph], [code], [weights, bias]))
+    return path

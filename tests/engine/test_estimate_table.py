@@ -45,7 +45,7 @@ def both(path, core):
     lowered = lower(network, offsets)
     emulated = emulate(
         network, lowered, core=CORES[core], offsets=offsets, arena_bytes=plan.arena_bytes,
-        inputs=cortex_m._inputs(network)[:1],
+        inputs=cortex_m.sample_inputs(network)[:1],
     )  # fmt: skip
     predicted = load_table().predict(lowered, compiled(core))
     pairs = zip(lowered.calls, emulated.costs[0], predicted, strict=True)

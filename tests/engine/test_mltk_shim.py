@@ -12,6 +12,8 @@ from boards import fake_board
 from edgewise.data import path as bundled
 from edgewise.device.target import close_targets
 from edgewise.errors import BadInput
+from edgewise.estimating.base import estimators
+from edgewise.registry import availability_of
 from edgewise.report.mltk import LAYER_LABELS, SUMMARY_LABELS
 from edgewise.shims import mltk
 
@@ -68,6 +70,19 @@ def test_the_report_has_mltks_names(kws, tmp_path, capsys):
     assert float(summary["macs"]) == 2656768 and summary["energy"] == ""
 
 
+def test_the_accelerators_cycles_are_those_of_mltks_simulator(kws, tmp_path):
+    """`mltk profile kws_ref_model.tflite -a MVP --no-format` prints these."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    if not availability_of(estimators().get("mvp")):
+        pytest.skip("the tools of the MVP's estimates are not installed")
+    assert mltk.main(["profile", str(kws), "-a", "MVP", "-o", str(tmp_path)]) == 0
+    document = json.loads((tmp_path / "profiling_report-mvp-simulated.json").read_text())
+    assert document["summary"]["accelerator_cycles"] == 1882586 and document["summary"]["accelerator"] == "MVP"
+    assert document["summary"]["cpu_clock_rate"] == 78e6
+    cycles = [layer["accelerator_cycles"] for layer in document["layers"]]
+    assert cycles == [296618, 103104, 292064, 103104, 292064, 103104, 292064, 103104, 292064, 4096, 0, 1200, 0]
+
+
 def test_an_archive_of_mltk_is_unpacked(kws, tmp_path, capsys):
     archive = tmp_path / "kws.mltk.zip"
     with zipfile.ZipFile(archive, "w") as file:
@@ -102,7 +117,8 @@ def test_a_board_at_a_port_is_measured(capsys):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["image_example1"], "models of MLTK's own catalogue are not known here"),
+        (["image_example1"], "MLTK's model specifications can't be read"),
+        (["image_example1", "--build"], "--build needs a function, not image_example1"),
         (["m.tflite", "-a", "tpu"], "--accelerator tpu is unknown"),
         (["m.tflite", "--platform", "brd9999x"], "--platform brd9999x is unknown"),
         (["m.tflite", "--device"], "--device needs --port"),

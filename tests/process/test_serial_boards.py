@@ -153,6 +153,7 @@ def test_outputs_equal_to_tflite_micro_agree_and_others_are_a_caution(capsys, tm
         run, _ = bench(capsys, board, "--sessions", "1")
     (caution,) = [each for each in run["cautions"] if each["code"] == "output-mismatch"]
     assert "mlperf_tiny/firmware and tflite-micro on this machine compute different outputs" in caution["message"]
+    assert "check that the board holds this model" in caution["advice"]
 
 
 def test_an_emulated_board_is_simulated_and_a_wrong_timer_is_a_caution(capsys):

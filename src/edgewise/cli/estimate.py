@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import fits, options, words
+from edgewise.cli import options, words
 from edgewise.cli.console import complain, out, print_json
 from edgewise.cli.options import Values, argument, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
@@ -37,6 +37,7 @@ OPTIONS = (
     ),
     options.FORCE,
     options.AS_JSON,
+    options.QUIET,
     options.DRY_RUN,
     options.ABSOLUTE,
 )
@@ -76,6 +77,7 @@ def command(values: Values) -> int:
 
     The device is not measured. The output names the software that computed the numbers, and its assumptions.
     """
+    from edgewise.cli import fits
     from edgewise.service.requests import EstimateRequest, FitsRequest
 
     if values["devices"]:

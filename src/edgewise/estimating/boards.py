@@ -9,27 +9,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-_UNITS = {
-    "clock_mhz": ("clock_hz", 10**6),
-    "ram_kib": ("ram_bytes", 1024),
-    "ram_region_kib": ("ram_region_bytes", 1024),
-    "flash_kib": ("flash_bytes", 1024),
-    "power_mw": ("power_w", 1e-3),
-}
-"""Key in the file → attribute of `Board`, and the factor between the two."""
-
-FIGURES = {
-    "core": "core",
-    "clock": "clock_hz",
-    "ram": "ram_bytes",
-    "ram_region": "ram_region_bytes",
-    "flash": "flash_bytes",
-    "wait_states": "wait_states",
-    "flash_access": "flash_access",
-    "accelerator": "accelerator",
-    "power": "power_w",
-}
-"""Name of a figure in `Board.sources` → attribute of `Board`. The source of the core gives SoC and number of cores."""
+_UNITS = {"_mhz": ("_hz", 10**6), "_kib": ("_bytes", 1024), "_mw": ("_w", 1e-3)}
+"""Ending of a key in the file → that of the attribute of `Board`, and the factor between the two."""
 
 MVP = "Silicon Labs MVP"
 """`Board.accelerator` of the boards that `edgewise.estimating.mvp` estimates."""
@@ -68,7 +49,8 @@ class Board:
             accelerator: of neural networks; "" where there is none.
         power_w: while it infers at `clock_hz`, W.
         power_includes: what `power_w` was measured of.
-        sources: name of each figure above → where it is published.
+        sources: name of each of the attributes from `core` on that is known → where it is published. The source of the
+            core also gives the microcontroller and the number of cores.
     """
 
     name: str
@@ -101,11 +83,20 @@ def boards() -> Mapping[str, Board]:
 
 
 def _read(name: str, entry: dict[str, Any]) -> Board:
-    for key, (attribute, factor) in _UNITS.items():
-        if key in entry:
-            entry[attribute] = entry.pop(key) * factor
-    entry["sources"] = {figure: source for source, figures in entry["sources"].items() for figure in figures}
-    return Board(name=name, **entry)
+    values = dict(map(_in_base_units, entry.items()))
+    sources = {
+        _in_base_units((figure, 1))[0]: source for source, figures in entry["sources"].items() for figure in figures
+    }
+    return Board(name=name, **{**values, "sources": sources})
+
+
+def _in_base_units(pair: tuple[str, Any]) -> tuple[str, Any]:
+    """The attribute of `Board` and its value, for a key of the file and its value."""
+    key, value = pair
+    for ending, (unit, factor) in _UNITS.items():
+        if key.endswith(ending):
+            return key.removesuffix(ending) + unit, value * factor
+    return pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +156,8 @@ class Fit:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON; sizes in bytes."""
-        board = self.board
-        return {
-            "fits": self.fits,
-            "ram": {"needed": self.ram_bytes, "available": board.ram_bytes},
-            "contiguous_ram": {"needed": self.arena_bytes, "available": board.ram_region_bytes},
-            "flash": {"needed": self.flash_bytes, "available": board.flash_bytes},
-            "lacking": dict(self.lacking),
-            "at_least": self.at_least,
-        }
+        names = ("fits", "ram_bytes", "flash_bytes", "arena_bytes", "lacking", "at_least")
+        return {name: getattr(self, name) for name in names}
 
 
 def kib(size: float) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
+from edgewise.errors import BadInput, EdgewiseError
 from edgewise.estimating.base import (
     SCHEMA,
     Estimate,
@@ -41,20 +41,18 @@ class Limits:
     ram: int | None = None
     flash: int | None = None
 
-    def reasons(self, estimate: Estimate) -> tuple[str, ...]:
+    def reasons(self, estimate: Estimate, fit: Fit) -> tuple[str, ...]:
         """Why the board of `estimate` is left out; empty where it holds the model within the limits."""
-        fit = _fit(estimate)
-        found = [f"not enough {memory}" for memory in fit.lacking]
         row = estimate.measurement("latency")
-        if self.latency is not None and (row is None or row.value is None):
-            found.append("latency unknown")
-        elif self.latency is not None and row is not None and row.value is not None and row.value > self.latency:
-            found.append(f"latency above {format_duration(self.latency)}")
-        for name, needed, most in (("RAM", fit.ram_bytes, self.ram), ("flash", fit.flash_bytes, self.flash)):
-            if most is not None and needed is None:
-                found.append(f"{name} of the model unknown")
-            elif most is not None and needed is not None and needed > most:
-                found.append(f"{name} of the model above {kib(most)} KiB")
+        latency = None if row is None else row.value
+        found = [f"not enough {memory}" for memory in fit.lacking]
+        for name, value, most, text in (
+            ("latency", latency, self.latency, format_duration),
+            ("RAM of the model", fit.ram_bytes, self.ram, lambda size: f"{kib(size)} KiB"),
+            ("flash of the model", fit.flash_bytes, self.flash, lambda size: f"{kib(size)} KiB"),
+        ):
+            if most is not None and (value is None or value > most):
+                found.append(f"{name} unknown" if value is None else f"{name} above {text(most)}")
         return tuple(found)
 
 
@@ -63,12 +61,8 @@ class Candidate:
     """A board of the catalogue with the estimate of the model, and why it is left out; empty where it is not."""
 
     estimate: Estimate
+    fit: Fit
     left_out: tuple[str, ...]
-
-    @property
-    def fit(self) -> Fit:
-        """What the model needs of the board's memories."""
-        return _fit(self.estimate)
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
@@ -89,11 +83,13 @@ class Fits:
     Attributes:
         model: as `Estimate.model`.
         conditions: what the estimates rest on besides their devices, in sentences.
+        advice: what to do about `refused`.
     """
 
     model: Mapping[str, Any]
     candidates: tuple[Candidate, ...]
     conditions: tuple[str, ...] = ()
+    advice: str = "use a smaller model, or raise the limits"
 
     @property
     def listed(self) -> tuple[Candidate, ...]:
@@ -138,7 +134,11 @@ def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]
         latency = math.inf if row is None or row.value is None else row.value
         return bool(candidate.left_out), candidate.fit.fits is None, latency, board.ram_bytes, board.name
 
-    found = [Candidate(estimate=each, left_out=limits.reasons(each)) for each in estimates]
+    found = [
+        Candidate(estimate=each, fit=each.fit, left_out=limits.reasons(each, each.fit))
+        for each in estimates
+        if each.fit is not None
+    ]
     return tuple(sorted(found, key=place))
 
 
@@ -165,11 +165,7 @@ def boards_by_core(settings: Mapping[str, str]) -> list[tuple[Estimator, list[Es
 def estimates_of_core(
     estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph
 ) -> list[Estimate]:
-    """The estimates on boards with the same core; the memory alone where the core can't execute the model.
-
-    Raises:
-        BadInput: a setting that can't be used.
-    """
+    """The estimates on boards with the same core; the memory alone, with the reason, where only that is known."""
     state = availability_of(estimator)
     if not state:
         return memory_estimates(graph, devices, because=f"{state.reason}; {state.install_hint}")
@@ -178,16 +174,10 @@ def estimates_of_core(
             found = estimator.estimate_several(path, graph, devices)
         else:
             found = [estimator.estimate(path, graph, device) for device in devices]
-    except (BadModel, RunFailed, Unavailable) as error:
+    except EdgewiseError as error:
         return memory_estimates(graph, devices, because=error.message)
     first = found[0]
     if first.refused is not None:
         because = f"{first.refused}; {first.advice}" if first.advice else first.refused
         return memory_estimates(graph, devices, because=because)
     return found
-
-
-def _fit(estimate: Estimate) -> Fit:
-    if estimate.fit is None:
-        raise ValueError(f"{estimate.device.name} is no board")
-    return estimate.fit

@@ -49,24 +49,23 @@ def memory_estimates(graph: Graph, devices: Sequence[EstimatedDevice], *, becaus
         because: why latency and energy are absent.
     """
     arena, weights = needs(graph)
-    absent = "its memory can't be planned: a shape is open, or too many tensors live at the same time"
-    rows = (
-        Measurement.absent("latency", because),
-        Measurement.absent("energy", because),
-        Measurement.absent("memory_arena", absent)
-        if arena is None
-        else Measurement.of("memory_arena", arena, "static plan of the activations", basis="derived"),
-        Measurement.absent("parameters_size", "a constant of unknown size")
-        if weights is None
-        else Measurement.of("parameters_size", weights, "counted from the model's graph", basis="derived"),
-    )
+    rows = [Measurement.absent("latency", because), Measurement.absent("energy", because)]
+    rows += [
+        Measurement.absent(metric, "a shape or a size is not known")
+        if value is None
+        else Measurement.of(metric, value, f"{method} of the model's graph", basis="derived")
+        for metric, value, method in (
+            ("memory_arena", arena, "static memory plan"),
+            ("parameters_size", weights, "constants"),
+        )
+    ]
     return [
         Estimate(
             model={},
             device=device,
             software="edgewise's memory plan",
             conditions=(f"Only the memory is known: {because}.",),
-            measurements=rows,
+            measurements=tuple(rows),
         )
         for device in devices
     ]

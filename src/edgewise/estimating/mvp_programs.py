@@ -55,13 +55,12 @@ class _Span:
     """Neighbouring outputs along one dimension whose windows lie inside the image by the same part.
 
     Attributes:
-        first, count: of the outputs.
+        count: of the outputs.
         kernel: elements of the window inside the image.
         skipped: elements of the window before the image.
         origin: first input.
     """
 
-    first: int
     count: int
     kernel: int
     skipped: int
@@ -191,104 +190,128 @@ def _spans(size: int, outputs: int, kernel: int, stride: int, before: int) -> li
         whole = origin >= 0 and size - origin >= kernel
         last = min((size - kernel + before) // stride, outputs - 1) if whole else at
         skipped = max(0, -origin)
-        found.append(_Span(at, last - at + 1, min(kernel, size - origin) - skipped, skipped, max(origin, 0)))
+        found.append(_Span(last - at + 1, min(kernel, size - origin) - skipped, skipped, max(origin, 0)))
         at = last + 1
     return found
 
 
-def _pass_count(rows: _Span, stride: int, *, one_column: bool) -> int:
-    """Number of programs for the rows of a span.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RowProgram:
+    """A program for some rows of a span. It moves through the input row by row and never goes back.
 
-    A program moves through the input row by row without going back, so windows that overlap need several programs.
+    So windows that overlap need several programs, unless the span has one column: then the columns' dimension of the
+    arrays is free for the rows.
+
+    Attributes:
+        offset, count: first row of the span, and number of rows.
+        skipped: rows of the input that are skipped between two windows.
+        moved: stride between two windows.
+        store: stride between two rows of the output, which is done `steps` times.
     """
-    return 1 if rows.count == 1 or one_column else max(1, -(-rows.kernel // stride))
+
+    columns: _Span
+    rows: _Span
+    offset: int
+    count: int
+    skipped: int
+    moved: int
+    store: int
+    steps: int
+    one_column: bool
+
+    @property
+    def times(self) -> int:
+        """Number of windows."""
+        return self.columns.count * self.count
+
+    def idle(self, hidden: int) -> int:
+        """Cycles per window that do nothing but skip rows; other instructions skip `hidden` of them, a loop one."""
+        left = self.skipped - hidden
+        return self.steps - 1 + (max(1, left - 1) if left > 0 else 0)
+
+    def check(self, *, line: int, row: int, by: int, strides: Sequence[int]) -> None:
+        """Raise `NotAccelerated` beyond the limits, with `by` values per element."""
+        size = self.rows.count if self.one_column else self.columns.count
+        lines = self.rows.kernel if self.one_column else (self.rows.kernel + self.skipped) * self.count
+        _check([size, lines, line // by, self.count * self.steps], [self.moved // by, row // by, *strides])
 
 
-def _passes(rows: _Span, stride: int, *, one_column: bool) -> Iterator[tuple[int, int, int]]:
-    """Per program: offset, number of outputs, and rows of the input that it skips between two."""
-    if rows.count == 1 or one_column:
-        yield 0, rows.count, 0
-        return
-    passes = _pass_count(rows, stride, one_column=one_column)
-    for offset in range(min(passes, rows.count)):
-        count = -(-(rows.count - offset) // passes)
-        yield offset, count, passes * stride - rows.kernel if count > 1 else 0
+def _row_programs(window: _Window, outputs: int, *, long_rows: bool = False) -> Iterator[_RowProgram]:
+    """The programs of a convolution or pooling with this number of output channels; for pooling, of one channel.
 
-
-def _idle(rows: int) -> int:
-    """Cycles that do nothing but skip `rows` rows; a loop skips one by itself."""
-    return max(1, rows - 1) if rows > 0 else 0
+    Args:
+        long_rows: whether spans of one column are treated as the others.
+    """
+    (s_h, s_w), wide = window.strides, window.out_width * outputs
+    for columns, rows in window.spans:
+        one = columns.count == 1 and not long_rows
+        passes = 1 if one or rows.count == 1 else max(1, -(-rows.kernel // s_h))
+        steps = passes if passes * wide > MOST_STRIDE else 1
+        for offset in range(min(passes, rows.count)):
+            count = -(-(rows.count - offset) // passes)
+            yield _RowProgram(
+                columns=columns,
+                rows=rows,
+                offset=offset,
+                count=count,
+                skipped=passes * s_h - rows.kernel if count > 1 and not one else 0,
+                moved=(s_h * window.width if one else s_w) * window.channels,
+                store=wide if steps > 1 else passes * wide,
+                steps=steps,
+                one_column=one,
+            )
 
 
 def _convolution(window: _Window, out: IntTensor, *, scaled_first: bool) -> Programs:
     channels, outputs = window.channels, out.shape[3]
-    (k_h, k_w), (s_h, s_w), row = window.kernel, window.strides, window.width * window.channels
-    pixels = window.height * row
-    inner = 1 if scaled_first else 3
-    found = Programs(pixels if channels % 2 else pixels // 2, 1) if scaled_first else Programs(0, 0)
-    for columns, rows in window.spans:
-        one_column = columns.count == 1
-        moved = s_h * row if one_column else s_w * channels
-        for offset, count, skipped in _passes(rows, s_h, one_column=one_column):
-            starts = (
-                ((rows.origin + offset * s_h) * window.width + columns.origin) * channels,
-                (rows.skipped * k_w + columns.skipped) * channels,
-            )
-            line = columns.kernel * channels
-            paired = not any(each % 2 for each in (*starts, line, row, moved, k_w * channels, k_h * k_w * channels))
-            by = 2 if paired else 1
-            # Rows of the output that lie too far apart are reached one by one.
-            passes = _pass_count(rows, s_h, one_column=one_column)
-            apart = passes * window.out_width * outputs
-            single = apart > MOST_STRIDE
-            _check(
-                [rows.count if one_column else columns.count,
-                 rows.kernel if one_column else (rows.kernel + skipped) * count,
-                 line // by, outputs, count * (passes if single else 1)],
-                [moved // by, row // by, k_w * channels // by, k_h * k_w * channels // by,
-                 apart // passes if single else apart],
-            )  # fmt: skip
-            loop = rows.kernel * line // by
-            once = 3 + paired + _idle(skipped - 2 - paired) + (passes - 1 if single else 0)
-            times = columns.count * count
-            found += Programs(
-                outputs * (1 + times * (inner * loop + once)), 1, outputs * times * loop * by if scaled_first else 0
-            )
+    (k_h, k_w), s_h, row = window.kernel, window.strides[0], window.width * window.channels
+    found, inner = Programs(0, 0), 3
+    if scaled_first:
+        found, inner = Programs(window.height * row // (1 if channels % 2 else 2), 1), 1
+    for each in _row_programs(window, outputs):
+        columns, rows, line = each.columns, each.rows, each.columns.kernel * channels
+        lengths = (
+            ((rows.origin + each.offset * s_h) * window.width + columns.origin) * channels,
+            (rows.skipped * k_w + columns.skipped) * channels,
+            line, row, each.moved, k_w * channels, k_h * k_w * channels,
+        )  # fmt: skip
+        paired = not any(length % 2 for length in lengths)
+        by = 2 if paired else 1
+        weights = (k_w * channels // by, k_h * k_w * channels // by)
+        each.check(line=line, row=row, by=by, strides=(*weights, each.store))
+        _check([outputs])
+        loop = rows.kernel * line // by
+        cycles = outputs * (1 + each.times * (inner * loop + 3 + paired + each.idle(2 + paired)))
+        found += Programs(cycles, 1, outputs * each.times * loop * by if scaled_first else 0)
     return found
 
 
 def _pooling(window: _Window, *, average: bool, clipped: bool) -> Programs:
     channels, (s_h, s_w), row = window.channels, window.strides, window.width * window.channels
     by = 1 if channels % 2 else 2
-    lanes = channels // by
-    extra = (4 if clipped else 3) if average else 2
-    wide = window.out_width * channels
-    flat = max(row, wide) // by <= MOST_STRIDE and max(lanes, window.height, window.width) <= MOST_ELEMENTS
+    lanes, extra = channels // by, 3 + clipped if average else 2
+    flat = max(row, window.out_width * channels) // by <= MOST_STRIDE
+    flat = flat and max(lanes, window.height, window.width) <= MOST_ELEMENTS
     positions, size = window.out_height * window.out_width, window.kernel[0] * window.kernel[1]
-    if average and flat and positions <= (9 * size * channels + 5) // 10:  # a program per position
-        cycles = sum(
-            columns.count * rows.count * lanes * (columns.kernel * rows.kernel + extra)
-            for columns, rows in window.spans
-        )
-        return Programs(cycles, positions)
+    if average and flat and positions <= (9 * size * channels + 5) // 10:
+        return _per_position(window, lanes, work=1, extra=extra)
     found = Programs(0, 0)
-    for columns, rows in window.spans:
-        one_column = columns.count == 1 and not (average and s_h * row > MOST_STRIDE)
-        if average and (s_w * channels > MOST_STRIDE or columns.kernel * rows.kernel > 512):
-            raise NotAccelerated(f"a stride of {s_w * channels:,} elements or a window above 512")
-        for _, count, skipped in _passes(rows, s_h, one_column=one_column):
-            passes = _pass_count(rows, s_h, one_column=one_column)
-            single = passes * wide > MOST_STRIDE
-            _check(
-                [rows.count if one_column else columns.count,
-                 rows.kernel if one_column else (rows.kernel + skipped) * count,
-                 columns.kernel, columns.count, count * (passes if single else 1)],
-                [(s_h * row if one_column else s_w * channels) // by, row // by, lanes,
-                 (wide if single else passes * wide) // by],
-            )  # fmt: skip
-            once = columns.kernel * rows.kernel + extra + _idle(skipped - 2) + (passes - 1 if single else 0)
-            found += Programs(lanes * columns.count * count * once, lanes)
+    for each in _row_programs(window, channels, long_rows=average and s_h * row > MOST_STRIDE):
+        size = each.columns.kernel * each.rows.kernel
+        if average and (s_w * channels > MOST_STRIDE or size > 512):
+            raise NotAccelerated(f"a stride of {s_w * channels:,} elements or a window of {size:,} in an average")
+        each.check(line=each.columns.kernel * by, row=row, by=by, strides=(lanes, each.store // by))
+        found += Programs(lanes * each.times * (size + extra + each.idle(2)), lanes)
     return found
+
+
+def _per_position(window: _Window, lanes: int, *, work: int, extra: int) -> Programs:
+    """A program per position of the output, with `work` cycles per element of the window."""
+    cycles = sum(
+        columns.count * rows.count * lanes * (work * columns.kernel * rows.kernel + extra)
+        for columns, rows in window.spans
+    )
+    return Programs(cycles, window.out_height * window.out_width)
 
 
 def _depthwise(window: _Window, out: IntTensor, *, clipped: bool) -> Programs:
@@ -297,12 +320,8 @@ def _depthwise(window: _Window, out: IntTensor, *, clipped: bool) -> Programs:
     small = window.width * window.height <= 4 * k_w * k_h * outputs
     lanes = outputs if outputs % 2 else outputs // 2
     near = max(window.width, k_w) * lanes <= MOST_STRIDE and lanes <= MOST_ELEMENTS
-    if outputs == window.channels and small and near:  # a program per position
-        cycles = sum(
-            columns.count * rows.count * lanes * (3 * columns.kernel * rows.kernel + 3 + clipped)
-            for columns, rows in window.spans
-        )
-        return Programs(cycles, window.out_height * window.out_width)
+    if outputs == window.channels and small and near:
+        return _per_position(window, lanes, work=3, extra=3 + clipped)
     found = _depthwise_by_channel(window, outputs) + _clip(out, clipped=clipped)
     if k_h * k_w * out.elements // found.count < 120:
         raise NotAccelerated("so little work per program that the CPU is faster")
@@ -311,33 +330,41 @@ def _depthwise(window: _Window, out: IntTensor, *, clipped: bool) -> Programs:
 
 def _depthwise_by_channel(window: _Window, outputs: int) -> Programs:
     """Programs that go through the image channel by channel."""
-    by = 2 if outputs // window.channels % 2 == 0 else 1
-    wide = window.out_width * outputs // by
-    dimensions = ((window.channels, outputs // window.channels // by), (window.out_height, wide),
-                  (window.out_width, outputs // by))  # fmt: skip
-    for size, stride in dimensions:
+    lanes, by = _lanes(window, outputs)
+    wide, (s_h, s_w) = window.out_width * outputs // by, window.strides
+    for size, stride in ((window.channels, lanes), (window.out_height, wide), (window.out_width, outputs // by)):
         if size > 1:
             _check([size], [stride])
     found = Programs(0, 0)
     for columns in window.across:
         waiting = list(window.down)
         while waiting:
-            rows = waiting.pop(0)
-            groups = 1
-            if _overflows(window, columns, rows):
-                # The rows are computed in groups of as many as one window covers; the remainder is a span of its own.
-                size = -(-rows.kernel // window.strides[0])
-                groups, left = divmod(rows.count, size)
-                if not groups:
-                    raise NotAccelerated("more rows and columns than the MVP's arrays can address")
-                if left:
-                    waiting.insert(0, replace(rows, first=rows.first + rows.count - left, count=left))
-                rows = replace(rows, count=size)
-            found += _channel_programs(window, columns, rows, groups=groups, outputs=outputs)
+            rows, groups, ratio = waiting.pop(0), 1, 0
+            dimensions = _dimensions(window, columns, rows)
+            if "columns" in dimensions and _folds(dimensions, "rows"):
+                # Rows and columns become one dimension, in steps of a column.
+                ratio, rest = divmod(window.width * s_h, s_w)
+                if rest or ratio < columns.count:
+                    raise NotAccelerated("a row is no whole number of horizontal strides")
+                if ratio * rows.count > MOST_ELEMENTS:
+                    # Groups of as many rows as one window covers; the remainder is a span of its own.
+                    size = -(-rows.kernel // s_h)
+                    groups, left = divmod(rows.count, size)
+                    if not groups:
+                        raise NotAccelerated("more rows and columns than the MVP's arrays can address")
+                    waiting[:0] = [replace(rows, count=left)] if left else []
+                    rows = replace(rows, count=size)
+            found += _channel_programs(window, columns, rows, groups=groups, ratio=ratio, outputs=outputs)
     return found
 
 
-def _dimensions(window: _Window, columns: _Span, rows: _Span, *, groups: int) -> dict[str, tuple[int, int]]:
+def _lanes(window: _Window, outputs: int) -> tuple[int, int]:
+    """Iterations over the outputs of one input channel, and the outputs in one of them."""
+    by = 2 if outputs // window.channels % 2 == 0 else 1
+    return outputs // window.channels // by, by
+
+
+def _dimensions(window: _Window, columns: _Span, rows: _Span, *, groups: int = 1) -> dict[str, tuple[int, int]]:
     """The dimensions of the input with more than one element: name → elements, stride."""
     row, down = window.width * window.channels, window.strides[0]
     found = {
@@ -356,65 +383,41 @@ def _folds(dimensions: Mapping[str, tuple[int, int]], name: str) -> bool:
     return name in dimensions and (len(dimensions) > 3 or dimensions[name][1] > MOST_STRIDE)
 
 
-def _overflows(window: _Window, columns: _Span, rows: _Span) -> bool:
-    """Whether rows and columns together exceed one dimension."""
-    dimensions = _dimensions(window, columns, rows, groups=1)
-    if not _folds(dimensions, "rows") or "columns" not in dimensions:
-        return False
-    return _ratio(window) * rows.count > MOST_ELEMENTS
-
-
-def _ratio(window: _Window) -> int:
-    """How many steps between columns make a step between rows."""
-    ratio, rest = divmod(window.width * window.strides[0], window.strides[1])
-    if rest:
-        raise NotAccelerated("a row is no whole number of horizontal strides")
-    return ratio
-
-
-def _channel_programs(window: _Window, columns: _Span, rows: _Span, *, groups: int, outputs: int) -> Programs:
-    multiple = outputs // window.channels
-    by = 2 if multiple % 2 == 0 else 1
-    lanes = multiple // by
+def _channel_programs(
+    window: _Window, columns: _Span, rows: _Span, *, groups: int, ratio: int, outputs: int
+) -> Programs:
+    """Programs for a span, in `groups` of rows; `ratio` is the number of columns per row where they are folded."""
+    lanes, by = _lanes(window, outputs)
     dimensions = _dimensions(window, columns, rows, groups=groups)
-    skips = []  # Iterations of loops that skip inputs or outputs: after a row, after an output.
-    if groups > 1 or (_folds(dimensions, "rows") and "columns" in dimensions):
-        ratio = _ratio(window)
-        if ratio < columns.count:
-            raise NotAccelerated("rows that overlap")
+    row_skips, window_skip = [], 0  # Iterations of loops that only skip elements: after a row, after a window.
+    if ratio:
         dimensions.pop("rows", None)
         dimensions["columns"] = ratio * rows.count, window.channels * window.strides[1]
-        skips.append(ratio - columns.count - 1)
-    made = (window.channels * lanes, rows.count, columns.count, groups)
-    if sum(each > 1 for each in made) > 3:
-        skips.append(window.out_width - columns.count - 1)
-    inner_skip = 0
+        row_skips.append(ratio - columns.count - 1)
+    if min(window.channels * lanes, rows.count, columns.count, groups) > 1:  # The output has to be folded, too.
+        row_skips.append(window.out_width - columns.count - 1)
     if _folds(dimensions, "groups") and "kernel rows" in dimensions:
-        ratio = dimensions.pop("groups")[1] // (window.width * window.channels)
-        if ratio < rows.kernel:
-            raise NotAccelerated("windows that overlap")
-        dimensions["kernel rows"] = ratio * groups, window.width * window.channels
-        inner_skip = max(0, ratio - rows.kernel - 1)
+        covered = dimensions.pop("groups")[1] // (window.width * window.channels)
+        dimensions["kernel rows"] = covered * groups, window.width * window.channels
+        window_skip = max(0, covered - rows.kernel - 1)
     by_channel = len(dimensions) > 3
     if by_channel:
         dimensions.pop("channels", None)
     if len(dimensions) > 3:
         raise NotAccelerated("more dimensions than the MVP's arrays have")
     _check([size for size, _ in dimensions.values()], [stride for _, stride in dimensions.values()])
-    store = rows.count * window.out_width * outputs // by
-    steps = 0  # A group's distance in the output may have to be reached in several steps.
-    if groups > 1 and store > MOST_STRIDE:
-        parts, distance = rows.count, store // rows.count
-        while distance > MOST_STRIDE:
-            if distance % 2:
-                raise NotAccelerated(f"a stride of {distance:,} elements")
-            parts, distance = 2 * parts, distance // 2
-        steps = parts - 1
+    steps, store = 1, rows.count * window.out_width * outputs // by
+    if groups > 1 and store > MOST_STRIDE:  # A group further on in the output is reached in several steps.
+        steps, store = rows.count, store // rows.count
+        while store > MOST_STRIDE:
+            if store % 2:
+                raise NotAccelerated(f"a stride of {store:,} elements")
+            steps, store = 2 * steps, store // 2
     channels = 1 if by_channel else window.channels
-    skips = [each for each in skips if each > 0]
-    idle = len(skips) + (inner_skip > 0)
-    if max(5 + (channels > 1) + (lanes > 1) + idle + (steps > 0), 5 + idle) > MOST_STEPS:
+    row_skips = [each for each in row_skips if each > 0]
+    loops = 5 + len(row_skips) + (window_skip > 0)
+    if loops + (channels > 1) + (lanes > 1) + (steps > 1) > MOST_STEPS or loops > MOST_STEPS:
         raise NotAccelerated(f"more than {MOST_STEPS} nested loops or instructions")
-    once = 3 * rows.kernel * columns.kernel + inner_skip + (2 + steps if steps else 3)
-    cycles = channels * lanes * (1 + rows.count * (columns.count * groups * once + sum(skips)))
-    return Programs(cycles, 1) if not by_channel else Programs(window.channels * cycles, window.channels)
+    once = 3 * rows.kernel * columns.kernel + window_skip + (1 + steps if steps > 1 else 3)
+    cycles = lanes * (1 + rows.count * (columns.count * groups * once + sum(row_skips)))
+    return Programs(window.channels * cycles, window.channels if by_channel else 1)

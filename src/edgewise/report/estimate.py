@@ -36,7 +36,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
         title = "Does not fit" if estimate.measurements else "No estimate"
         sections.insert(0, Section(title=title, lines=tuple(filter(None, refusal)), tone="poor"))
     elif estimate.fit is not None:
-        sections.insert(0, Section(title=f"Memory of {device.name}", lines=fit_lines(estimate.fit)))
+        sections.insert(0, Section(title=f"Memory of {device.name}", lines=_fit_lines(estimate, estimate.fit)))
     tables = [totals_table(estimate)] if estimate.measurements else []
     if (classes := class_table(estimate)) is not None:
         tables.append(classes)
@@ -62,12 +62,12 @@ def memory_table(plan: MemoryPlan) -> Table:
     return replace(table_of("Memory plan", plan.placements, columns), detail=True)
 
 
-def fit_lines(fit: Fit) -> tuple[str, ...]:
-    """What the model needs of the board's memories, and what these numbers leave out."""
+def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
+    """What the model needs of the board's memories, and what is not part of the estimate."""
     lines = [str(fit)]
     if fit.at_least:
         lines.append(f"The numbers are lower bounds: {fit.at_least}.")
-    if fit.board.accelerator:
+    if fit.board.accelerator and all(layer.unit in ("CPU", "") for layer in estimate.layers):
         lines.append(f"The board's accelerator is not part of this estimate: {fit.board.accelerator}.")
     return tuple(lines)
 

@@ -279,7 +279,7 @@ def _estimate_summary(estimate: Estimate) -> dict[str, Value]:
     units = _accelerators(estimate)
     time, energy, ops, macs = (_estimated(estimate, metric) for metric in ("latency", "energy", "ops", "macs"))
     cycles = _estimated(estimate, "cpu_cycles")
-    hertz = None if units and estimate.device.board is None else estimate.device.clock_hz
+    hertz = None if units and not estimate.device.core else estimate.device.clock_hz
     clock = Absent("the clock of the processor is not known") if hertz is None else hertz
     spent = _ratio(cycles, clock, "clock")
     share = _ratio(spent, time, "time")
@@ -307,7 +307,7 @@ def _estimate_summary(estimate: Estimate) -> dict[str, Value]:
     }
 
 
-_ARENAS = ("memory_arena_tflm", "memory_arena", "memory_sram")
+_ARENAS = ("memory_arena_tflm_32bit", "memory_arena_tflm", "memory_arena", "memory_sram")
 """The best known of these is MLTK's runtime memory, the arena of tflite-micro."""
 _METRICS = {"time": "latency", "energy": "energy", "ops": "ops", "macs": "macs", "cpu_cycles": "cpu_cycles",
             "accelerator_cycles": "accelerator_cycles", "j_per_op": "energy_per_op",

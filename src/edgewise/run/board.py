@@ -25,7 +25,7 @@ from edgewise.record.run import Cause
 from edgewise.run.agreement import Outputs
 from edgewise.run.environment import fingerprint
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
-from edgewise.run.measurements import deployment, distribution, throughput
+from edgewise.run.measurements import distribution
 from edgewise.runtime.base import UnsupportedModel
 from edgewise.runtime.mlperf_tiny import encode
 from edgewise.workload.inputs import load_arrays, make_arrays
@@ -35,6 +35,8 @@ WINDOWS, WINDOW_S = 2, 1.0
 LONGEST_S = 3600.0
 """The timers of boards count microseconds in 32 bits, which last 71 minutes."""
 PILOT_S = 0.1
+OTHER_MODEL = "check that the board holds this model, and the form in which it takes inputs (?input=uint8)"
+"""What to do about outputs that differ from those of tflite-micro."""
 EMULATOR = "QEMU"
 """A name with this word is that of an emulated board, whose timer counts instructions."""
 
@@ -256,8 +258,16 @@ def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[
     if row.summary is not None:
         row = replace(row, summary=replace(row.summary, percentiles={}))
     because = "MLPerf Tiny's protocol reports times and outputs only"
-    rates = [replace(each, basis=row.basis) if emulated else each for each in throughput(job, sessions, None)]
-    rows = [row, *rates]
+    assert row.value  # no window is empty
+    rate = Measurement.of(
+        "throughput",
+        1 / row.value,
+        "1 / latency: one inference at a time",
+        basis="simulated" if emulated else "derived",
+        low=1 / row.high if row.high else None,
+        high=1 / row.low if row.low else None,
+    )
+    rows = [row, rate]
     rows += [
         Measurement.absent(metric, because)
         for metric in (
@@ -265,5 +275,6 @@ def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[
             "power", "temperature", "clock_rate",
         )
     ]  # fmt: skip
+    rows += [Measurement.absent(metric, "the board holds the model") for metric in ("deployment_time", "network_bytes")]
     rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
-    return (*rows, *deployment(sessions))
+    return tuple(rows)

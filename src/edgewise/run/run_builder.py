@@ -21,7 +21,7 @@ from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetS
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
-from edgewise.run.board import board_measurements_of, reference_outputs
+from edgewise.run.board import OTHER_MODEL, board_measurements_of, reference_outputs
 from edgewise.run.complexity import complexity_of, with_engine_memory
 from edgewise.run.device_tool.measurements import tool_measurements_of
 from edgewise.run.facts import environment_at, facts_of
@@ -276,7 +276,10 @@ class RunBuilder:
                 continue
             verdict = verdicts[run.id]
             compared = replace(run, measurements=run.measurements + verdict.measurements)
-            answer.append(with_cautions(compared, verdict.cautions + mixed.get(run.id, ())))
+            cautions = verdict.cautions
+            if isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny):
+                cautions = tuple(replace(caution, advice=OTHER_MODEL) for caution in cautions)
+            answer.append(with_cautions(compared, cautions + mixed.get(run.id, ())))
             self.save(answer[-1])
         return answer
 

@@ -218,7 +218,8 @@ def _about_conditions(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
 
 def _about_board(sessions: Sequence[SessionResult]) -> Iterator[Caution]:
     """Return a caution if the timer of a board at a serial port runs at another speed than this machine's clock."""
-    windows = [window for session in sessions for window in session.facts.get("board", {}).get("windows", ())]
+    boards = [session.facts["board"] for session in sessions if "board" in session.facts]
+    windows = [window for board in boards if not board["emulated"] for window in board["windows"]]
     ratios = [window["board_s"] / window["host_s"] for window in windows if window["host_s"] >= LEAST_CLOCK_S]
     if ratios and abs(float(np.median(ratios)) - 1) > CLOCK_OFF:
         ratio = float(np.median(ratios))

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from edgewise.errors import BadInput
 from edgewise.estimating.base import Estimate, find_device
+from edgewise.estimating.boards import CORE_TITLES
 from edgewise.estimating.fits import Fits, Limits, boards_by_core, estimates_of_core, rank
 from edgewise.estimating.memory_only import fit_of
 from edgewise.estimating.model_facts import with_model_facts
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.graph import Graph
+from edgewise.progress import StageStarted, emit
 from edgewise.record import Measurement
 from edgewise.run.battery import Quantity, battery_life
 from edgewise.run.observation import observe_file
@@ -59,8 +61,12 @@ def fits(request: FitsRequest, context: Context) -> Fits:
                 pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph)
                 for estimator, devices in groups
             ]
+            found: list[Estimate] = []
             try:
-                found = [with_fit(each, graph) for task in tasks for each in task.result()]
+                for number, ((_, devices), task) in enumerate(zip(groups, tasks, strict=True), start=1):
+                    core = CORE_TITLES[devices[0].core]
+                    emit(StageStarted(title=f"Core {number} of {len(groups)}: {core}, boards: {len(devices)}"))
+                    found += [with_fit(each, graph) for each in task.result()]
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

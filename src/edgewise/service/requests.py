@@ -16,7 +16,7 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.constraints.base import CONTAINER_NAMES, IMAGE_NAME, MECHANISMS
 from edgewise.device.devices import transport_of
-from edgewise.errors import BadField, BadInput, Unavailable
+from edgewise.errors import BadField, Unavailable
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.record.job import LoadKind, ScenarioKind
 from edgewise.run.battery import Quantity
@@ -393,16 +393,11 @@ class FitsRequest(_Estimated):
         self.battery()
 
     def battery(self) -> tuple[float, Quantity, float] | None:
-        """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadField`."""
+        """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadInput`."""
         if self.capacity is None or self.idle_power is None or self.per_hour is None:
             return None
-        field = "capacity"
-        try:
-            capacity_j = parse_capacity(self.capacity)
-            field = "idle_power"
-            return capacity_j, Quantity(*parse_interval(self.idle_power, POWERS, what="power")), self.per_hour
-        except BadInput as error:
-            raise BadField(f"{{{field}}}: {error.message}", advice=error.advice) from error
+        idle_power = Quantity(*parse_interval(self.idle_power, POWERS, what="power"))
+        return parse_capacity(self.capacity), idle_power, self.per_hour
 
 
 MOST_CASES = 1000

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.console import out
 from edgewise.cli.main import explain
 from edgewise.cli.verb import Output, carry_out_here
-from edgewise.errors import BadInput, BadModel, ExitCode, RunFailed
+from edgewise.errors import BadInput, BadModel, ExitCode, RunFailed, Unavailable
 from edgewise.folders import job_folder
+from edgewise.model.callable_loader import ADVICE, is_factory
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.text import one_line
 from edgewise.units import format_si
@@ -111,6 +112,8 @@ def _estimate(words: argparse.Namespace, folder: Path) -> Estimate:
         if "arena" not in find_device(device)[0].settings:
             settings = {}
             print(f"note: --runtime-buffer-size: the arena of {device} can't be set", file=sys.stderr)
+    if words.build and not is_factory(words.model):
+        raise BadInput(f"--build needs a function, not {words.model}", advice=ADVICE)
     model = words.model if words.build else str(_file(Path(words.model), folder))
     request = make_request(EstimateRequest, model=model, device=device, set=settings)
     found: Estimate = carry_out_here(request, Output())
@@ -142,8 +145,8 @@ def _file(path: Path, folder: Path) -> Path:
     if not path.is_file():
         raise BadInput(
             f"there is no file {path}",
-            advice="give a .tflite or .mltk.zip file, or a function with --build; models of MLTK's own catalogue are "
-            "not known here",
+            advice="give a .tflite or .mltk.zip file, or a function with --build (MLTK's model specifications can't be "
+            "read)",
         )
     if not path.name.endswith(".mltk.zip"):
         return path
@@ -171,7 +174,10 @@ def _measure(words: argparse.Namespace, folder: Path) -> Run:
         raise BadInput("--build can't be combined with --device", advice="the board runs its own copy of the model")
     model = _file(Path(words.model), folder)
     request = make_request(BenchRequest, models=[str(model)], device=f"serial://{words.port}")
-    run: Run = carry_out_here(request, Output(keep=False)).runs[0]
+    measured = carry_out_here(request, Output(keep=False))
+    if not measured.runs:
+        raise Unavailable("; ".join(measured.skipped))
+    run: Run = measured.runs[0]
     if run.failure is not None:
         raise RunFailed(run.failure.message, advice=run.failure.advice)
     return run

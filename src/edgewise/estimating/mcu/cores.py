@@ -18,6 +18,7 @@ class EmulatedBoard:
         rom, ram: address and size in bytes; `rom` holds the program.
         data: address and size of a memory that holds the network's constants, so that they are not bound by `rom`.
         tick_hz: of SysTick.
+        uart: address of its first serial port, a UART of the CMSDK.
     """
 
     name: str
@@ -26,18 +27,19 @@ class EmulatedBoard:
     ram: tuple[int, int]
     data: tuple[int, int]
     tick_hz: int
+    uart: int
 
 
 def _mps2(name: str, core: str, *, data: int = 0x21000000) -> EmulatedBoard:
     return EmulatedBoard(name=name, core=core, rom=(0, 2**22), ram=(0x20000000, 2**22), data=(data, 2**24),
-                 tick_hz=25_000_000)  # fmt: skip
+                 tick_hz=25_000_000, uart=0x40004000)  # fmt: skip
 
 
 _AN385 = _mps2("mps2-an385", "Cortex-M3")
 _AN505 = EmulatedBoard(name="mps2-an505", core="Cortex-M33", rom=(0x10000000, 2**22), ram=(0x38000000, 2**22),
-               data=(0x80000000, 2**24), tick_hz=20_000_000)  # fmt: skip
+               data=(0x80000000, 2**24), tick_hz=20_000_000, uart=0x40200000)  # fmt: skip
 _AN547 = EmulatedBoard(name="mps3-an547", core="Cortex-M55", rom=(0x10000000, 2**19), ram=(0x31000000, 2**21),
-               data=(0x70000000, 2**24), tick_hz=32_000_000)  # fmt: skip
+               data=(0x70000000, 2**24), tick_hz=32_000_000, uart=0x49303000)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ class _Model:
 
     def emulate(self, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates from an execution. Raises `TooLarge`, and `RunFailed` where an output is wrong."""
-        core, inputs = CORES[devices[0].core], _inputs(self.network)
+        core, inputs = CORES[devices[0].core], sample_inputs(self.network)
         if self.arena_bytes > core.board.ram[1]:
             raise TooLarge(
                 f"its activations need {self.arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
@@ -149,7 +149,7 @@ class _Model:
             self.network, self.lowered, core=core, offsets=self.offsets, arena_bytes=self.arena_bytes, inputs=inputs
         )
         reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
-        _check_outputs(self.path, self.network, emulated, reference)
+        check_outputs(self.path, self.network, emulated, reference)
         return self.estimates(
             devices, f"{SOFTWARE}, {emulated.compiler}", _conditions(core, emulated, inputs=len(inputs)),
             costs=typical_costs(emulated.costs[:RANDOM_INPUTS]),
@@ -177,7 +177,7 @@ class _Model:
             raise Unavailable(f"the arena can't be tried: {found.reason}", advice=found.install_hint)
         if not found:
             return [Measurement.absent("memory_arena_tflm", f"{found.reason}: {found.install_hint}")]
-        inputs = _inputs(self.network)[:1]
+        inputs = sample_inputs(self.network)[:1]
         try:
             reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         except RunFailed as error:
@@ -210,7 +210,7 @@ class _Model:
         ]  # fmt: skip
 
 
-def _inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
+def sample_inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
     """Random inputs from a fixed seed, then the two ends of int8; float inputs are what quantises to such numbers."""
     random = np.random.default_rng(0)
     found = [[random.integers(-128, 128, each.shape) for each in network.inputs] for _ in range(RANDOM_INPUTS)]
@@ -230,7 +230,7 @@ def _real(network: IntNetwork, tensor: IntTensor, values: NDArray[Any]) -> NDArr
     return values.astype(LAYOUTS[tensor.dtype])
 
 
-def _check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
+def check_outputs(path: Path, network: IntNetwork, emulated: Emulated, reference: Reference) -> None:
     """Raise `RunFailed` where the emulated outputs are not those of tflite-micro, byte for byte."""
     for number, (ours, theirs) in enumerate(zip(emulated.outputs, reference.outputs, strict=True)):
         for tensor, one, other in zip(network.outputs, ours, theirs, strict=True):

@@ -1,12 +1,9 @@
-/* Start-up code, the clock of instructions, and the report over semihosting. */
-#include <stdint.h>
-
+/* Executes the network on its test inputs and reports over semihosting. */
 #include "network.h"
+#include "startup.h"
 
-extern uint32_t ew_stack_top, ew_data_load, ew_data_begin, ew_data_end, ew_bss_begin, ew_bss_end, ew_heap_begin[];
-static volatile uint32_t wraps;
+extern uint32_t ew_stack_top, ew_heap_begin[];
 
-#define SYSTICK ((volatile uint32_t *)0xE000E010)
 #define PAINT 0xA5A5A5A5u
 
 static int32_t semihost(int32_t operation, const void *argument) {
@@ -39,8 +36,7 @@ static void print_number(const char *name, uint64_t value) {
     print("\n");
 }
 
-/* `frame` is what the core pushed: r0 to r3, r12, lr, and then the address of the instruction. */
-__attribute__((used)) static void report_fault(const uint32_t *frame) {
+void ew_fault(const uint32_t *frame) {
     const uint32_t status = *(volatile uint32_t *)0xE000ED28;
     print_number("fault status", status);
     print_number("fault instruction", frame[6]);
@@ -49,23 +45,8 @@ __attribute__((used)) static void report_fault(const uint32_t *frame) {
     finish(1);
 }
 
-__attribute__((naked)) static void fault(void) {
-    __asm__ volatile("mrs r0, msp\n ldr r1, =report_fault\n bx r1");
-}
-
-void ew_tick(void) { ++wraps; }
-
 /* The plug-in of QEMU counts from one call to the next. */
 __attribute__((noinline)) void ew_mark(void) { __asm__ volatile(""); }
-
-static uint64_t ticks(void) {
-    uint32_t before, value;
-    do {
-        before = wraps;
-        value = SYSTICK[2];
-    } while (before != wraps);
-    return ((uint64_t)before << 24) + (0xFFFFFFu - value);
-}
 
 static void print_bytes(const int8_t *bytes, int32_t count) {
     static const char digits[] = "0123456789abcdef";
@@ -86,21 +67,20 @@ static void print_bytes(const int8_t *bytes, int32_t count) {
 
 /* The ticks of an operator; the operator EW_OPERATORS does nothing. */
 __attribute__((noinline)) static uint64_t execute(int32_t at) {
-    const uint64_t start = ticks();
+    const uint64_t start = ew_ticks();
     ew_mark();
     ew_execute(at);
     ew_mark();
-    return ticks() - start;
+    return ew_ticks() - start;
 }
 
-/* Not inlined: it may save registers of the FPU, which `ew_start` has to turn on first. */
-__attribute__((noinline)) static void run(void) {
+void ew_main(void) {
     static uint64_t times[EW_OPERATORS + 1];
     /* A loop of a known number of instructions gives the ticks of one. */
-    uint64_t begin = ticks();
+    uint64_t begin = ew_ticks();
     uint32_t left = 100000;
     __asm__ volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(left) : : "cc");
-    print_number("ticks of 200000 instructions", ticks() - begin);
+    print_number("ticks of 200000 instructions", ew_ticks() - begin);
     print_number("ticks of nothing", execute(EW_OPERATORS));
     for (uint32_t *word = ew_heap_begin; word < (uint32_t *)__builtin_frame_address(0) - 64; ++word) *word = PAINT;
     ew_reset();
@@ -130,25 +110,3 @@ __attribute__((noinline)) static void run(void) {
     print_number("failed", (uint64_t)ew_failed);
     finish(0);
 }
-
-void ew_start(void) {
-    *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20; /* coprocessors 10 and 11: FPU and Helium */
-#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
-    /* These cores fault on unaligned accesses; the emulated ones in their place do where they are told to. */
-    *(volatile uint32_t *)0xE000ED14 |= 1u << 3;
-#endif
-    __asm__ volatile("dsb\n isb");
-    for (uint32_t *from = &ew_data_load, *to = &ew_data_begin; to < &ew_data_end;) *to++ = *from++;
-    for (uint32_t *to = &ew_bss_begin; to < &ew_bss_end;) *to++ = 0;
-    SYSTICK[1] = 0xFFFFFF;
-    SYSTICK[2] = 0;
-    SYSTICK[0] = 7;
-    while (!SYSTICK[2]) { /* it is loaded at the first tick */
-    }
-    run();
-}
-
-__attribute__((section(".vectors"), used)) static const void *const vectors[16] = {
-    &ew_stack_top, (void *)ew_start, (void *)fault, (void *)fault, (void *)fault, (void *)fault,
-    (void *)fault, (void *)fault, 0, 0, 0, (void *)fault, (void *)fault, 0, (void *)fault, (void *)ew_tick,
-};

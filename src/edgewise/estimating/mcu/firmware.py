@@ -51,6 +51,8 @@ SHIFT = 8
 SCRATCH_BYTES = 2**18
 STACK_BYTES = 4096
 """That are left for the stack at least."""
+PROGRAM = ("startup.c", "firmware.c")
+"""Files of this package that execute a network and report."""
 BUILD_S, RUN_S = 120.0, 120.0
 SOURCES_SHA256 = "6668c2df88161d642befd11c6d87d198bc7e2943729d0e97bf8edb19a78fe0c7"
 """Of CMSIS-NN's files in the package bakenn, in the order of their paths."""
@@ -122,10 +124,7 @@ def emulate(
     """
     with tempfile.TemporaryDirectory(prefix="edgewise-mcu-") as name:
         folder = Path(name)
-        _write_sources(folder, network, lowered, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
-        (folder / "link.ld").write_text(
-            _LINK.format(rom=core.board.rom, ram=core.board.ram, data=core.board.data, stack=STACK_BYTES)
-        )
+        write_sources(folder, network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
         compiler, emulator = (
             _run([tool, "--version"], "no version", folder).partition("\n")[0] for tool in (GCC, QEMU)
         )
@@ -133,7 +132,10 @@ def emulate(
         plugins, uncounted = _plugins(folder) if counter else ([], "not requested")
         identity = hashlib.sha256(repr((library.name, [each.name for each in plugins], uncounted, emulator)).encode())
         own = resources.files("edgewise.estimating.mcu")
-        for source in (own / "firmware.c", *(folder / name for name in ("network.c", "network.h", "constants.bin"))):
+        for source in (
+            *(own / name for name in (*PROGRAM, "startup.h")),
+            *(folder / name for name in ("network.c", "network.h", "constants.bin")),
+        ):
             identity.update(source.read_bytes())
         identity.update((folder / "link.ld").read_bytes())
 
@@ -197,13 +199,19 @@ def _library(core: Core, compiler: str, folder: Path) -> Path:
     return cached(f"{core.name}-{identity.hexdigest()[:16]}.a", make, folder=folder)
 
 
-def _build(core: Core, library: Path, folder: Path) -> Path:
-    """The image, from the sources in `folder`."""
+def build_image(core: Core, folder: Path, program: Sequence[str]) -> Path:
+    """The image of `program`, files of this package, and the network in `folder`. Raises as `emulate`."""
+    compiler = _run([GCC, "--version"], "no version", folder).splitlines()[0]
+    return _build(core, _library(core, compiler, folder), folder, program)
+
+
+def _build(core: Core, library: Path, folder: Path, program: Sequence[str] = PROGRAM) -> Path:
     image = folder / "image.elf"
     with resources.as_file(resources.files("edgewise.estimating.mcu")) as own:
         _run([GCC, *core.compiler_flags, *FLAGS, *_includes(), f"-I{folder}", f"-I{own}",
               "-nostartfiles", "-Wl,--gc-sections", "-T", str(folder / "link.ld"), "-o", str(image),
-              str(folder / "network.c"), str(folder / "constants.s"), str(own / "firmware.c"), str(library),
+              str(folder / "network.c"), str(folder / "constants.s"), *(str(own / name) for name in program),
+              str(library),
               "--specs=nosys.specs"], "the firmware could not be built", folder)  # fmt: skip
     return image
 
@@ -256,10 +264,18 @@ def _execute(image: Path, plugins: Sequence[Path], network: IntNetwork, core: Co
     raise AssertionError("QEMU was not started")
 
 
-def _write_sources(
-    folder: Path, network: IntNetwork, lowered: Lowered, *, offsets: Mapping[int, int], arena_bytes: int,
-    inputs: Sequence[Sequence[NDArray[Any]]],
+def write_sources(
+    folder: Path, network: IntNetwork, lowered: Lowered, *, core: Core, offsets: Mapping[int, int], arena_bytes: int,
+    inputs: Sequence[Sequence[NDArray[Any]]], scratch_bytes: int = SCRATCH_BYTES,
 ) -> None:  # fmt: skip
+    """Write the C sources of a network, its constants, and the linker script of the emulated board.
+
+    Args:
+        inputs: that ``ew_load`` offers, per entry an array per input of the network.
+    """
+    (folder / "link.ld").write_text(
+        _LINK.format(rom=core.board.rom, ram=core.board.ram, data=core.board.data, stack=STACK_BYTES)
+    )
     constants = bytearray(lowered.constants)
     constants += bytes(-len(constants) % 16)
     starts: list[list[int]] = []
@@ -270,15 +286,16 @@ def _write_sources(
             constants += _aligned(array)
     (folder / "constants.bin").write_bytes(bytes(constants))
     (folder / "constants.s").write_text(
-        '.section .constants,"a"\n.balign 16\n.global ew_constants\n'
-        f'ew_constants:\n.incbin "{folder / "constants.bin"}"\n'
+        '.section .constants,"a"\n.balign 16\n.global ew_constants\new_constants:\n.incbin "constants.bin"\n'
     )
     (folder / "network.h").write_text(
         "#include <stdint.h>\n"
         f"#define EW_OPERATORS {len(network.operators)}\n#define EW_INPUTS {len(inputs)}\n"
         f"#define EW_OUTPUTS {len(network.outputs)}\n"
-        "typedef struct { const int8_t *data; int32_t count; } ew_output;\n"
-        "extern const ew_output ew_outputs[EW_OUTPUTS];\nextern int32_t ew_current, ew_scratch_needed, ew_failed;\n"
+        f"#define EW_MODEL_INPUTS {len(network.inputs)}\n"
+        "typedef struct { int8_t *data; int32_t count; } ew_tensor; /* count: bytes */\n"
+        "extern const ew_tensor ew_inputs[EW_MODEL_INPUTS], ew_outputs[EW_OUTPUTS];\n"
+        "extern int32_t ew_current, ew_scratch_needed, ew_failed;\n"
         "void ew_reset(void);\nvoid ew_load(int32_t input);\nvoid ew_execute(int32_t operator_index);\n"
     )
     layers = [
@@ -293,7 +310,10 @@ def _write_sources(
         + " }"
         for number, own in enumerate(starts)
     )
-    outputs = ", ".join(f"{{ew_arena + {offsets[each.index]}, {each.bytes}}}" for each in network.outputs)
+    inputs_there, outputs = (
+        ", ".join(f"{{ew_arena + {offsets[each.index]}, {each.bytes}}}" for each in tensors)
+        for tensors in (network.inputs, network.outputs)
+    )
     table = ", ".join([*(f"layer_{at}" for at in range(len(lowered.calls))), "nothing"])
     (folder / "network.c").write_text(
         f"""#include "network.h"
@@ -301,7 +321,7 @@ def _write_sources(
 #include "kernels.h"
 extern const uint8_t ew_constants[];
 __attribute__((aligned(16))) static int8_t ew_arena[{max(arena_bytes, 16)}];
-__attribute__((aligned(16))) static uint8_t scratch[{SCRATCH_BYTES}];
+__attribute__((aligned(16))) static uint8_t scratch[{scratch_bytes}];
 int32_t ew_current, ew_scratch_needed, ew_failed;
 static cmsis_nn_context context;
 static const cmsis_nn_context *ew_scratch(int32_t bytes) {{
@@ -318,7 +338,7 @@ static void (*const layers[])(void) = {{ {table} }};
 void ew_execute(int32_t at) {{ layers[at](); }}
 void ew_load(int32_t input) {{ {loads} }}
 void ew_reset(void) {{ {lowered.reset} }}
-const ew_output ew_outputs[EW_OUTPUTS] = {{ {outputs} }};
+const ew_tensor ew_inputs[EW_MODEL_INPUTS] = {{ {inputs_there} }}, ew_outputs[EW_OUTPUTS] = {{ {outputs} }};
 """
     )
 

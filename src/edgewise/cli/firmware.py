@@ -1,0 +1,37 @@
+"""``edgewise firmware``: a model as firmware that speaks the protocol of MLPerf Tiny's runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An int8 .tflite file")],
+    device: Annotated[
+        str, typer.Option("-d", "--device", metavar="NAME", help="Core or board, such as cortex-m4 or nucleo-l4r5zi")
+    ],
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write; created if missing")],
+    identity: Annotated[
+        str,
+        typer.Option(
+            "--model-id",
+            metavar="NAME",
+            help="Model that the firmware reports; kws01, ic01, vww01 and ad01 are those of MLPerf Tiny",
+        ),
+    ] = "custom",
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty")] = False,
+) -> int:
+    """Write C sources of a model and a firmware image that speaks the protocol of MLPerf Tiny's runner.
+
+    The image runs in QEMU, and README.md in the folder says what to replace for another board. The model is executed
+    before, and its outputs are compared with those of tflite-micro.
+    """
+    from edgewise.cli.console import err
+    from edgewise.service.firmware import make_firmware
+
+    image = make_firmware(model, device=device, folder=folder, identity=identity, force=force)
+    err().print(f"wrote {image}; {folder / 'README.md'} has the next steps", soft_wrap=True, markup=False)
+    return 0
