@@ -1,6 +1,6 @@
-"""Estimates for microcontrollers and NPUs: equality of outputs, arenas, predicted counts, and seconds of a command.
+"""Estimates for microcontrollers: equality of outputs, arenas, predicted counts, and seconds of a command.
 
-    python benchmarks/microcontrollers.py [--models FOLDER] [--graphs 200] [--rounds 3]
+    python benchmarks/microcontrollers.py [--graphs 200] [--rounds 3]
 
 Prints the Markdown tables of docs/benchmarks.md. An estimate by emulation is an error unless all bytes of all outputs
 equal tflite-micro's, so each one that succeeds is a check.
@@ -22,30 +22,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from models import MLPERF_TINY
+
 import edgewise
 from edgewise.errors import EdgewiseError
 from edgewise.estimating.base import Estimate
-from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.mcu.firmware import GCC, QEMU
-from edgewise.estimating.mcu.portable import PORTABLE
-from edgewise.estimating.mcu.stateful import STATEFUL
+from edgewise.estimating.mcu.lowering import LOWERINGS
 from mcu_graphs import write_chains
 
 MODELS = ("ad01_int8", "kws_ref_model", "pretrainedResnet_quant", "str_ww_ref_model", "vww_96_int8")
 # The chains end with DEQUANTIZE by themselves; the others are parts of other operators, or have other operands.
 LEFT_OUT = {"ASSIGN_VARIABLE", "CALL_ONCE", "DEQUANTIZE", "EXPAND_DIMS", "SPLIT_V", "SQUEEZE", "VAR_HANDLE"}
-CODES = sorted({*CMSIS_NN, *PORTABLE, *STATEFUL} - LEFT_OUT)
+CODES = sorted({*LOWERINGS} - LEFT_OUT)
 CHAINS_PER_FILE = 20
-NPUS = (
-    "ethos-u55-32",
-    "ethos-u55-128",
-    "ethos-u55-256",
-    "ethos-u65-256",
-    "ethos-u65-512",
-    "ethos-u85-256",
-    "ethos-u85-2048",
-)
 
 
 def row(*cells: object) -> None:
@@ -125,19 +116,17 @@ def seconds(command: Sequence[str], environment: Mapping[str, str]) -> tuple[flo
 
 def commands(models: Sequence[Path], rounds: int) -> None:
     """Print seconds of `edgewise estimate`: cache empty, cache filled, without compiler and emulator."""
-    head("seconds elapsed (of the processors)", "cold", "warm", "without compiler and emulator", "Vela, slowest of 7")
+    head("seconds elapsed (CPU time)", "cold", "warm", "without compiler and emulator, warm")
     assert shutil.which(GCC) and shutil.which(QEMU)
     for path in models:
-        estimate = [sys.executable, "-m", "edgewise", "estimate", str(path), "--json", "-d"]
-        timings: dict[str, list[tuple[float, float]]] = {"cold": [], "warm": [], "table": [], "vela": []}
+        estimate = [sys.executable, "-m", "edgewise", "estimate", str(path), "--json", "-d", "cortex-m4"]
+        timings: dict[str, list[tuple[float, float]]] = {"cold": [], "warm": [], "table": []}
         for _ in range(rounds):
             with tempfile.TemporaryDirectory() as cache:
                 environment = {**os.environ, "XDG_CACHE_HOME": cache}
-                timings["cold"].append(seconds([*estimate, "cortex-m4"], environment))
-                timings["warm"].append(seconds([*estimate, "cortex-m4"], environment))
-                bare = {**environment, "PATH": cache}
-                timings["table"].append(seconds([*estimate, "cortex-m4"], bare))
-            timings["vela"].append(max(seconds([*estimate, npu], os.environ) for npu in NPUS))
+                timings["cold"].append(seconds(estimate, environment))
+                timings["warm"].append(seconds(estimate, environment))
+                timings["table"].append(seconds(estimate, {**environment, "PATH": cache}))
         row(path.stem, *(
             f"{statistics.median(each for each, _ in rows):.2f} ({statistics.median(each for _, each in rows):.2f})"
             for rows in timings.values()
@@ -147,11 +136,10 @@ def commands(models: Sequence[Path], rounds: int) -> None:
 def main() -> int:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=Path, default=Path(__file__).parents[2] / "shared" / "models" / "mlperf_tiny")
     parser.add_argument("--graphs", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    models = [arguments.models / f"{name}.tflite" for name in MODELS]
+    models = [MLPERF_TINY / f"{name}.tflite" for name in MODELS]
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     commands(models, arguments.rounds)
     arenas(models)

@@ -12,10 +12,11 @@ import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.estimating.mcu import cortex_m
 from edgewise.estimating.mcu.arena import plan_arena
+from edgewise.estimating.mcu.calls import FAMILIES
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.mcu.firmware import emulate
-from edgewise.estimating.mcu.loops import FAMILIES, scratch_bytes
+from edgewise.estimating.mcu.loops import scratch_bytes
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.table import load_table

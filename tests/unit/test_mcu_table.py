@@ -12,11 +12,12 @@ from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import Unavailable
 from edgewise.estimating.mcu import cortex_m, table
 from edgewise.estimating.mcu.arena import plan_arena
+from edgewise.estimating.mcu.calls import FAMILIES, UnknownKernel
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.cores import CORES as CORES_OF_QEMU
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import INSTALL
-from edgewise.estimating.mcu.loops import FAMILIES, UnknownKernel, kernel_loops, scratch_bytes
+from edgewise.estimating.mcu.loops import kernel_loops, scratch_bytes
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.portable import PORTABLE
@@ -173,6 +174,19 @@ def test_a_core_with_the_code_of_another_one_has_its_costs(tmp_path):
 
 def test_every_emulated_core_is_in_the_table():
     assert {core.compiled_for or core.name for core in CORES_OF_QEMU.values()} == set(load_table().cores) == set(CORES)
+
+
+def test_each_image_of_a_batch_counts(tmp_path):
+    one, three = (
+        loops_of(layer(tmp_path, "CONV_2D", shape=[n, 4, 4, 6], out=[n, 4, 4, 8], kernel=(3, 3)), "dsp") for n in (1, 3)
+    )
+    assert three == {name: {loop: 3 * count for loop, count in counts.items()} for name, counts in one.items()}
+
+
+def test_a_model_that_no_microcontroller_holds_is_refused(tmp_path):
+    path = layer(tmp_path, "LOGISTIC", shape=[1, 2**30], out=[1, 2**30])
+    found = edgewise.estimate(path, "cortex-m4", settings={"counts": "table"})
+    assert found.refused == "its activations need 2,147,483,648 B, more than any microcontroller has"
 
 
 def test_scratch_memory_by_kernel(tmp_path):

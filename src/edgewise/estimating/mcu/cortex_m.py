@@ -34,6 +34,7 @@ from edgewise.runtime.base import package_availability
 from edgewise.units import parse_size
 
 RANDOM_INPUTS = 3
+MOST_ARENA_BYTES = 2**28
 SOFTWARE = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
 
 
@@ -129,9 +130,11 @@ class _Model:
 
     @classmethod
     def read(cls, path: Path, graph: Graph) -> _Model:
-        """Lower the model at `path`. Raises `CanNotLower`."""
+        """Lower the model at `path`. Raises `CanNotLower`, and `TooLarge` where no microcontroller holds it."""
         network = read_network(path)
         plan, offsets = plan_arena(network)
+        if (plan.arena_bytes or 0) > MOST_ARENA_BYTES:
+            raise TooLarge(f"its activations need {plan.arena_bytes:,} B, more than any microcontroller has")
         return cls(path, graph, network, plan, offsets, lower(network, offsets))
 
     @property

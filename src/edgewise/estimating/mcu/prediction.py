@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgewise.estimating.mcu.calls import FAMILIES
 from edgewise.estimating.mcu.costs import sum_costs
-from edgewise.estimating.mcu.loops import FAMILIES, scratch_bytes
+from edgewise.estimating.mcu.loops import scratch_bytes
 from edgewise.estimating.mcu.lowering import Lowered
 from edgewise.estimating.mcu.network import IntNetwork
 from edgewise.estimating.mcu.table import CostTable, PredictedCosts

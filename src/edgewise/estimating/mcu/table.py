@@ -13,9 +13,10 @@ from importlib import resources
 from typing import Any
 
 from edgewise.errors import Unavailable
+from edgewise.estimating.mcu.calls import FAMILIES, UnknownKernel
 from edgewise.estimating.mcu.costs import CLASSES, OperatorCosts
 from edgewise.estimating.mcu.emit import CanNotLower
-from edgewise.estimating.mcu.loops import FAMILIES, UnknownKernel, kernel_loops
+from edgewise.estimating.mcu.loops import kernel_loops
 from edgewise.estimating.mcu.lowering import Lowered
 
 FILE = "operator_costs.json"
