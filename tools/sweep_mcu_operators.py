@@ -37,7 +37,7 @@ from edgewise.estimating.mcu.firmware import Emulated, emulate
 from edgewise.estimating.mcu.loops import kernel_loops
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import read_network
-from edgewise.estimating.mcu.table import FILE, CostTable
+from edgewise.estimating.mcu.table import AROUND, FILE, CostTable
 from mcu_graphs import Chain, Net, spatial
 
 OUTPUT = Path(__file__).parent.parent / "src" / "edgewise" / "estimating" / "mcu" / FILE
@@ -274,8 +274,7 @@ def fit(rows: Sequence[Observed]) -> dict[str, dict[str, list[float]]]:
     columns = sorted({(kernel, loop) for row in rows for kernel, counts in row.loops.items() for loop in counts})
     design = np.array([[row.loops.get(kernel, {}).get(loop, 0) for kernel, loop in columns] for row in rows], float)
     costs = np.array([row.costs for row in rows], float)
-    # Relative errors; the 100 keeps the few instructions around a kernel from outweighing its loops.
-    weights = 1 / (costs[:, : len(CLASSES)].sum(1) + 100)
+    weights = 1 / (costs[:, : len(CLASSES)].sum(1) + AROUND)
     design *= weights[:, None]
     sizes = design.max(0)
     found = [nnls(design / sizes, each * weights, maxiter=100 * len(columns))[0] / sizes for each in costs.T]
@@ -300,7 +299,8 @@ def table_of(core: str, rows: Sequence[Observed], emulated: Emulated) -> dict[st
     for at, row in enumerate(rows):
         if at % HELD_OUT == 0 and row.loops.keys() <= kernels.keys():
             (main,) = sorted(row.loops, key=lambda name: predicted({name: row.loops[name]}, told, core))[-1:]
-            errors[main].append(abs(predicted(row.loops, told, core) / max(1, sum(row.costs[: len(CLASSES)])) - 1))
+            counted = sum(row.costs[: len(CLASSES)])
+            errors[main].append(abs(predicted(row.loops, told, core) - counted) / (counted + AROUND))
     together = [error for found in errors.values() for error in found]
     for name, kernel in kernels.items():
         found = errors.get(name, together)

@@ -74,12 +74,15 @@ def estimate(
     model: PathLike,
     device: str,
     *,
+    what_if: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Estimate:
     """Estimate a model on hardware that is not at hand.
 
     Args:
+        model: a file; ``module:function`` and ``file.py:function`` are called to make one, which is quantised to int8.
+        what_if: keyword arguments of the function.
         device: ``NAME`` or ``NAME@CLOCK``, such as ``ethos-u55-128@400MHz``; ``edgewise estimate --devices`` lists all.
         settings: of the estimator, name → value.
         shapes: input name → shape for open dimensions.
@@ -90,9 +93,9 @@ def estimate(
     Raises:
         BadModel, BadInput, RunFailed, Unavailable (the estimator is not installed).
     """
-    found: Estimate = carry_out(
-        "estimate", context_of(None, None), model=model, device=device, set=settings, shapes=shapes
-    )
+    cases = (dict(what_if),) if what_if else None
+    fields = {"model": model, "cases": cases, "device": device, "set": settings, "shapes": shapes}
+    found: Estimate = carry_out("estimate", context_of(None, None), **fields)
     return found
 
 

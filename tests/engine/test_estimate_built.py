@@ -64,7 +64,8 @@ def test_a_float_model_becomes_int8_and_keeps_its_layers(functions, function):
 
 
 def test_the_model_has_the_name_of_its_function(functions):
-    one = edgewise.estimate(f"{functions}:make_model", "ethos-u55-128")
+    one = edgewise.estimate(f"{functions}:make_model", "ethos-u55-128", what_if={"copy": 1})
+    assert one.model["built"]["parameters"] == {"copy": 1}
     assert one.model["name"] == f"{functions}:make_model" and one.model["path"] is None
     assert one.measurement("latency").value > 0 and one.conditions[0].startswith("The model was quantised to int8")
 

@@ -94,8 +94,11 @@ def test_the_board_gets_the_inputs_that_every_engine_gets(capsys):
 @pytest.mark.parametrize(
     ("words", "commands"),
     [
-        (["--iterations", "17", "--warmup", "3"], ["infer 1 3", "infer 50 0", "infer 17 0"]),
-        (["--duration", "10s"], ["infer 1 1", "infer 50 0", "infer 5000 0"]),  # MLPerf Tiny's rule, with --sessions 5
+        (["--iterations", "17", "--warmup", "3"], ["infer 1 0", "infer 1 3", "infer 50 0", "infer 17 0"]),
+        (
+            ["--duration", "10s"],
+            ["infer 1 0", "infer 1 1", "infer 50 0", "infer 5000 0"],
+        ),  # MLPerf Tiny's rule, with --sessions 5
     ],
 )
 def test_a_session_is_one_window_of_the_requested_length(capsys, words, commands):
@@ -117,6 +120,17 @@ def test_a_window_shorter_than_requested_is_measured_again_with_more_inferences(
         _, rows = bench(capsys, board, "--sessions", "1")
     assert rows["latency"]["samples"] == pytest.approx([1e-3, 1e-3])
     assert [each for each in board.commands if "infer 1000" in each] == ["infer 1000 0"] * 2
+
+
+def test_a_board_whose_inferences_never_stop_getting_faster_is_an_error(capsys):
+    with fake_board(latency_us=20000, results=[0.1] * CLASSES) as board:
+
+        def override(command):
+            board.latency_us /= 1 + command.startswith("infer")
+
+        board.override = override
+        run, _ = bench(capsys, board, "--sessions", "1", code=4)
+    assert "falls from window to window" in run["failure"]["message"]
 
 
 def test_steps_of_a_coarse_timer_are_found_and_are_in_the_interval(capsys):

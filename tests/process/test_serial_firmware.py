@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from edgewise.cli.main import run as edgewise_command
-from edgewise.device.board import Board, input_bytes
+from edgewise.device.board import Board
 from edgewise.device.link import TargetError
 from edgewise.device.target import close_targets
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.reference import run_reference
+from edgewise.runtime.mlperf_tiny import encode
 from mcu_graphs import dense
 
 pytestmark = pytest.mark.engine
@@ -139,7 +140,7 @@ def test_images_arrive_as_uint8(tmp_path, shared_models):
     model = shared_models / "pretrainedResnet_quant.tflite"
     arrays = random_inputs(model, seed=2)
     with greeted(firmware(model, tmp_path / "fw", "--model-id", "ic01"), tmp_path / "fw") as board:
-        board.load(input_bytes(arrays[0].tobytes(), "uint8"))
+        board.load(encode(arrays, "uint8"))
         assert steps_of(board.infer(1, warmup=0, seconds=60).results, model) == expected(model, arrays)
 
 

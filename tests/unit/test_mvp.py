@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edgewise
 from edgewise.cli.main import run as edgewise_command
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mvp import CLOCK_HZ, cycles_of, fitted, place
 from edgewise.estimating.mvp_programs import NotAccelerated, NotModelled, programs_of
-from mvp_graphs import write_operator
+from edgewise.model.cost import total_of
+from edgewise.model.identity import read_graph
+from mvp_graphs import draw_operator, write_operator
 
 RESULTS = Path(__file__).parents[3] / "shared" / "data" / "mlperf_tiny.csv"
 MODELS = {"ad": "ad01_int8", "ic": "pretrainedResnet_quant", "kws": "kws_ref_model", "vww": "vww_96_int8"}
@@ -100,6 +104,50 @@ def test_what_is_not_modelled_is_said(tmp_path):
     assert "batch of 2" in found.measurement("latency").absent_because
 
 
+def test_no_random_operator_takes_less_than_a_cycle_for_two_macs(tmp_path):
+    random, accelerated = np.random.default_rng(3), 0
+    for large in (False, True) * 60:
+        kind, shape, words = draw_operator(random, large=large)
+        path = write_operator(tmp_path / "m.tflite", kind, shape, **words)
+        try:
+            found = programs_of(read_network(path).operators[0], scaled_first=True)
+        except NotAccelerated:
+            continue
+        accelerated += 1
+        assert found.count > 0 and found.cycles > 0
+        if not words.get("same"):  # Multiplications with padding are counted, and not executed.
+            assert 2 * found.cycles >= total_of(read_graph(path)).macs
+    assert accelerated > 80
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"options": {}}, "stride_h"),
+        ({"stride_h": 0}, "with strides"),
+        ({"stride_w": -1}, "with strides"),
+        ({"stride_w": 50}, "an output of"),
+        ({"weights": (8, 3)}, "shapes or options"),
+        ({"out": (1, 2**30, 2**30, 8)}, "an output of"),
+        ({"out": (8,)}, "shapes or options"),
+    ],
+)
+def test_damaged_operators_are_bad_input_at_once(tmp_path, change, problem):
+    path = write_operator(tmp_path / "m.tflite", "conv", (1, 8, 8, 4), **window((3, 3), same=True, out=8))
+    (operator,) = read_network(path).operators
+    source, weights, *rest = operator.inputs
+    (out,) = operator.outputs
+    options = change.get("options", {**operator.options, **{k: v for k, v in change.items() if "stride" in k}})
+    weights = replace(weights, shape=change.get("weights", weights.shape))
+    out = replace(out, shape=change.get("out", out.shape))
+    with pytest.raises(BadModel, match=problem):
+        programs_of(replace(operator, inputs=(source, weights, *rest), outputs=(out,), options=options),
+                    scaled_first=True)  # fmt: skip
+    with pytest.raises(NotAccelerated, match="4,096 elements"):
+        programs_of(replace(operator, inputs=(source, replace(weights, shape=(8, 4096, 4096, 4)), *rest)),
+                    scaled_first=True)  # fmt: skip
+
+
 # mltk profile --accelerator MVP; it adds up to 6 cycles where data is not aligned to words.
 @pytest.mark.parametrize(
     ("name", "simulated"), [("ad", 402_976), ("kws", 1_882_586), ("ic", 6_453_886), ("vww", 5_827_146)]
@@ -137,6 +185,8 @@ def test_an_estimate_contains_what_was_published(shared_models):
     assert found.measurement("accelerator_cycles").value == sum(layer.cycles for layer in found.layers) == 402_976
     assert {layer.unit for layer in found.layers} == {"MVP"} and found.device.clock_hz == 78e6
     assert sum(layer.time for layer in found.layers) == pytest.approx(found.measurement("latency").value)
+    # One program per operator, and its call.
+    assert found.measurement("cpu_cycles").value == pytest.approx(10 * 2 * fitted("gecko-sdk-4.1")["start"])
     slow = edgewise.estimate(shared_models / "ad01_int8.tflite", "xg24@39MHz")
     assert slow.measurement("latency").value == pytest.approx(2 * found.measurement("latency").value)
     assert slow.measurement("energy").value is None and "78 MHz" in slow.measurement("energy").absent_because

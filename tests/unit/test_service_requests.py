@@ -22,6 +22,8 @@ LEAST = {
     "inspect": {"model": "m.onnx"},
     "estimate": {"model": "m.tflite", "device": "ethos-u55-128"},
     "fits": {"model": "m.tflite", "max_ram": 2**18, "capacity": "10Wh", "idle_power": "5mW", "per_hour": 60.0},
+    "calibrate": {"name": "phone", "measurements": ["m.csv", "last"], "method": "line"},
+    "predict": {"models": ["m.onnx"], "device": "phone", "targets": {"latency": 0.03}},
     "evaluate": {"models": ["m.onnx"], "data": "d.npz"},
     "optimize": {"model": "m.onnx"},
     "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},

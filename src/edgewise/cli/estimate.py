@@ -16,10 +16,21 @@ if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
 
 OPTIONS = (
-    argument("model", "Model file.", str, metavar="MODEL", default=None),
+    argument("models", "Model file; several for a calibrated device.", list[str], metavar="MODEL…", default=None),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),
-    option("-d --device NAME", options.VARY, "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz"),
+    option(
+        "-d --device NAME",
+        options.VARY,
+        "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz, or one that you have calibrated",
+    ),
+    option(
+        "--target latency=30ms",
+        options.LIMITS,
+        "For a calibrated device: also print the probability of a value at or below this; repeatable",
+        list[str],
+        read=words.limits,
+    ),
     options.SETTINGS,
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     option("--fits", options.VARY, "List the boards of the catalogue that hold the model, instead of -d", bool),
@@ -82,15 +93,42 @@ def command(values: Values) -> int:
 
     if values["devices"]:
         return _list_devices(as_json=values["json"])
-    given = [model] if (model := values["model"]) is not None else []
+    given = values["models"] or []
     if not (given or values["build"]) or (values["device"] is None) != values["fits"]:
         advice = "edgewise estimate model.tflite -d ethos-u55-128, or with --fits instead of -d"
         raise BadInput("give a model, and either a device or --fits", advice=advice)
     if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
         raise BadInput(f"--{unused[0].replace('_', '-')} applies only to --fits", advice="add --fits instead of -d")
+    if values["device"] is not None and _is_calibrated(values["device"]):
+        return _predict(values)
+    if values["target"]:
+        raise BadInput("--target applies only to calibrated devices", advice="'edgewise calibrate' learns one")
+    if len(given) > 1:
+        raise BadInput(f"one model can be estimated at a time, not {len(given)}", advice="estimate them one by one")
     (model,) = models_or_factory(given, values["build"])
     kind, presentation = (FitsRequest, fits.PRESENTATION) if values["fits"] else (EstimateRequest, PRESENTATION)
     return perform(request_of(kind, OPTIONS, values, model=model), presentation, output_of(values))
+
+
+def _is_calibrated(device: str) -> bool:
+    from edgewise.predicting.calibration import NAME, file_of
+
+    return NAME.fullmatch(device) is not None and file_of(device).is_file()
+
+
+def _predict(values: Values) -> int:
+    from edgewise.cli.predict import PRESENTATION as FORECASTS
+    from edgewise.service.requests import PredictRequest
+
+    unused = [f"--{name}" for name in ("build", "set", "shape") if values.get(name)]
+    if unused:
+        raise BadInput(
+            f"{values['device']} is a calibrated device, which does not use {' and '.join(unused)}",
+            advice="give model files",
+        )
+    return perform(
+        request_of(PredictRequest, OPTIONS, values, models=tuple(values["models"] or ())), FORECASTS, output_of(values)
+    )
 
 
 def _list_devices(*, as_json: bool) -> int:

@@ -30,8 +30,8 @@ def command(
     before, and its outputs are compared with those of tflite-micro.
     """
     from edgewise.cli.console import err
-    from edgewise.service.firmware import make_firmware
+    from edgewise.estimating.mcu.runner import write_firmware
 
-    image = make_firmware(model, device=device, folder=folder, identity=identity, force=force)
+    image = write_firmware(model, folder, device=device, identity=identity, force=force)
     err().print(f"wrote {image}; {folder / 'README.md'} has the next steps", soft_wrap=True, markup=False)
     return 0

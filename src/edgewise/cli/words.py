@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.units import parse_duration, parse_size
+from edgewise.units import ENERGIES, parse_duration, parse_interval, parse_size
 
 
 def words(values: Sequence[str]) -> tuple[str, ...]:
@@ -69,6 +69,23 @@ def _read_value(word: str) -> Any:
         return ast.literal_eval(word.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return word.strip()
+
+
+def limits(values: Sequence[str]) -> dict[str, float]:
+    """``["latency=30ms"]`` → metric → value in SI. Raises `BadInput`."""
+    readers: dict[str, Callable[[str], float]] = {
+        "latency": parse_duration,
+        "memory_peak": parse_size,
+        "energy": lambda text: parse_interval(text, ENERGIES, what="energy")[0],
+    }
+    found: dict[str, float] = {}
+    for metric, text in pairs(values).items():
+        if metric not in readers:
+            raise BadInput(f"{metric!r} has no target", advice=f"metrics: {', '.join(readers)}")
+        found[metric] = readers[metric](text)
+        if found[metric] <= 0:
+            raise BadInput(f"the target of {metric} must be above 0", advice="for example latency=30ms")
+    return found
 
 
 def pairs(values: Sequence[str]) -> dict[str, str]:

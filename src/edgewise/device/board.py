@@ -87,7 +87,7 @@ class Board:
     Attributes:
         name, profile, model: as the board reports them, after `greet`; "" where it does not.
         timestamps: every reading of the board's timer so far, µs.
-        sent_bytes, received_bytes: over the port so far.
+        received_bytes: over the port so far.
 
     Raises:
         BadInput: a speed that the port does not have.
@@ -100,7 +100,7 @@ class Board:
         self.baud = baud
         self.name = self.profile = self.model = ""
         self.timestamps: list[int] = []
-        self.sent_bytes = self.received_bytes = 0
+        self.received_bytes = 0
         self._buffer = b""
         self._opened = _open(port, baud)
 
@@ -203,12 +203,10 @@ class Board:
         return lines
 
     def _send(self, text: str) -> None:
-        data = f"{text}%".encode()
         try:
-            self._opened.write(data)
+            self._opened.write(f"{text}%".encode())
         except OSError as error:
             raise LinkLost(f"{self.port} can't be written: the board was unplugged, or takes no data") from error
-        self.sent_bytes += len(data)
 
     def _line(self, deadline: float) -> Line | None:
         """The next line; None if it does not end by `deadline`. Raises `LinkLost`, `TargetError`."""
@@ -243,11 +241,6 @@ class Board:
         return TargetError(
             f"{self.port} sent {count} B that are not MLPerf Tiny's protocol: {sample!r}", advice=_advice(self.baud)
         )
-
-
-def input_bytes(data: bytes, encoding: str) -> bytes:
-    """The bytes of an int8 tensor as the board takes them; ``uint8`` is int8 + 128."""
-    return bytes(byte ^ 0x80 for byte in data) if encoding == "uint8" else data
 
 
 def encoding_of(model: str, wanted: str | None) -> str:

@@ -46,7 +46,7 @@ class Board:
         flash_bytes: from which a program can be executed, on the microcontroller or beside it.
         wait_states: of the flash at `clock_hz`.
         flash_access: caches and prefetch between core and flash, in words.
-            accelerator: of neural networks; "" where there is none.
+        accelerator: of neural networks; "" where there is none.
         power_w: while it infers at `clock_hz`, W.
         power_includes: what `power_w` was measured of.
         sources: name of each of the attributes from `core` on that is known → where it is published. The source of the
@@ -106,7 +106,7 @@ class Fit:
     Attributes:
         ram_bytes, flash_bytes: None where they are not known.
         arena_bytes: part of the RAM that has to be contiguous; None where it is not known.
-        at_least: the numbers that are lower bounds, in words; "" where there are none.
+        at_least: what the numbers contain where they are lower bounds, in words; otherwise "".
     """
 
     board: Board

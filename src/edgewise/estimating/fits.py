@@ -123,6 +123,7 @@ class Fits:
             "boards": [each.to_document() for each in self.candidates],
             "left_out": dict(self.left_out),
             "refused": self.refused,
+            "advice": "" if self.refused is None else self.advice,
         }
 
 

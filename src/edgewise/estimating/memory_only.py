@@ -79,17 +79,18 @@ def needs(graph: Graph) -> tuple[int | None, int | None]:
 
 def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
     """What the model needs of the board's memories: RAM and flash of the estimate; otherwise arena and weights."""
-    ram, flash, arena = (
+    ram, flash, arena, weights = (
         None if row is None or row.value is None else int(row.value)
-        for row in map(estimate.measurement, ("memory_sram", "flash", "memory_arena"))
+        for row in map(estimate.measurement, ("memory_sram", "flash", "memory_arena", "parameters_size"))
     )
     if ram is not None and flash is not None:
         return Fit(board=board, ram_bytes=ram, flash_bytes=flash, arena_bytes=arena)
-    planned, weights = needs(graph)
+    if arena is None or weights is None:
+        arena, weights = needs(graph)
     return Fit(
         board=board,
-        ram_bytes=planned if ram is None else ram,
+        ram_bytes=arena if ram is None else ram,
         flash_bytes=weights if flash is None else flash,
-        arena_bytes=planned if arena is None else arena,
+        arena_bytes=arena,
         at_least=LOWER_BOUND,
     )

@@ -34,7 +34,6 @@ from edgewise.registry import Availability
 from edgewise.units import format_duration
 
 CORE, CLOCK_HZ = "cortex-m33", 78e6
-MACS_PER_CYCLE = 2
 _DEFAULT = "gecko-sdk-4.1"
 
 
@@ -188,7 +187,6 @@ class _Timed:
                 layer,
                 cycles=programs.cycles,
                 time=total / self._clock,
-                utilization=macs / (MACS_PER_CYCLE * programs.cycles) if macs and programs.cycles else None,
                 steps=(f"{programs.count} programs",),
                 because=slow if cpu == total else "",
             )
@@ -206,7 +204,7 @@ class _Timed:
             Measurement.absent("accelerator_cycles", next(iter(unknown.values())))
             if unknown
             else Measurement.of("accelerator_cycles", cycles, "instructions of its programs", basis="estimated"),
-            *self.part.rows(),
+            self._processor_cycles(),
             self._energy(latency),
             Measurement.absent("memory_arena", "its memory can't be planned")
             if plan.arena_bytes is None or plan.unknown
@@ -216,7 +214,7 @@ class _Timed:
     def _latency(self, layers: Sequence[EstimatedLayer]) -> Measurement:
         placed, part, half = self.placed, self.part, self.fit["half_width"]
         busy = sum(layer.time or 0.0 for layer in layers if layer.index in placed.programs)
-        known = f"the operators that it executes take {format_duration(busy)}"
+        known = f"the operators on the MVP take {format_duration(busy)}"
         if placed.unknown:
             why = "; ".join(f"{self.graph.operators[at].op}: {reason}" for at, reason in placed.unknown.items())
             return Measurement.absent("latency", f"{why}; {known}")
@@ -225,7 +223,7 @@ class _Timed:
             return Measurement.absent(
                 "latency",
                 f"{len(placed.left)} operator(s) are executed by the CPU ({who}), whose time is not known: "
-                f"{part.absent_because}; the MVP: {known}",
+                f"{part.absent_because}; {known}",
             )
         return Measurement.of(
             "latency",
@@ -236,6 +234,14 @@ class _Timed:
             low=None if part.low is None else busy * math.exp(-half) + part.low,
             high=None if part.high is None else busy * math.exp(half) + part.high,
         )
+
+    def _processor_cycles(self) -> Measurement:
+        if self.part.seconds is None:
+            return Measurement.absent("cpu_cycles", self.part.absent_because)
+        fit, programs = self.fit, self.placed.programs.values()
+        starting = sum(cycles_of(each, wait=fit["wait"], start=fit["start"])[1] for each in programs)
+        how = "time to start the accelerator's programs, as fitted, and the operators on the CPU"
+        return Measurement.of("cpu_cycles", starting + self.part.seconds * self._clock, how, basis="estimated")
 
     def _energy(self, latency: Measurement) -> Measurement:
         if latency.value is None:

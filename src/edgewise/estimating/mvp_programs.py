@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgewise.errors import BadModel
-from edgewise.estimating.mcu.emit import activation, padding_of
+from edgewise.estimating.mcu.emit import CanNotLower, activation, padding_of
 from edgewise.estimating.mcu.network import IntOperator, IntTensor
 
 MOST_ELEMENTS, MOST_STRIDE, MOST_STEPS = 1024, 2047, 8
@@ -97,16 +97,27 @@ def programs_of(operator: IntOperator, *, scaled_first: bool) -> Programs:
     Raises:
         NotAccelerated: the driver has no program for the operator, or it exceeds the limits of the hardware.
         NotModelled: the accelerator executes it, in a number of cycles that is not known.
-        BadModel: the operator lacks an input.
+        BadModel: the operator lacks an input, or its shapes or options can't be.
     """
+    try:
+        return _programs(operator, scaled_first=scaled_first)
+    except CanNotLower as error:
+        raise NotAccelerated(error.message) from error
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        where = f"operator {operator.index} ({operator.code})"
+        raise BadModel(f"{where} has shapes or options that can't be: {error}") from error
+
+
+def _programs(operator: IntOperator, *, scaled_first: bool) -> Programs:
     code = operator.code
     if code == "TRANSPOSE_CONV":
         raise NotModelled("edgewise has no model of transposed convolutions on the MVP")
     if code not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D", "ADD"):
         raise NotAccelerated("the MVP's driver has no program for this operator")
     source, (out,) = operator.input(0), operator.outputs
-    if {source.dtype, out.dtype} != {"int8"}:
-        raise NotAccelerated(f"the MVP computes int8, not {source.dtype}")
+    for tensor in (*operator.inputs[:2], out):
+        if tensor is not None and tensor.dtype != "int8":
+            raise NotAccelerated(f"the MVP computes int8, not {tensor.dtype}")
     clipped = activation(operator, out) != (-128, 127)
     if code == "ADD":
         if source.shape != operator.input(1).shape:
@@ -125,12 +136,11 @@ def programs_of(operator: IntOperator, *, scaled_first: bool) -> Programs:
 
 def _clip(out: IntTensor, *, clipped: bool) -> Programs:
     """Programs that apply an activation: 2,048 elements each, the last at least 160; the CPU does the rest."""
-    found, left = Programs(0, 0), out.elements if clipped and out.elements > 160 else 0
-    while left >= 160:
-        steps = min(2048, left) // 4
-        found += Programs(2 * steps + 1, 1)
-        left -= 4 * steps
-    return found
+    if not clipped or out.elements <= 160:
+        return Programs(0, 0)
+    whole, rest = divmod(out.elements, 2048)
+    steps = rest // 4 if rest >= 160 else 0
+    return Programs(whole * (2048 // 2 + 1), whole) + Programs(2 * steps + 1 if steps else 0, int(steps > 0))
 
 
 def _check(sizes: Sequence[int], strides: Sequence[int] = ()) -> None:
@@ -158,14 +168,15 @@ def _fully_connected(weights: IntTensor, out: IntTensor) -> Programs:
 
 def _window(operator: IntOperator, source: IntTensor, out: IntTensor) -> _Window:
     options = operator.options
-    if len(source.shape) != 4 or len(out.shape) != 4:
-        raise BadModel(f"operator {operator.index} ({operator.code}) has no images as input and output")
     (batch, height, width, channels), (_, out_height, out_width, _) = source.shape, out.shape
     if "POOL" in operator.code:
         kernel = options["filter_height"], options["filter_width"]
     else:
         kernel = operator.input(1).shape[1], operator.input(1).shape[2]
     strides = options["stride_h"], options["stride_w"]
+    if min(*kernel, *strides) < 1:
+        raise ValueError(f"a window of {kernel} with strides {strides}")
+    _check(kernel)
     dilations = {options.get(name, 1) for name in ("dilation_h_factor", "dilation_w_factor")}
     if dilations != {1}:
         if operator.code == "CONV_2D":
@@ -174,6 +185,8 @@ def _window(operator: IntOperator, source: IntTensor, out: IntTensor) -> _Window
     if batch != 1:
         raise NotModelled(f"edgewise has no model of a batch of {batch} on the MVP")
     sizes = [(height, out_height, kernel[0], strides[0], 1), (width, out_width, kernel[1], strides[1], 1)]
+    if any((outputs - 1) * stride >= size for size, outputs, _, stride, _ in sizes):
+        raise ValueError(f"an output of {out.shape} from an input of {source.shape} with strides {strides}")
     down, across = (
         _spans(size, outputs, k, stride, before)
         for (size, outputs, k, stride, _), before in zip(sizes, padding_of(operator, sizes), strict=True)
@@ -335,6 +348,7 @@ def _depthwise_by_channel(window: _Window, outputs: int) -> Programs:
     for size, stride in ((window.channels, lanes), (window.out_height, wide), (window.out_width, outputs // by)):
         if size > 1:
             _check([size], [stride])
+    _check([outputs // by], [window.kernel[1] * outputs // by])
     found = Programs(0, 0)
     for columns in window.across:
         waiting = list(window.down)

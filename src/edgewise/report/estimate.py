@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
@@ -144,7 +145,8 @@ def _value(row: Measurement) -> Cell:
 def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     """One row per operator; with `top` the slowest ones and one row for the rest."""
     layers = list(estimate.layers)
-    work = _cycles if any(layer.cycles is not None for layer in layers) else _instructions
+    known = (name for name in ("time", "cycles") if any(getattr(layer, name) is not None for layer in layers))
+    work = attrgetter(next(known, "instructions"))
     total = sum(work(layer) or 0.0 for layer in layers)
     shown = layers
     if top is not None and len(layers) > top:
@@ -199,14 +201,6 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
 def _class_column(name: str) -> tuple[Column, Callable[[EstimatedLayer], Cell]]:
     column = Column(title=f"Instructions: {name}", numeric=True, hidden=True)
     return column, lambda layer: _number((layer.instruction_classes or {}).get(name), ",d")
-
-
-def _cycles(layer: EstimatedLayer) -> float | None:
-    return layer.cycles
-
-
-def _instructions(layer: EstimatedLayer) -> float | None:
-    return layer.instructions
 
 
 def _sum(layers: Sequence[EstimatedLayer]) -> EstimatedLayer:

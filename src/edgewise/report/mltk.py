@@ -79,7 +79,7 @@ class Absent(str):
 NOT_ASKED = Absent("no accelerated provider was asked for")
 PER_LAYER = Absent("meters and counters of this target measure whole inferences, not layers")
 NO_COST = Absent("the cost of an operator is not known")
-NO_ACCELERATOR = Absent("the model ran on the processor, not on an accelerator")
+NO_ACCELERATOR = Absent("the processor executes the model, without an accelerator")
 
 
 def to_dict(result: Run | Estimate) -> dict[str, Any]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.variant import Optimization
+    from edgewise.predicting.calibration import Calibration
+    from edgewise.predicting.forecast import Forecasts
 
 T = TypeVar("T")
 Writers = Mapping[str, Callable[[T], str]]
@@ -187,6 +189,29 @@ def _estimate_folder_writers() -> Writers[Estimate]:
     }
 
 
+def _calibration_writers() -> Writers[Calibration]:
+    from edgewise.report.forecast import calibration_document
+
+    return _plain_writers(calibration_document)
+
+
+def _forecast_writers() -> Writers[Forecasts]:
+    from edgewise.report.forecast import forecasts_document
+
+    return _plain_writers(forecasts_document)
+
+
+def _plain_writers(document_of: Callable[[T], Document]) -> Writers[T]:
+    from edgewise.report.csv import render_csv
+    from edgewise.report.markdown import render_markdown
+
+    return {
+        ".md": lambda result: render_markdown(document_of(result)),
+        ".csv": lambda result: render_csv(document_of(result).tables[-1]),
+        ".json": lambda result: json_text(result.to_document()),
+    }
+
+
 def _fits_writers() -> Writers[Fits]:
     from edgewise.report.csv import render_csv
     from edgewise.report.fits import boards_table, fits_document
@@ -229,6 +254,12 @@ ESTIMATES: ResultFormat[Estimate] = ResultFormat(
     load=_estimate_writers,
     load_folder=_estimate_folder_writers,
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
+)
+CALIBRATIONS: ResultFormat[Calibration] = ResultFormat(
+    noun="calibration", extensions=(".md", ".csv", ".json"), load=_calibration_writers, model_paths=lambda result: []
+)
+FORECASTS: ResultFormat[Forecasts] = ResultFormat(
+    noun="estimates", extensions=(".md", ".csv", ".json"), load=_forecast_writers, model_paths=lambda result: []
 )
 FITS: ResultFormat[Fits] = ResultFormat(
     noun="list of boards",

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from edgewise.device.board import Board, NoAnswer, Window, advice_of, encoding_of
 from edgewise.device.link import LinkLost, TargetError
-from edgewise.device.target import BoardTarget, LinkUse
+from edgewise.device.target import BoardTarget
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.folders import job_folder
 from edgewise.model.identity import open_model
 from edgewise.progress import InferencesDone, emit
-from edgewise.record import Failure, Job, Measurement, Scenario, TargetSpec, Workload
+from edgewise.record import Failure, Job, Measurement, Run, Scenario, TargetSpec, Workload
 from edgewise.record.run import Cause
 from edgewise.run.agreement import Outputs
 from edgewise.run.environment import fingerprint
@@ -32,11 +32,15 @@ from edgewise.workload.inputs import load_arrays, make_arrays
 
 WINDOWS, WINDOW_S = 2, 1.0
 """Windows of a session and their least length, s, where the user sets neither inferences nor a duration."""
+MOST_SHORT = 5
+"""Windows of a session that may turn out too short."""
 LONGEST_S = 3600.0
 """The timers of boards count microseconds in 32 bits, which last 71 minutes."""
 PILOT_S = 0.1
 OTHER_MODEL = "check that the board holds this model, and the form in which it takes inputs (?input=uint8)"
 """What to do about outputs that differ from those of tflite-micro."""
+SCORED = "ad01"
+"""The model whose firmware prints an anomaly score, the mean squared error of its reconstruction."""
 EMULATOR = "QEMU"
 """A name with this word is that of an emulated board, whose timer counts instructions."""
 
@@ -90,9 +94,7 @@ def run_board_session(
 
     Raises KeyboardInterrupt; everything else is in the result.
     """
-    result = SessionResult(
-        index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"), link=LinkUse()
-    )
+    result = SessionResult(index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
     try:
         _fill(result, request, target=target, folder=folder, end_by=end_by)
     except (OSError, EdgewiseError, UnsupportedModel) as error:
@@ -122,15 +124,10 @@ def _fill(
     result: SessionResult, request: SessionRequest, *, target: BoardTarget, folder: Path, end_by: float | None
 ) -> None:
     board, job = target.transport.connect(), request.job
-    assert result.link is not None
-    sent, received, begin = board.sent_bytes, board.received_bytes, time.monotonic()
     workload, stopping = job.workload, job.workload.stopping
-    path = workload.input_path
-    arrays = load_arrays(Path(path), workload.inputs) if path else make_arrays(workload.inputs, seed=workload.seed)
+    arrays = _inputs(workload)
     encoding = encoding_of(board.model, target.transport.encoding)
-    data = encode(_floats(arrays, job) if encoding == "float32" else arrays, encoding)
-    board.load(data)
-    result.link.push_s, result.link.pushed_bytes = time.monotonic() - begin, len(data)
+    board.load(encode(_floats(arrays, job) if encoding == "float32" else arrays, encoding))
 
     def infer(count: int, *, warmup: int = 0, expected_s: float = 0.0) -> Window:
         patience = stopping.timeout_s + 2 * expected_s
@@ -138,9 +135,11 @@ def _fill(
             patience = min(patience, max(0.0, end_by - time.monotonic()))
         return board.infer(count, warmup=warmup, seconds=patience)
 
+    # Of one inference: states change from one to the next, and firmware may overwrite its input.
+    results = (infer(1).results or board.results()) if request.outputs else ()
     windows = _windows(infer, job)
     result.samples["latency"] = [round(window.mean_ns) for window in windows]
-    result.facts["steady"] = {"stopped_because": "all windows were measured", "warmup": stopping.warmup or 1}
+    result.facts["steady"] = {"stopped_because": "all windows were measured", "warmup": _warmup(job)}
     result.facts["effective"] = {"provider": "firmware", "threads": None, "precision": None, "input": encoding}
     result.facts["board"] = {
         "windows": [
@@ -150,12 +149,15 @@ def _fill(
         "resolution_s": board.resolution_us * 1e-6,
         "emulated": EMULATOR in board.name,
     }
-    if request.outputs:
-        results = windows[-1].results or board.results()
+    if results:
         result.facts["outputs"] = [{"name": "m-results", "shape": [1, len(results)], "dtype": "float32"}]
         np.savez(folder / "outputs.npz", output_0=np.array([results], np.float32))
         result.outputs = folder / "outputs.npz", ["m-results"]
-    result.link.sent_bytes, result.link.received_bytes = board.sent_bytes - sent, board.received_bytes - received
+
+
+def _warmup(job: Job) -> int:
+    given = job.workload.stopping.warmup
+    return 1 if given is None else given
 
 
 def _windows(infer: Any, job: Job) -> list[Window]:
@@ -165,8 +167,7 @@ def _windows(infer: Any, job: Job) -> list[Window]:
         infer: times a number of inferences.
     """
     stopping = job.workload.stopping
-    warmup = 1 if stopping.warmup is None else stopping.warmup
-    pilot = infer(1, warmup=warmup)
+    pilot = infer(1, warmup=_warmup(job))
     if pilot.elapsed_us < PILOT_S * 1e6:
         pilot = infer(math.ceil(PILOT_S * 1e6 / pilot.elapsed_us))
     least_s = stopping.duration_s or WINDOW_S
@@ -175,14 +176,24 @@ def _windows(infer: Any, job: Job) -> list[Window]:
         raise TargetError(f"{count} inferences take longer than an hour on this board", advice="lower --iterations")
     windows: list[Window] = []
     wanted = 1 if stopping.iterations or stopping.duration_s else WINDOWS
-    while len(windows) < wanted:
+    for _ in range(wanted + MOST_SHORT):
         window = infer(count, expected_s=count * pilot.mean_ns * 1e-9)
         if stopping.iterations is None and window.elapsed_us < least_s * 1e6:
-            count += max(1, math.ceil(count * (least_s * 1e6 / window.elapsed_us - 1)))  # the pilot was slower
+            count = max(count + 1, math.ceil(least_s * 1e9 / window.mean_ns))  # the pilot was slower
             continue
         windows.append(window)
         emit(InferencesDone(done=sum(each.inferences for each in windows), average_s=window.mean_ns * 1e-9))
-    return windows
+        if len(windows) == wanted:
+            return windows
+    message = f"the time of an inference falls from window to window, to {window.mean_ns * 1e-9:.3g} s in the last one"
+    raise TargetError(message, advice="check the timer of the firmware, or set --iterations")
+
+
+def _inputs(workload: Workload) -> list[NDArray[Any]]:
+    """The arrays that every engine gets."""
+    if workload.input_path:
+        return load_arrays(Path(workload.input_path), workload.inputs)
+    return make_arrays(workload.inputs, seed=workload.seed)
 
 
 def _quantization(job: Job) -> tuple[Any, Any]:
@@ -206,8 +217,8 @@ def _real(array: NDArray[Any], tensor: Any) -> NDArray[Any]:
     return real.astype(np.float32)
 
 
-def reference_outputs(job: Job) -> Outputs:
-    """What tflite-micro computes on this machine from the same inputs, as real numbers.
+def reference_outputs(run: Run) -> Outputs:
+    """What tflite-micro computes on this machine from the inputs of `run`, as the board prints it.
 
     Raises:
         EdgewiseError: tflite-micro is missing or can't run the model.
@@ -217,17 +228,20 @@ def reference_outputs(job: Job) -> Outputs:
 
     if not (state := package_availability("tflite-micro", extra="mcu", module="tflite_micro")):
         raise Unavailable(f"{state.reason} ({state.install_hint})")
-    model, workload = open_model(job.model.path), job.workload
-    path = workload.input_path
-    arrays = load_arrays(Path(path), workload.inputs) if path else make_arrays(workload.inputs, seed=workload.seed)
+    job, model = run.job, open_model(run.job.model.path)
+    arrays = _inputs(job.workload)
     (found,) = run_reference(Path(job.model.path), [arrays], outputs=len(model.signature.outputs)).outputs
     _, tensors = _quantization(job)
     told = [
         _real(array.view(spec.dtype), tensor).reshape(1, -1)
         for array, spec, tensor in zip(found, model.signature.outputs, tensors, strict=True)
     ]
+    printed = np.concatenate(told, axis=1)
+    if run.environment.get("board", {}).get("model") == SCORED:
+        score = np.mean((printed - np.concatenate([array.ravel() for array in _floats(arrays, job)])) ** 2)
+        printed = np.array([[score]])
     return Outputs(
-        run_id="tflite-micro", label="tflite-micro on this machine", arrays=(np.concatenate(told, axis=1),),
+        run_id="tflite-micro", label="tflite-micro on this machine", arrays=(printed,),
         reduced="the board prints rounded numbers",
     )  # fmt: skip
 

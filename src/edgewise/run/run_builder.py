@@ -257,7 +257,7 @@ class RunBuilder:
                 group = groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data]
                 if isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny):
                     try:
-                        group.append(reference_outputs(run.job))
+                        group.append(reference_outputs(run))
                     except EdgewiseError as error:
                         self._unkept[run.id] = f"nothing to compare the board's outputs with: {error.message}"
                 group.append(self.outputs[run.id])

@@ -84,8 +84,11 @@ def grade_of(cautions: Sequence[Caution], *, measured: bool) -> Trust:
 def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResult]) -> Iterator[Caution]:
     summary = headline.summary
     n = summary.n if summary else len(headline.samples)
-    if headline.samples and n < LEAST_SAMPLES:
-        yield Caution.of("too-few-samples", f"only {n} samples: unreliable")
+    # A sample of a board is the mean of a window.
+    windows = [window for session in sessions for window in session.facts.get("board", {}).get("windows", ())]
+    inferences = sum(window["inferences"] for window in windows) or n
+    if headline.samples and inferences < LEAST_SAMPLES:
+        yield Caution.of("too-few-samples", f"only {inferences} samples: unreliable")
     if len(sessions) == 1:
         single = Caution.of("single-session", "one process only: the interval lacks differences between processes")
         if job.workload.scenario.sustained_s is not None:  # excludes --sessions

@@ -97,6 +97,8 @@ _HANDLERS = {
     "profile": "measuring:measure",
     "inspect": "measuring:inspect",
     "estimate": "estimation:estimate",
+    "calibrate": "prediction:calibrate",
+    "predict": "prediction:predict",
     "fits": "estimation:fits",
     "evaluate": "evaluation:evaluate",
     "optimize": "optimization:optimize",

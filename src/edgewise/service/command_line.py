@@ -27,15 +27,16 @@ FLAGS = {
     "folder": "--output",
     "cases": "--what-if",
     "model_names": "--models",
+    "targets": "--target",
     "command": "the command",
 }
 """Field → flag, where the flag is not called like the field."""
-_COMMANDS = {"fits": ("estimate", "--fits")}
+_COMMANDS = {"fits": ("estimate", "--fits"), "predict": ("estimate",)}
 """Verb → the words that ask for it, where they are not the verb."""
-_POSITIONAL = ("model", "models", "subjects", "candidate")
+_POSITIONAL = ("model", "models", "subjects", "candidate", "name")
 _SECONDS = ("timeout", "sample", "duration", "spread", "sustained", "time_budget", "max_latency")
 _BYTES = ("memory", "memory_limit", "max_size", "max_memory", "max_ram", "max_flash")
-_REPEATED = ("also", "prepare", "keep_float", "passes", "own_metrics", "max_regression", "budget")
+_REPEATED = ("also", "prepare", "keep_float", "passes", "own_metrics", "max_regression", "budget", "measurements")
 
 
 def flag_of(field: str, value: str | None = None) -> str:
@@ -111,7 +112,7 @@ def _texts(field: str, value: Any) -> Iterator[str]:
         return  # names that Python gave: no flag takes them
     elif field == "shapes":
         yield from (("" if not name else f"{name}=") + "x".join(map(str, shape)) for name, shape in value.items())
-    elif field == "floors":
+    elif field in ("floors", "targets"):
         from edgewise.metrics import METRICS
 
         yield from (f"{name}={number!r}{METRICS[name].unit}" for name, number in value.items())

@@ -350,6 +350,42 @@ class _Estimated(Request):
             raise BadField(f"{{cases}} must be one model for an estimate, not {len(self.cases)}")
 
 
+class CalibrateRequest(Request):
+    """Learn a device from a few models that were measured on it.
+
+    Attributes:
+        name: of the device, as ``-d`` takes it afterwards.
+        measurements: CSV files, stored runs (id, its beginning, tag) or files of exported runs.
+        method: the law to take; None chooses the one that predicts left-out models best.
+        host: engine whose stored runs on this machine are taken, such as ``litert``; None takes the one with the most.
+    """
+
+    PATHS = ()
+
+    verb: Literal["calibrate"] = "calibrate"
+    name: str
+    measurements: Texts = Field(min_length=1)
+    method: str | None = None
+    host: str | None = None
+
+
+class PredictRequest(Request):
+    """Predict models for a calibrated device.
+
+    Attributes:
+        models: model files, or CSV files with models and their values on this machine.
+        device: the name of a calibrated device.
+        targets: metric → largest value wanted, in SI.
+    """
+
+    PATHS = ("models",)
+
+    verb: Literal["predict"] = "predict"
+    models: tuple[FilePath, ...] = Field(min_length=1)
+    device: str
+    targets: dict[str, Number] = Field(default_factory=dict)
+
+
 class EstimateRequest(_Estimated):
     """Estimate a model on hardware that is not at hand.
 
@@ -769,6 +805,8 @@ REQUESTS: dict[str, type[Request]] = {
         ProfileRequest,
         InspectRequest,
         EstimateRequest,
+        CalibrateRequest,
+        PredictRequest,
         FitsRequest,
         EvaluateRequest,
         OptimizeRequest,

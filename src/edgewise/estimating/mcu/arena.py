@@ -10,6 +10,7 @@ data loses was found by comparison with tflite-micro built for 32-bit WebAssembl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from edgewise.errors import RunFailed
 from edgewise.estimating.mcu.emit import CanNotLower
@@ -84,7 +85,8 @@ def plan_arena(network: IntNetwork) -> tuple[MemoryPlan, Mapping[int, int]]:
     if plan.arena_bytes is None:
         raise CanNotLower("its memory can't be planned: too many tensors live at the same time")
     placed = {each.tensor: each.offset for each in plan.placements}
-    return plan, {index: placed[name] for index, name in names.items()}
+    states = sum(tensor.bytes for tensor in network.variables)
+    return replace(plan, persistent_bytes=states), {index: placed[name] for index, name in names.items()}
 
 
 def _lifetimes(network: IntNetwork) -> tuple[dict[int, IntTensor], dict[int, tuple[int, int]], int]:

@@ -25,12 +25,10 @@ Counts = dict[str, int]
 _AS_PYTHON = tuple(
     (re.compile(pattern), by)
     for pattern, by in (
-        (r"-?0x[\da-f.]+p[+-]?\d+f", "0"), (r" \+ n \* \d+", ""), (r"&?\((?:const )?\w+(?: \*)?\)(?=[{(\w])", ""),
+        (r"-?0x[\da-f.]+p[+-]?\d+f", "0"), (r"&?\((?:const )?\w+(?: \*)?\)(?=[{(\w])", ""),
         (r"\{", "["), (r"\}", "]"),
     )
 )  # fmt: skip
-_BATCH = re.compile(r"for \(int32_t n = 0; n < (\d+); \+\+n\) \{ (.*) \}$")
-"""One call per image of a batch; ``n`` is in the addresses."""
 _ONCE = re.compile(r"static int32_t done; if \(!done\) \{.*\}$")
 """What only the first inference executes."""
 
@@ -74,8 +72,8 @@ def blockwise(name: str, times: int, length: int, *blocks: int) -> Counts:
     return counts
 
 
-def read_calls(statement: str, constants: bytes | bytearray, family: Family) -> Iterator[tuple[int, Call]]:
-    """Return each call in a statement, and the number of times that an inference executes it.
+def read_calls(statement: str, constants: bytes | bytearray, family: Family) -> Iterator[Call]:
+    """Return the calls in a statement that every inference executes.
 
     Args:
         statement: as `edgewise.estimating.mcu.lowering.Lowered.calls` has it.
@@ -86,9 +84,6 @@ def read_calls(statement: str, constants: bytes | bytearray, family: Family) -> 
     """
     if _ONCE.match(statement):
         return
-    images = 1
-    if batch := _BATCH.match(statement):
-        images, statement = int(batch[1]), batch[2]
     for pattern, by in _AS_PYTHON:
         statement = pattern.sub(by, statement)
     try:
@@ -97,7 +92,7 @@ def read_calls(statement: str, constants: bytes | bytearray, family: Family) -> 
             name, arguments = _value(node)
             if name == "ew_check":
                 ((name, arguments),) = arguments
-            yield images, Call(name, arguments, constants, family)
+            yield Call(name, arguments, constants, family)
     except (SyntaxError, ValueError, TypeError) as error:
         raise UnknownKernel(statement.partition("(")[0]) from error
 

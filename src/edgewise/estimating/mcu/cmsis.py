@@ -13,6 +13,7 @@ from edgewise.estimating.mcu.emit import (
     bias_of,
     channel_factors,
     check_int8,
+    check_size,
     image_of,
     padding_of,
     per_image,
@@ -38,6 +39,9 @@ def _convolution(emitter: Emitter, operator: IntOperator, *, depthwise: bool) ->
     dilations = options["dilation_h_factor"], options["dilation_w_factor"]
     if not depthwise and in_c != into[3]:
         raise refuse(operator, "is a grouped convolution")
+    channels = weights.shape[3 if depthwise else 0]
+    if (made[0], made[3]) != (into[0], channels) or (depthwise and channels % into[3]):
+        raise refuse(operator, f"has weights of the shape {weights.shape}, and makes {made} of {into}")
     before = padding_of(
         operator, [(into[1], made[1], k_h, strides[0], dilations[0]), (into[2], made[2], k_w, strides[1], dilations[1])]
     )
@@ -82,6 +86,7 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
     check_int8(operator, source, out)
     columns, depth = weights.shape
     rows = source.elements // depth
+    check_size(operator, rows * columns, out)
     low, high = activation(operator, out)
     if len(weights.scales) > 1:  # CMSIS-NN's fully connected kernel has one scale: a 1×1 convolution computes the same
         return "CMSIS-NN", _convolve(
@@ -109,7 +114,9 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
 def _pool(emitter: Emitter, operator: IntOperator, *, name: str) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
-    (batch, in_h, in_w, in_c), (_, out_h, out_w, out_c) = image_of(operator, source), image_of(operator, out)
+    (batch, in_h, in_w, in_c), (out_batch, out_h, out_w, out_c) = image_of(operator, source), image_of(operator, out)
+    if (in_c, batch) != (out_c, out_batch):
+        raise refuse(operator, f"makes {out.shape} of {source.shape}")
     options = operator.options
     k_h, k_w, s_h, s_w = (options[key] for key in ("filter_height", "filter_width", "stride_h", "stride_w"))
     before_h, before_w = padding_of(operator, [(in_h, out_h, k_h, s_h, 1), (in_w, out_w, k_w, s_w, 1)])

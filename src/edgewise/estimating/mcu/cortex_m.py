@@ -19,12 +19,13 @@ from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import OperatorCosts, sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
-from edgewise.estimating.mcu.firmware import GCC, INSTALL, QEMU, Emulated, TooLarge, emulate
+from edgewise.estimating.mcu.firmware import QEMU, Emulated, emulate
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions
-from edgewise.estimating.mcu.reference import Reference, run_reference, runs_in
+from edgewise.estimating.mcu.reference import NotExecuted, Reference, run_reference, runs_in
 from edgewise.estimating.mcu.table import load_table
+from edgewise.estimating.mcu.toolchain import GCC, INSTALL, TooLarge
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import MemoryPlan
@@ -91,7 +92,7 @@ class CortexM:
                 if wanted == "emulation":
                     raise
                 return model.predict(devices, why=f"The emulation is not possible: {error.message}.")
-        except (CanNotLower, TooLarge) as error:
+        except (CanNotLower, NotExecuted, TooLarge) as error:
             return [
                 Estimate(model={}, device=device, software=SOFTWARE, refused=error.message, advice=error.advice or why)
                 for device in devices
@@ -130,8 +131,15 @@ class _Model:
 
     @classmethod
     def read(cls, path: Path, graph: Graph) -> _Model:
-        """Lower the model at `path`. Raises `CanNotLower`, and `TooLarge` where no microcontroller holds it."""
+        """Lower the model at `path`.
+
+        Raises:
+            BadInput: `graph` has other shapes.
+            CanNotLower: an operator can't be lowered.
+            TooLarge: no microcontroller has memory for the activations.
+        """
         network = read_network(path)
+        _check_shapes(path, network, graph)
         plan, offsets = plan_arena(network)
         if (plan.arena_bytes or 0) > MOST_ARENA_BYTES:
             raise TooLarge(f"its activations need {plan.arena_bytes:,} B, more than any microcontroller has")
@@ -142,16 +150,16 @@ class _Model:
         return self.plan.arena_bytes or 0
 
     def emulate(self, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
-        """The estimates from an execution. Raises `TooLarge`, and `RunFailed` where an output is wrong."""
+        """The estimates from an execution. Raises `NotExecuted`, `TooLarge`, and `RunFailed` for a wrong output."""
         core, inputs = CORES[devices[0].core], sample_inputs(self.network)
         if self.arena_bytes > core.board.ram[1]:
             raise TooLarge(
                 f"its activations need {self.arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
             )
+        reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         emulated = emulate(
             self.network, self.lowered, core=core, offsets=self.offsets, arena_bytes=self.arena_bytes, inputs=inputs
         )
-        reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         check_outputs(self.path, self.network, emulated, reference)
         return self.estimates(
             devices, f"{SOFTWARE}, {emulated.compiler}", _conditions(core, emulated, inputs=len(inputs)),
@@ -183,7 +191,7 @@ class _Model:
         inputs = sample_inputs(self.network)[:1]
         try:
             reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
-        except RunFailed as error:
+        except NotExecuted as error:
             return [Measurement.absent("memory_arena_tflm", error.message)]
         return _arenas(self.path, self.network, reference, inputs, setting)
 
@@ -211,6 +219,17 @@ class _Model:
             )
             for device in devices
         ]  # fmt: skip
+
+
+def _check_shapes(path: Path, network: IntNetwork, graph: Graph) -> None:
+    """Raise `BadInput` where an input has another shape in `graph` than in the file, which is what is lowered."""
+    for tensor, name in zip(network.inputs, graph.inputs, strict=True):
+        sizes = zip(graph.tensors[name].shape or tensor.shape, tensor.shape, strict=True)
+        if any(isinstance(size, int) and size != own for size, own in sizes):
+            raise BadInput(
+                f"{path.name}: the input {name} has the shape {tensor.shape} in the file; no other can be estimated",
+                advice="export the model with the shape; open dimensions are 1, as in tflite-micro",
+            )
 
 
 def sample_inputs(network: IntNetwork) -> list[list[NDArray[Any]]]:
@@ -356,7 +375,7 @@ def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts]) -> t
             instruction_classes=each.classes if call else None,
             flash_read_bytes=each.flash_bytes if call else None,
             steps=(kernel,) if kernel else (),
-            because="" if call else "nothing to execute: its output is its input",
+            because="" if call else "nothing to execute: its output is its input, or the handle of a state",
         )
         for operator, call, kernel, each in zip(graph.operators, lowered.calls, lowered.kernels, costs, strict=True)
     )

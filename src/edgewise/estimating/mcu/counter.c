@@ -1,9 +1,10 @@
 /* A plug-in of QEMU: counts the executed instructions by class, and the bytes that they read from flash, between every
-   odd call of ew_mark and the next one, without those of ew_tick. A line of the report has the counts of the classes, then the bytes.
+   odd call of ew_mark and the next one, without those of ew_tick. A line of the report has the counts of the classes,
+   then the bytes.
 
-   Arguments: out=FILE for the report; flash=BEGIN:SIZE, repeatable; watched=N, the number of lines with bytes: to watch
-   the memory slows QEMU down. The declarations are ours, of version EW_API of the interface: 1 (QEMU 4.2 to 8.2)
-   or 3 (QEMU 9.1 and later). */
+   Arguments: out=FILE for the report; flash=BEGIN:SIZE, repeatable; watched=N, the number of lines with bytes: watching
+   the memory slows QEMU down. The declarations are ours, of version EW_API of the interface: 1 (QEMU 7.2) or 3
+   (QEMU 10.0). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

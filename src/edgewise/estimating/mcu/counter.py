@@ -13,7 +13,7 @@ from edgewise.estimating.mcu.cores import EmulatedBoard
 from edgewise.estimating.mcu.costs import CLASSES, OperatorCosts
 
 INTERFACES = (1, 3)
-"""Versions of QEMU's plug-in interface that counter.c supports: QEMU 4.2 to 8.2, and 9.1 and later."""
+"""Versions of QEMU's plug-in interface that counter.c supports, such as those of QEMU 7.2 and 10.0."""
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden")
 COMPILE_S = 60.0

@@ -16,7 +16,15 @@ ALIGNMENT = 16
 
 
 class CanNotLower(BadModel):
-    """An operator that there is no C for."""
+    """A network that there is no C for."""
+
+
+class OperatorRefused(CanNotLower):
+    """An operator that there is no C for; `why` goes on after its name."""
+
+    def __init__(self, operator: IntOperator, why: str) -> None:
+        super().__init__(f"operator {operator.index} ({operator.code}) {why}")
+        self.operator, self.why = operator, why
 
 
 @dataclass(slots=True)
@@ -60,7 +68,7 @@ Lowering = Callable[[Emitter, IntOperator], tuple[str, str]]
 
 def refuse(operator: IntOperator, why: str) -> CanNotLower:
     """The error for an operator; `why` goes on after its name."""
-    return CanNotLower(f"operator {operator.index} ({operator.code}) {why}")
+    return OperatorRefused(operator, why)
 
 
 def check_int8(operator: IntOperator, *tensors: IntTensor) -> None:
@@ -68,6 +76,12 @@ def check_int8(operator: IntOperator, *tensors: IntTensor) -> None:
     for tensor in tensors:
         if tensor.dtype != "int8" or not len(tensor.scales):
             raise refuse(operator, f"works on {tensor.dtype}, not on quantised int8")
+
+
+def check_size(operator: IntOperator, wanted: int, out: IntTensor) -> None:
+    """Raise `CanNotLower` unless `out` has `wanted` elements."""
+    if out.elements != wanted:
+        raise refuse(operator, f"makes {wanted} elements, and its output has {out.elements}")
 
 
 def scale_of(tensor: IntTensor) -> float:
@@ -98,8 +112,16 @@ def activation(operator: IntOperator, out: IntTensor) -> tuple[int, int]:
 
 
 def padding_of(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, int]]) -> list[int]:
-    """Padding before the first element, per dimension of ``(input, output, kernel, stride, dilation)``."""
-    if operator.options.get("padding") == "VALID":
+    """Padding before the first element, per dimension of ``(input, output, kernel, stride, dilation)``.
+
+    Raises `CanNotLower` where the output has another size than they give.
+    """
+    valid = operator.options.get("padding") == "VALID"
+    for size, out, kernel, stride, dilation in sizes:
+        made = -(-(size - (kernel - 1) * dilation if valid else size) // stride)
+        if made != out:
+            raise refuse(operator, f"makes {made} rows or columns of {size}, and its output has {out}")
+    if valid:
         return [0 for _ in sizes]
     return [max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size) // 2
             for size, out, kernel, stride, dilation in sizes]  # fmt: skip
@@ -113,13 +135,9 @@ def image_of(operator: IntOperator, tensor: IntTensor) -> tuple[int, int, int, i
 
 
 def per_image(emitter: Emitter, batch: int, source: IntTensor, out: IntTensor, call: Callable[[str, str], str]) -> str:
-    """A statement that executes `call`, which gets the addresses of an input and an output, for each of a batch."""
-    addresses = emitter.at(source), emitter.at(out)
-    if batch == 1:
-        return call(*addresses)
+    """Statements that execute `call`, which gets the addresses of an input and an output, for each of a batch."""
     sizes = source.bytes // batch, out.bytes // batch
-    here, there = (f"({address} + n * {size})" for address, size in zip(addresses, sizes, strict=True))
-    return f"for (int32_t n = 0; n < {batch}; ++n) {{ {call(here, there)} }}"
+    return " ".join(call(emitter.at(source, at * sizes[0]), emitter.at(out, at * sizes[1])) for at in range(batch))
 
 
 def channel_factors(emitter: Emitter, source: IntTensor, weights: IntTensor, out: IntTensor, channels: int) -> str:
@@ -134,8 +152,8 @@ def bias_of(emitter: Emitter, operator: IntOperator, channels: int, place: int =
     found = operator.inputs[place] if len(operator.inputs) > place else None
     if found is None:
         return emitter.words([0] * channels)
-    if found.data is None or found.dtype != "int32":
-        raise refuse(operator, "has a bias that is no int32 constant")
+    if found.data is None or found.dtype != "int32" or found.elements != channels:
+        raise refuse(operator, f"has a bias that is not a constant of {channels} int32")
     return emitter.words(found.data.ravel().tolist())
 
 

@@ -14,9 +14,11 @@ INT8 = (-128, 127)
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
-    """`real` as ``multiplier · 2^(shift − 31)``; a positive shift is to the left."""
+    """`real` as ``multiplier · 2^(shift − 31)``; a positive shift is to the left. Raises ValueError without one."""
     if real == 0.0:
         return 0, 0
+    if not 0 < real < 2**30:
+        raise ValueError(f"the scales give the factor {real:g}, which is not between 0 and 2^30")
     mantissa, shift = math.frexp(real)
     fixed = math.floor(mantissa * 2**31 + 0.5)
     if fixed == 2**31:

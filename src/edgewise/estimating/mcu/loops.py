@@ -28,7 +28,7 @@ def kernel_loops(statement: str, constants: bytes | bytearray, family: Family) -
         UnknownKernel: the statement calls a kernel whose loops are not known.
     """
     found: dict[str, Counts] = defaultdict(lambda: defaultdict(int))
-    for times, call in read_calls(statement, constants, family):
+    for call in read_calls(statement, constants, family):
         if call.name not in _KERNELS:
             raise UnknownKernel(call.name)
         try:
@@ -37,7 +37,7 @@ def kernel_loops(statement: str, constants: bytes | bytearray, family: Family) -
             raise UnknownKernel(call.name) from error
         for loop, count in {"calls": 1, **counts}.items():
             if count:
-                found[kernel][loop] += times * int(count)
+                found[kernel][loop] += int(count)
     return {kernel: dict(counts) for kernel, counts in found.items()}
 
 
@@ -45,7 +45,7 @@ def scratch_bytes(statement: str, family: Family) -> int:
     """Return the scratch memory that CMSIS-NN needs for the C statement of one operator, bytes."""
     if "ew_scratch(" not in statement:
         return 0
-    ((_, call),) = read_calls(statement, b"", family)
+    call, *_ = read_calls(statement, b"", family)  # the others, if any, are those of the other images of a batch
     if call.name == "arm_avgpool_s8":
         return 4 * int(call.arguments[2][3]) if family == "dsp" else 0
     if call.name not in ("arm_convolve_wrapper_s8", "arm_depthwise_conv_wrapper_s8"):
@@ -282,8 +282,8 @@ def _reduction(call: Call) -> tuple[str, Counts]:
     kind = "contiguous" if inner[-1][1] == 1 else "strided"
     made = rows * outputs
     return call.name, {
-        "nodes": nodes, "rows": rows, f"outputs of {len(inner)} loops": made, "inner nodes": made * inner_nodes,
-        **call.plain(f"{kind} runs", made * runs, length),
+        "nodes": nodes, "rows": rows, "inner nodes": made * inner_nodes, f"outputs of {len(inner)} loops": made,
+        **call.plain(f"{kind} runs of {len(inner)} loops", made * runs, length),
     }  # fmt: skip
 
 

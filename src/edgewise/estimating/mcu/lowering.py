@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
-from edgewise.estimating.mcu.emit import CanNotLower, Emitter
+from edgewise.estimating.mcu.emit import CanNotLower, Emitter, OperatorRefused, refuse
 from edgewise.estimating.mcu.moving import MOVING
-from edgewise.estimating.mcu.network import IntNetwork
+from edgewise.estimating.mcu.network import IntNetwork, IntOperator
 from edgewise.estimating.mcu.portable import PORTABLE
 from edgewise.estimating.mcu.stateful import STATEFUL
 
 LOWERINGS = {**CMSIS_NN, **MOVING, **PORTABLE, **STATEFUL}
 """How each supported operator is lowered, by its code."""
 _MOST = 5
+_NOT_SUPPORTED = "not supported"
 _QUANTISE = "quantise the model to int8: 'edgewise optimize MODEL --data DATA'"
+_HYBRID = (
+    "only the weights are int8: quantise the activations, too, from the float model, "
+    "with 'edgewise optimize FLOAT_MODEL --data DATA'"
+)
+_PARTS = "quantise the operators between DEQUANTIZE and QUANTIZE, too, or compute them outside of the model"
+_OTHER = "quantise activations to int8: of other integers only the model's uint8 inputs and outputs are supported"
 
 
 @dataclass(slots=True)
@@ -46,33 +53,52 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         CanNotLower: with all operators that can't be lowered, and the reasons.
     """
     emitter, lowered = Emitter(offsets), Lowered()
-    missing: dict[str, list[str]] = defaultdict(list)
-    reasons: list[str] = []
+    refused: dict[str, list[IntOperator]] = defaultdict(list)
     for operator in network.operators:
-        make = LOWERINGS.get(operator.code)
-        if make is None:
-            missing[operator.code].append(str(operator.index))
-            continue
         try:
-            kernel, call = make(emitter, operator)
-        except CanNotLower as error:
-            reasons.append(error.message)
-            continue
-        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
-            reasons.append(f"operator {operator.index} ({operator.code}) has shapes or options that can't be: {error}")
-            continue
-        lowered.calls.append(call)
-        lowered.kernels.append(kernel)
-    if missing:
-        listed = ", ".join(f"{code} (operator {', '.join(places)})" for code, places in sorted(missing.items()))
-        reasons.insert(0, f"not supported: {listed}")
-    if reasons:
-        floats = any(each is not None and each.dtype == "float32" for each in network.operators[0].inputs)
+            if operator.code not in LOWERINGS:
+                raise refuse(operator, _NOT_SUPPORTED)
+            kernel, call = LOWERINGS[operator.code](emitter, operator)
+        except OperatorRefused as error:
+            refused[error.why].append(operator)
+        except (CanNotLower, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            refused[f"has shapes or options that can't be: {error}"].append(operator)
+        else:
+            lowered.calls.append(call)
+            lowered.kernels.append(kernel)
+    if refused:
+        reasons = [_reason(why, operators) for why, operators in refused.items()]
+        reasons.sort(key=lambda reason: not reason.startswith(_NOT_SUPPORTED))
         more = [f"and {len(reasons) - _MOST} more reasons"] if len(reasons) > _MOST else []
-        raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=_QUANTISE if floats else "")
+        raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=_advice(network))
     lowered.constants = emitter.constants
     lowered.reset = " ".join(
         f"ew_fill({emitter.at(each)}, {each.zero_point if each.dtype == 'int8' else 0}, {each.bytes});"
         for each in network.variables
     )
     return lowered
+
+
+def _reason(why: str, operators: Sequence[IntOperator]) -> str:
+    codes = dict.fromkeys(operator.code for operator in operators)
+    if why == _NOT_SUPPORTED:
+        places = {code: ", ".join(str(each.index) for each in operators if each.code == code) for code in sorted(codes)}
+        return f"{why}: {', '.join(f'{code} (operator {places[code]})' for code in places)}"
+    if len(operators) == 1:
+        return OperatorRefused(operators[0], why).message
+    return f"each of {len(operators)} operators ({', '.join(codes)}; the first is {operators[0].index}) {why}"
+
+
+def _advice(network: IntNetwork) -> str:
+    """What to do about operators that don't compute in int8; "" where all do."""
+    found: set[str] = set()
+    weights: set[str] = set()
+    for operator in network.operators:
+        tensors = [each for each in operator.inputs if each is not None]
+        types = {each.dtype for each in tensors if each.data is None}
+        if operator.code not in ("QUANTIZE", "DEQUANTIZE"):
+            found |= types
+            weights |= {each.dtype for each in tensors if each.data is not None and "float32" in types}
+    if "float32" in found:
+        return _PARTS if "int8" in found else _HYBRID if "int8" in weights else _QUANTISE
+    return _OTHER if found & {"int16", "uint8"} else ""

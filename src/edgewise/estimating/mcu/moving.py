@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.estimating.mcu.emit import Emitter, Lowering, activation, check_int8, numbers, refuse
+from edgewise.estimating.mcu.emit import Emitter, Lowering, activation, check_int8, check_size, numbers, refuse
 from edgewise.estimating.mcu.network import IntOperator, IntTensor
 
 View = NDArray[np.int8]
@@ -62,8 +62,7 @@ def _rearrange(change: Callable[[IntOperator, View], View]) -> Lowering:
         _check_same(operator, source, out)
         base, made = view_of(source), view_of(out)
         view = change(operator, base)
-        if view.size != out.elements:
-            raise refuse(operator, f"makes {view.size} elements, and its output has {out.elements}")
+        check_size(operator, view.size, out)
         return "C", _move(emitter, source, out, (base, view), (made, made.reshape(view.shape)))
 
     return make
@@ -159,8 +158,7 @@ def _pad(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
 
 def _reshape(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
-    if source.bytes != out.bytes:
-        raise refuse(operator, "changes the number of elements")
+    check_size(operator, source.elements, out)
     here, there = emitter.at(source), emitter.at(out)
     return ("", "") if here == there else ("C", f"ew_copy({here}, {there}, {out.bytes});")
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgewise.errors import BadModel
 from edgewise.model.readers.tflite_schema import DTYPES, OPERATORS
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector, open_tables
+from edgewise.text import one_line
 
 LAYOUTS = {
     "float32": "<f4",
@@ -166,7 +167,8 @@ def _resolve_states(graphs: Sequence[list[IntOperator]]) -> None:
 
 def _code(record: Table) -> str:
     number = max(record["deprecated_builtin_code"], record["builtin_code"])
-    return OPERATORS[number] if 0 <= number < len(OPERATORS) else f"operator {number}"
+    name = OPERATORS[number] if 0 <= number < len(OPERATORS) else f"operator {number}"
+    return f"custom operator {one_line(str(record['custom_code']))}" if name == "CUSTOM" else name
 
 
 def _tensor(tables: Tables, model: Table, at: int, record: Table) -> IntTensor:

@@ -14,6 +14,7 @@ from edgewise.estimating.mcu.emit import (
     bias_of,
     channel_factors,
     check_int8,
+    check_size,
     image_of,
     numbers,
     padding_of,
@@ -114,7 +115,7 @@ def _transpose_conv(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     (batch, *into), (_, *made), options = image_of(operator, source), image_of(operator, out), operator.options
     channels, *kernel, depth = weights.shape
     strides = [options["stride_h"], options["stride_w"]]
-    if depth != into[2] or channels != made[2]:
+    if depth != into[2] or channels != made[2] or out.shape[0] != batch:
         raise refuse(operator, f"has weights of the shape {weights.shape}")
     # The padding is that of the convolution from the output to the input.
     before = padding_of(operator, [(made[at], into[at], kernel[at], strides[at], 1) for at in (0, 1)])
@@ -132,6 +133,7 @@ def _transpose_conv(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
 def _softmax(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
+    check_size(operator, source.elements, out)
     if scale_of(out) != 1 / 256 or out.zero_point != -128:
         raise refuse(operator, "has an output that is not in steps of 1/256")
     multiplier, shift, least = softmax_scaling(operator.options["beta"], scale_of(source))
@@ -154,6 +156,7 @@ def _reduction(emitter: Emitter, operator: IntOperator) -> tuple[str, str, int]:
     made = np.empty([size for size, _ in outer], np.int8)
     loops = [(size, step, there) for (size, step), there in zip(outer, made.strides, strict=True)] or [(1, 1, 1)]
     count = int(np.prod([source.shape[axis] for axis in axes], dtype=np.int64))
+    check_size(operator, source.elements // count, operator.outputs[0])
     return plan_of(emitter, inner or [(1, 1)]), plan_of(emitter, loops), count
 
 
@@ -184,6 +187,7 @@ def _arg(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         raise refuse(operator, f"makes {out.dtype}, not int32")
     axis %= len(source.shape)
     outer, inner = (int(np.prod(shape, dtype=np.int64)) for shape in (source.shape[:axis], source.shape[axis + 1 :]))
+    check_size(operator, outer * inner, out)
     sign = 1 if operator.code == "ARG_MAX" else -1
     return "C", (
         f"ew_arg_s8({emitter.at(source)}, {outer}, {source.shape[axis]}, {inner}, {sign}, "
@@ -194,6 +198,7 @@ def _arg(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
 def _l2_normalization(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
+    check_size(operator, source.elements, out)
     if activation(operator, out) != (-128, 127):
         raise refuse(operator, "has an activation")
     depth = source.shape[-1]
@@ -206,6 +211,7 @@ def _l2_normalization(emitter: Emitter, operator: IntOperator) -> tuple[str, str
 def _rsqrt(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source, out)
+    check_size(operator, source.elements, out)
     by = scaled(out.zero_point, 1.0 / (math.sqrt(scale_of(source)) * scale_of(out)))
     return "C", (
         f"ew_rsqrt_s8({emitter.at(source)}, {source.zero_point}, &(ew_scaled){by}, {emitter.at(out)}, {out.elements});"
@@ -215,7 +221,8 @@ def _rsqrt(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
 def _resize_bilinear(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,), options = operator.input(0), operator.outputs, operator.options
     check_int8(operator, source, out)
-    (batch, *sizes, channels), made = source.shape, out.shape[1:3]
+    (batch, *sizes, channels), made = image_of(operator, source), image_of(operator, out)[1:3]
+    check_size(operator, batch * made[0] * made[1] * channels, out)
     tables = [
         interpolation(
             size, to, corners=bool(options.get("align_corners")), half=bool(options.get("half_pixel_centers"))
@@ -235,6 +242,7 @@ def _table(function: Callable[[IntOperator, IntTensor, IntTensor], Sequence[int]
     def make(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
         source, (out,) = operator.input(0), operator.outputs
         check_int8(operator, source, out)
+        check_size(operator, source.elements, out)
         return _look_up(emitter, source, out, function(operator, source, out))
 
     return make
@@ -291,6 +299,7 @@ def _relu6(operator: IntOperator, source: IntTensor, out: IntTensor) -> list[int
 
 def _quantize(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
+    check_size(operator, source.elements, out)
     if {source.dtype, out.dtype} == {"int8", "uint8"} and len(source.scales) and len(out.scales):
         low, high = (-128, 127) if out.dtype == "int8" else (0, 255)
         return _look_up(emitter, source, out, _rescaled(source, out, low, high))
@@ -304,6 +313,7 @@ def _quantize(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
 def _dequantize(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     source, (out,) = operator.input(0), operator.outputs
     check_int8(operator, source)
+    check_size(operator, source.elements, out)
     if out.dtype != "float32":
         raise refuse(operator, f"makes {out.dtype}, not float32")
     call = f"ew_dequantize_f32({emitter.at(source)}, {_float(scale_of(source))}, {source.zero_point}, "

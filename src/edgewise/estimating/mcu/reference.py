@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.child_process import Limits, Outcome, run_child, serve
-from edgewise.errors import RunFailed
+from edgewise.errors import BadModel, RunFailed
 from edgewise.estimating.mcu.cache import cached
 
 SECONDS = 60.0
@@ -27,6 +27,10 @@ AMPLE_BYTES = 16 * 2**20
 _TOTALS = re.compile(r"Arena allocation (total|head) (\d+) bytes")
 _SECTIONS = re.compile(r"'(.+)' used (\d+) bytes with alignment overhead \(requested (\d+) bytes for (\d+) ")
 _LIMITS = Limits(cpu_seconds=60, data_bytes=4 * 2**30)
+
+
+class NotExecuted(BadModel):
+    """tflite-micro can't execute the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +69,14 @@ def run_reference(
         arena_bytes: size of the arena; None is enough for every model.
 
     Raises:
-        RunFailed: tflite-micro fails.
+        NotExecuted: tflite-micro fails.
+        RunFailed: what the cache keeps is damaged.
     """
 
     def make(target: Path) -> None:
         outcome = _run(path, inputs, outputs=outputs, arena_bytes=arena_bytes)
         if outcome.cause:
-            raise RunFailed(f"tflite-micro {outcome.failure}")
+            raise NotExecuted(f"tflite-micro, which the outputs are compared with, {outcome.failure}")
         target.write_bytes(outcome.output)
 
     identity = hashlib.sha256(repr((version("tflite-micro"), outputs, arena_bytes)).encode() + path.read_bytes())

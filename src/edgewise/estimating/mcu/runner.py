@@ -14,14 +14,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, Unavailable
+from edgewise.estimating.base import find_device
 from edgewise.estimating.mcu.arena import plan_arena
-from edgewise.estimating.mcu.cores import Core
-from edgewise.estimating.mcu.cortex_m import check_outputs, sample_inputs
-from edgewise.estimating.mcu.firmware import build_image, cmsis_folder, emulate, write_sources
+from edgewise.estimating.mcu.cores import CORES, Core
+from edgewise.estimating.mcu.cortex_m import check_outputs, emulation_availability, sample_inputs
+from edgewise.estimating.mcu.firmware import emulate
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.reference import run_reference
+from edgewise.estimating.mcu.toolchain import build_image, cmsis_folder, write_sources
 from edgewise.folders import job_folder
 
 ENCODINGS = {"ic01": "EW_UINT8", "vww01": "EW_UINT8", "ad01": "EW_FLOAT32"}
@@ -39,20 +41,42 @@ _TYPES = {"int8": "EW_INT8", "uint8": "EW_UINT8", "float32": "EW_FLOAT32"}
 _IDENTITY = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
 
-def write_firmware(path: Path, folder: Path, *, core: Core, identity: str) -> None:
-    """Write the firmware of the model at `path` to `folder`, which exists, .
+def write_firmware(path: Path, folder: Path, *, device: str, identity: str, force: bool) -> Path:
+    """Write the firmware of the model at `path` to `folder` and return the image; nothing is written if that fails.
 
     The model is executed in QEMU before, and its outputs are compared with those of tflite-micro.
 
     Args:
+        device: a core, or a board that has one, as `edgewise estimate` takes them.
         identity: the name of the model that the firmware reports; those in `ENCODINGS` decide how inputs arrive.
+        force: write into a folder that is not empty.
 
     Raises:
-        BadInput: a name or a type that the protocol can't carry.
+        BadInput: a folder or a device that can't be used; a name or a type that the protocol can't carry.
         CanNotLower, TooLarge: the model can't be executed on the emulated board.
         Unavailable: a tool or a package is missing.
         RunFailed: a tool failed, or an output is wrong.
     """
+    core = CORES.get(find_device(device)[1].core)
+    if core is None:
+        advice = f"cores: {', '.join(CORES)}, and boards with one"
+        raise BadInput(f"no firmware can be made for {device}", advice=advice)
+    if not (state := emulation_availability()):
+        raise Unavailable(f"firmware can't be made: {state.reason}", advice=state.install_hint)
+    if not path.is_file():
+        raise BadInput(f"{path} does not exist or is not a file")
+    try:
+        if folder.exists() and any(folder.iterdir()) and not force:
+            raise BadInput(f"{folder} is not empty", advice="name another folder, or use --force to write into it")
+        with job_folder() as fresh:
+            _write(path, fresh, core, identity)
+            shutil.copytree(fresh, folder, dirs_exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"can't write to {folder}: {error.strerror or error}", advice="name another folder") from error
+    return folder / IMAGE
+
+
+def _write(path: Path, folder: Path, core: Core, identity: str) -> None:
     if not _IDENTITY.fullmatch(identity):
         raise BadInput(
             f"--model-id {identity!r} can't be used", advice="use 1 to 32 letters, digits, points, - and _, as in kws01"
@@ -81,9 +105,13 @@ def write_firmware(path: Path, folder: Path, *, core: Core, identity: str) -> No
 def _settings(network: IntNetwork, core: Core, identity: str) -> str:
     """``runner.h``. Raises `BadInput` for a type of an input or output that the protocol can't carry."""
     encoding = ENCODINGS.get(identity, "EW_TENSOR")
-    integers = all(tensor.dtype == "int8" for tensor in network.inputs)
-    if encoding != "EW_TENSOR" and not (integers and len(network.inputs) == 1):
-        raise BadInput(f"--model-id {identity} needs a model with one int8 input", advice="use another --model-id")
+    sizes = [tensor.bytes for tensor in network.inputs if tensor.dtype == "int8"]
+    fits = len(network.inputs) == len(sizes) == 1
+    if identity == SCORED:
+        fits = fits and [tensor.bytes for tensor in network.outputs] == sizes and network.outputs[0].dtype == "int8"
+    if not network.inputs or (encoding != "EW_TENSOR" and not fits):
+        needs = "one int8 input" + (", and one output like it" if identity == SCORED else "")
+        raise BadInput(f"--model-id {identity} needs a model with {needs}", advice="use another --model-id")
     for tensor in network.outputs:
         if tensor.dtype not in _TYPES:
             raise BadInput(f"output {tensor.name} is {tensor.dtype}; the firmware can report {', '.join(_TYPES)}")

@@ -1,0 +1,190 @@
+"""A device as learnt from a few measured models: its points, kept in a file, and how well its laws predict them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise.errors import BadInput
+from edgewise.predicting.base import Point, Subject
+from edgewise.predicting.choice import Choice, Trial, choose
+from edgewise.predicting.features import OperatorProfile
+from edgewise.predicting.points import UNITS
+
+SCHEMA = 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What was measured on a device.
+
+    Attributes:
+        points: metric → points.
+        method: the law that the user chose; None chooses one for each metric.
+        host: the machine whose values the points have; "" where somebody wrote them down.
+        runtime: on which the host's values were measured; "" where unknown.
+        sources: the tables and runs that the points are from.
+    """
+
+    name: str
+    points: Mapping[str, tuple[Point, ...]]
+    method: str | None = None
+    host: str = ""
+    runtime: str = ""
+    sources: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def choices(self) -> Mapping[str, Choice]:
+        """Metric → its law. Raises `BadInput` as `choose` does."""
+        return {metric: choose(points, method=self.method) for metric, points in self.points.items()}
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON, with the validation of each law for people and other programs; `read_calibration` computes it anew."""
+        return {
+            "schema": SCHEMA,
+            "calibration": self.name,
+            "method": self.method,
+            "host": self.host,
+            "runtime": self.runtime,
+            "sources": list(self.sources),
+            "cautions": list(self.cautions),
+            "metrics": {
+                metric: {
+                    "unit": "B" if metric == "memory_peak" else "J" if metric == "energy" else "s",
+                    "points": [{**asdict(point.subject), "value": point.value} for point in choice.points],
+                    "laws": [validation(trial, choice.points) for trial in choice.trials],
+                }
+                for metric, choice in self.choices.items()
+            },
+        }
+
+
+def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
+    """How well a law predicts points that it was not fitted to. None where that can't be said.
+
+    ``error`` is the mean relative error, ``rank_correlation`` Spearman's, ``r2`` that of the fitted values themselves.
+    """
+    values = np.array([point.value for point in points])
+    row: dict[str, Any] = {
+        "law": trial.predictor.name,
+        "title": trial.predictor.title,
+        "equation": trial.fitted.equation if trial.fitted else None,
+        "error": None,
+        "rank_correlation": None,
+        "r2": None,
+        "left_out": [None if math.isnan(value) else value for value in trial.left_out.tolist()],
+        "unusable_because": trial.because or None,
+    }
+    if trial.fitted is not None:
+        fitted = np.exp(trial.fitted.predict([point.subject for point in points])[0])
+        rest = float(np.sum((values - values.mean()) ** 2))
+        row["error"] = float(np.mean(np.abs(trial.left_out / values - 1)))
+        row["rank_correlation"] = rank_correlation(trial.left_out, values)
+        row["r2"] = 1 - float(np.sum((values - fitted) ** 2)) / rest if rest else None
+    return row
+
+
+def rank_correlation(one: Any, other: Any) -> float | None:
+    """Spearman's coefficient; None where a side is constant."""
+    ranks = [_ranks(np.asarray(values, dtype=float)) for values in (one, other)]
+    if any(np.ptp(rank) == 0 for rank in ranks):
+        return None
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _ranks(values: Any) -> Any:
+    """Ranks, the mean of them for equal values."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+
+
+def calibrations_folder() -> Path:
+    """The folder of this user's calibrations."""
+    from platformdirs import user_data_path
+
+    return user_data_path("edgewise", appauthor=False) / "calibrations"
+
+
+def file_of(name: str) -> Path:
+    """Where the calibration `name` is kept. Raises `BadInput` for what can't be a name."""
+    if not NAME.fullmatch(name):
+        raise BadInput(f"{name!r} can't be the name of a device", advice="letters, digits, _ and - (64 at most)")
+    return calibrations_folder() / f"{name}.json"
+
+
+def names() -> list[str]:
+    """The names of this user's calibrations, sorted."""
+    return sorted(path.stem for path in calibrations_folder().glob("*.json") if NAME.fullmatch(path.stem))
+
+
+def save(calibration: Calibration) -> Path:
+    """Keep `calibration`, in place of an earlier one of its name. Raises `BadInput` where that fails."""
+    from edgewise.store.exchange import write_file
+
+    path = file_of(calibration.name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{path.parent} can't be made: {error}", advice="check the rights of your data folder") from None
+    write_file(path, json.dumps(calibration.to_document(), indent=1, allow_nan=False) + "\n", overwrite=True)
+    return path
+
+
+def load(name: str) -> Calibration:
+    """The calibration `name`. Raises `BadInput` where there is none, or where its file is damaged."""
+    path = file_of(name)
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        if document["schema"] > SCHEMA:
+            raise BadInput(f"{path} was written by a later edgewise", advice="update edgewise, or calibrate again")
+        points = {
+            metric: tuple(_point(point) for point in found["points"])
+            for metric, found in document["metrics"].items()
+            if metric in UNITS
+        }
+        return Calibration(
+            name=name,
+            points=points,
+            method=document["method"],
+            host=str(document["host"]),
+            runtime=str(document["runtime"]),
+            sources=tuple(map(str, document["sources"])),
+            cautions=tuple(map(str, document["cautions"])),
+        )
+    except FileNotFoundError:
+        raise BadInput(
+            f"no device {name!r} is calibrated", advice=f"calibrated: {', '.join(names()) or 'none'}"
+        ) from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path} is damaged: {error!r}", advice="calibrate the device again") from None
+
+
+def _point(found: Mapping[str, Any]) -> Point:
+    profile, value, host = found["profile"], float(found["value"]), found["host"]
+    for number in (value, *([] if host is None else [host])):
+        if not (math.isfinite(number) and number > 0):
+            raise ValueError(f"{number} is not a measurement")
+    return Point(
+        value=value,
+        subject=Subject(
+            name=str(found["name"]),
+            host=None if host is None else float(host),
+            profile=None
+            if profile is None
+            else OperatorProfile(
+                amounts=tuple(float(amount) for amount in profile["amounts"]), unknown=tuple(profile["unknown"])
+            ),
+            precision=str(found["precision"]),
+            family=str(found["family"]),
+        ),
+    )

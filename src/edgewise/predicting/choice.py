@@ -1,0 +1,144 @@
+"""Chooses the law of a device by leaving out its points one by one, and gives predictions with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgewise.errors import BadInput
+from edgewise.predicting.base import Fitted, Floats, Point, Predictor, Subject, predictors
+from edgewise.stats.distributions import t_quantile
+
+COVERAGE = 0.90
+FEWEST_POINTS = 3
+PRIOR_POINTS = 2.0
+"""How many points the errors on public measurements count for, beside the errors on the points of the device."""
+
+COEFFICIENTS = 2.0
+"""Of a law: points that its fit uses up."""
+WIDEST = 50.0
+"""Of an interval, to each side, as a logarithm: an interval as wide as this says that nothing is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A law on the points of a device.
+
+    Attributes:
+        fitted: None where it can't be used.
+        error: relative standard deviation of single models around the law, with `PRIOR_POINTS` of prior error.
+        left_out: per point, its predicted value where the law was fitted without it; NaN where that failed.
+        because: why it can't be used; "" where it can.
+    """
+
+    predictor: Predictor
+    fitted: Fitted | None = None
+    error: float = math.inf
+    left_out: Floats
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Of one model: value and interval in the unit of the points; 0 < low ≤ value ≤ high."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The law of a device, and those that were tried beside it.
+
+    Attributes:
+        trials: all laws, the chosen one first.
+    """
+
+    points: tuple[Point, ...]
+    trials: tuple[Trial, ...]
+
+    @property
+    def chosen(self) -> Trial:
+        """The law that predicts."""
+        return self.trials[0]
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the error of a law."""
+        return len(self.points) + PRIOR_POINTS - COEFFICIENTS
+
+    def usable_for(self, subject: Subject) -> Trial | None:
+        """The best law of which `subject` lacks nothing; None where there is none."""
+        usable = (trial for trial in self.trials if trial.fitted is not None and not trial.predictor.lacking(subject))
+        return next(usable, None)
+
+    def predict(self, subjects: Sequence[Subject], *, coverage: float = COVERAGE) -> list[Prediction]:
+        """The values of models of which the chosen law lacks nothing, with intervals of this coverage."""
+        return self.predict_by(self.chosen, subjects, coverage=coverage)[0]
+
+    def predict_by(
+        self, trial: Trial, subjects: Sequence[Subject], *, further: float = 0.0, coverage: float = COVERAGE
+    ) -> tuple[list[Prediction], list[float]]:
+        """The same by the law of `trial`, and the standard deviations of the logarithms.
+
+        Args:
+            further: variance relative to that of a single model around the law, for what is beyond the points.
+        """
+        if trial.fitted is None:
+            raise ValueError("the law could not be fitted")
+        logs, spread = trial.fitted.predict(subjects)
+        spreads = trial.error * np.sqrt(1.0 + spread + further)
+        reach = np.minimum(t_quantile(0.5 + coverage / 2, self.freedom) * spreads, WIDEST)
+        found = [
+            Prediction(value=math.exp(log), low=math.exp(log - width), high=math.exp(log + width))
+            for log, width in zip(logs.tolist(), reach.tolist(), strict=True)
+        ]
+        return found, spreads.tolist()
+
+
+def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
+    """Fit all laws to `points`, and choose the one with the least error on points that were left out.
+
+    Args:
+        method: the name of the law to take; None chooses.
+
+    Raises:
+        BadInput: fewer than `FEWEST_POINTS` points, no such law, or none that can be used with these points.
+    """
+    if len(points) < FEWEST_POINTS:
+        raise BadInput(
+            f"{len(points)} measured models are too few to predict others",
+            advice=f"measure at least {FEWEST_POINTS}, better 5 to 10, of different size and kind",
+        )
+    known = dict(predictors())
+    if method is not None and method not in known:
+        raise BadInput(f"no method {method!r}", advice=f"one of: {', '.join(known)}")
+    wanted = [law for name, law in known.items() if name == method or (method is None and law.automatic)]
+    trials = sorted((try_law(law, points) for law in wanted), key=lambda trial: trial.error)
+    if not trials or trials[0].fitted is None:
+        reasons = "; ".join(f"{trial.predictor.name}: {trial.because}" for trial in trials)
+        raise BadInput(f"nothing relates the models to the device ({reasons})", advice="measure them on this machine")
+    return Choice(points=tuple(points), trials=tuple(trials))
+
+
+def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
+    """`law` on `points`, with the value of each point as predicted without it."""
+    left_out = np.full(len(points), np.nan)
+    for point in points:
+        if lack := law.lacking(point.subject):
+            return Trial(predictor=law, left_out=left_out, because=f"{point.subject.name}: {lack}")
+    squares: list[float] = []
+    for at, point in enumerate(points):
+        logs, spread = law.fit([*points[:at], *points[at + 1 :]]).predict([point.subject])
+        left_out[at] = math.exp(logs[0])
+        squares.append(float(logs[0] - math.log(point.value)) ** 2 / (1.0 + float(spread[0])))
+    if not np.isfinite(left_out).all():
+        worst = points[int(np.flatnonzero(~np.isfinite(left_out))[0])].subject.name
+        return Trial(predictor=law, left_out=left_out, because=f"without {worst}, it predicts nothing above 0 for it")
+    # One less in the divisor: the least of several errors is chosen, and that is on average too small.
+    error = math.sqrt((PRIOR_POINTS * law.prior_error**2 + sum(squares)) / (PRIOR_POINTS + len(points) - 1))
+    return Trial(predictor=law, fitted=law.fit(points), error=error, left_out=left_out)

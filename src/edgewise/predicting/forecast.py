@@ -1,0 +1,237 @@
+"""Predictions for models on a calibrated device: values with intervals, refusals with reasons, and their order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from edgewise.predicting.base import Point, Subject
+from edgewise.predicting.calibration import Calibration
+from edgewise.predicting.choice import COVERAGE, Choice, Prediction
+from edgewise.predicting.features import TERMS
+from edgewise.predicting.points import MEASURES
+from edgewise.stats.distributions import t_tail
+
+SCHEMA = 1
+MOST_BEYOND = 10.0
+"""A model more than this many times larger or smaller than all measured ones is refused."""
+UNSEEN_SHARE, SEEN_SHARE = 0.3, 0.05
+"""Operators of a kind with more than the first share of a model must have more than the second of a measured one."""
+NEAREST = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """One metric of one model on the device.
+
+    Attributes:
+        law, equation: that gave `prediction`.
+        spread: standard deviation of the logarithm.
+        nearest: names of the measured models that are most like this one.
+        cautions: sentences about what widens the doubt.
+        refused: why there is no prediction; None where there is one.
+        on_target: probability of meeting the target, where one was given.
+    """
+
+    subject: Subject
+    metric: str
+    prediction: Prediction | None = None
+    law: str = ""
+    equation: str = ""
+    spread: float = math.nan
+    nearest: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    refused: str | None = None
+    on_target: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecasts:
+    """The answer to a request: forecasts by metric, in the order of the models.
+
+    Attributes:
+        targets: metric → largest value wanted.
+    """
+
+    calibration: Calibration
+    rows: tuple[Forecast, ...]
+    targets: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """In the order of the calibration."""
+        return tuple(self.calibration.points)
+
+    def of(self, metric: str) -> list[Forecast]:
+        """The forecasts of `metric`, smallest value first, refused ones last."""
+        rows = [row for row in self.rows if row.metric == metric]
+        return sorted(rows, key=lambda row: row.prediction.value if row.prediction else math.inf)
+
+    def alike(self, metric: str) -> list[tuple[Forecast, Forecast]]:
+        """Neighbours in the order of `metric` of which it is not known which is less: below 90 % either way."""
+        ranked = [row for row in self.of(metric) if row.prediction]
+        freedom = self._freedom(metric)
+        return [(one, other) for one, other in pairwise(ranked) if probability_below(one, other, freedom) < COVERAGE]
+
+    def _freedom(self, metric: str) -> float:
+        return self.calibration.choices[metric].freedom
+
+    def to_document(self) -> dict[str, Any]:
+        """What ``edgewise estimate --json`` prints for a calibrated device."""
+        return {
+            "schema": SCHEMA,
+            "device": {"name": self.calibration.name, "estimator": "calibration"},
+            "calibration": self.calibration.to_document(),
+            "models": [_document(row) for row in self.rows],
+            "undecided": {
+                metric: [[one.subject.name, other.subject.name] for one, other in self.alike(metric)]
+                for metric in self.metrics
+            },
+        }
+
+
+def _document(row: Forecast) -> dict[str, Any]:
+    found = row.prediction
+    return {
+        "model": row.subject.name,
+        "metric": row.metric,
+        "unit": {"latency": "s", "energy": "J", "memory_peak": "B"}[row.metric],
+        "basis": "estimated" if found else None,
+        "method": f"{row.law}: {row.equation}" if found else None,
+        "value": found and found.value,
+        "low": found and found.low,
+        "high": found and found.high,
+        "coverage": COVERAGE if found else None,
+        "nearest": list(row.nearest),
+        "cautions": list(row.cautions),
+        "refused": row.refused,
+        "on_target": row.on_target,
+    }
+
+
+def probability_below(one: Forecast, other: Forecast, freedom: float) -> float:
+    """That `one` is less than `other`, both predicted; their errors around the law are independent."""
+    if one.prediction is None or other.prediction is None:
+        raise ValueError("both must be predicted")
+    apart = math.log(other.prediction.value / one.prediction.value)
+    t = apart / math.hypot(one.spread, other.spread)
+    tail = t_tail(abs(t), freedom)
+    return 1 - tail if t >= 0 else tail
+
+
+def forecast(
+    calibration: Calibration, subjects: Sequence[Subject], *, targets: Mapping[str, float] | None = None
+) -> Forecasts:
+    """Predict all metrics of `calibration` for `subjects`.
+
+    Args:
+        targets: metric → largest value wanted, in SI.
+    """
+    rows = [
+        _forecast(subject, metric, choice, (targets or {}).get(metric))
+        for subject in subjects
+        for metric, choice in calibration.choices.items()
+    ]
+    return Forecasts(calibration=calibration, rows=tuple(rows), targets=targets or {})
+
+
+def _forecast(subject: Subject, metric: str, choice: Choice, target: float | None) -> Forecast:
+    unlike = refusal(subject, choice.points)
+    if unlike:
+        return Forecast(subject=subject, metric=metric, refused=unlike)
+    trial = choice.usable_for(subject)
+    if trial is None or trial.fitted is None:
+        lacks = "; ".join(
+            dict.fromkeys(trial.predictor.lacking(subject) for trial in choice.trials if trial.fitted is not None)
+        )
+        return Forecast(subject=subject, metric=metric, refused=f"no law applies: {lacks}")
+    (prediction,), (spread,) = choice.predict_by(trial, [subject], further=_beyond(subject, choice.points) ** 2)
+    on_target = None
+    if target is not None:
+        t = math.log(target / prediction.value) / spread
+        on_target = 1 - t_tail(t, choice.freedom) if t >= 0 else t_tail(-t, choice.freedom)
+    cautions = []
+    if trial is not choice.chosen:
+        lack = choice.chosen.predictor.lacking(subject)
+        cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
+    if (beyond := _beyond(subject, choice.points)) > 0:
+        cautions.append(f"Its size is a factor of {math.exp(beyond):.2g} beyond the measured models.")
+    return Forecast(
+        subject=subject,
+        metric=metric,
+        prediction=prediction,
+        law=trial.predictor.name,
+        equation=trial.fitted.equation,
+        spread=spread,
+        nearest=nearest(subject, choice.points),
+        cautions=tuple(cautions),
+        on_target=on_target,
+    )
+
+
+def refusal(subject: Subject, points: Sequence[Point]) -> str:
+    """Why the points say nothing about `subject`; "" where they do."""
+    precisions = {point.subject.precision for point in points}
+    if subject.precision and "" not in precisions and subject.precision not in precisions:
+        return f"its precision is {subject.precision}, and the measured models have {', '.join(sorted(precisions))}"
+    profiles = [point.subject.profile for point in points if point.subject.profile is not None]
+    if subject.profile is not None and len(profiles) == len(points):
+        seen = np.max([profile.shares for profile in profiles], axis=0)
+        for term, share, most in zip(TERMS, subject.profile.shares, seen, strict=True):
+            if share > UNSEEN_SHARE and most < SEEN_SHARE:
+                return (
+                    f"{_KINDS[term]} are {share:.0%} of its work, and at most {most:.0%} of that of a measured model: "
+                    "measure one that has more of them"
+                )
+    if (beyond := _beyond(subject, points)) > math.log(MOST_BEYOND):
+        return (
+            f"its size is a factor of {math.exp(beyond):.3g} beyond the measured models: measure one of about its size"
+        )
+    return ""
+
+
+_KINDS = dict(
+    zip(
+        TERMS,
+        (
+            "1×1 convolutions", "larger convolutions", "depthwise convolutions", "matrix products",
+            "operators without multiplications", "calls of operators",
+        ),
+        strict=True,
+    )
+)  # fmt: skip
+
+
+def _sizes(subject: Subject, points: Sequence[Point]) -> tuple[float, list[float]]:
+    """The size of `subject` and of the points by the first measure that all of them have; no points where none is."""
+    for measure in MEASURES.values():
+        own, others = measure(subject), [measure(point.subject) or 0.0 for point in points]
+        if own and all(others):
+            return own, others
+    return 1.0, []
+
+
+def _beyond(subject: Subject, points: Sequence[Point]) -> float:
+    """The logarithm of the factor by which `subject` is larger or smaller than all points; 0 between them."""
+    own, others = _sizes(subject, points)
+    return max(0.0, math.log(own / max(others)), math.log(min(others) / own)) if others else 0.0
+
+
+def nearest(subject: Subject, points: Sequence[Point]) -> tuple[str, ...]:
+    """The names of the points most like `subject` in size and in the shares of its operators."""
+    own, others = _sizes(subject, points)
+    if not others:
+        return ()
+
+    def distance(at: int) -> float:
+        apart, profile = abs(math.log(own / others[at])), points[at].subject.profile
+        if subject.profile is not None and profile is not None:
+            apart += float(np.abs(subject.profile.shares - profile.shares).sum())
+        return apart
+
+    return tuple(points[at].subject.name for at in sorted(range(len(points)), key=distance)[:NEAREST])

@@ -1,0 +1,201 @@
+"""Reads what was measured on a device: tables that people write, and runs."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgewise.errors import BadInput
+from edgewise.predicting.base import Point, Subject
+from edgewise.units import ENERGIES
+
+MOST_BYTES = 4 * 2**20
+UNITS: Mapping[str, Mapping[str, float]] = {
+    "latency": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9},
+    "energy": {unit: ENERGIES[unit] for unit in ("J", "mJ", "uJ", "µJ", "nJ")},
+    "memory_peak": {"B": 1.0, "kB": 1e3, "KiB": 2.0**10, "MB": 1e6, "MiB": 2.0**20, "GiB": 2.0**30},
+}
+"""Metrics that can be predicted, with the units that a column's name may end in."""
+EXAMPLE = "model,latency_ms,host_latency_ms"
+REPEATS_AGREE = 1.5
+"""Measurements of one model that differ by less than this factor are averaged."""
+_ANOTHER_UNIT = (200.0, 5000.0)
+"""An outlier by a factor in this range looks like another unit: seconds for milliseconds."""
+MEASURES: Mapping[str, Callable[[Subject], float | None]] = {
+    "on this machine": lambda subject: subject.host,
+    "in operations": lambda subject: subject.profile.work if subject.profile else None,
+}
+"""What the size of a model is told by, the better one first."""
+_TEXTS = ("model", "family", "precision")
+_COLUMN = re.compile(rf"(host_)?({'|'.join(UNITS)})_([^_]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One model of a table.
+
+    Attributes:
+        values, hosts: metric → value on the device and on this machine, SI; empty where there is none.
+        line: in the file, from 1.
+    """
+
+    name: str
+    line: int
+    family: str = ""
+    precision: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    hosts: Mapping[str, float] = field(default_factory=dict)
+
+
+def read_table(path: Path) -> list[Row]:
+    """The rows of a CSV file with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like.
+
+    Raises `BadInput` for what is no such table, with the line.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MiB", advice="give one row per model")
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} can't be read: {error}", advice=f"give a CSV file that begins with {EXAMPLE}") from None
+    reader = csv.reader(text.splitlines())
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        columns = [_column(name, path) for name in header]
+        if "model" not in header or len(set(header)) < len(header):
+            raise BadInput(f"{path} has no column 'model', or a column twice", advice=f"begin the file with {EXAMPLE}")
+        rows = [
+            _row(dict(zip(header, cells, strict=False)), columns, path, reader.line_num)
+            for cells in reader
+            if any(cell.strip() for cell in cells)
+        ]
+    except csv.Error as error:
+        raise BadInput(f"{path}, line {reader.line_num}: {error}", advice=f"begin the file with {EXAMPLE}") from None
+    if not rows:
+        raise BadInput(f"{path} has no rows", advice="give one row per model")
+    return rows
+
+
+Columns = Sequence[tuple[str, bool, str, float]]
+
+
+def _column(name: str, path: Path) -> tuple[str, bool, str, float]:
+    """Name, whether it is of this machine, metric and unit in SI; the metric is "" for a text."""
+    if name in _TEXTS:
+        return name, False, "", 0.0
+    found = _COLUMN.fullmatch(name)
+    if found and found[3] in UNITS[found[2]]:
+        return name, bool(found[1]), found[2], UNITS[found[2]][found[3]]
+    units = "; ".join(f"{metric}_ {', '.join(units)}" for metric, units in UNITS.items())
+    raise BadInput(
+        f"{path}: {name!r} is not a column of measurements",
+        advice=f"columns: {', '.join(_TEXTS)}, and metrics with a unit, also with host_ in front ({units})",
+    )
+
+
+def _row(cells: Mapping[str, str], columns: Columns, path: Path, line: int) -> Row:
+    texts = {name: cells.get(name, "").strip() for name in _TEXTS}
+    if not texts["model"]:
+        raise BadInput(f"{path}, line {line}: no model", advice="name the model: a file, or any name")
+    numbers: dict[bool, dict[str, float]] = {False: {}, True: {}}
+    for name, host, metric, unit in columns:
+        if metric and (text := cells.get(name, "").strip()):
+            numbers[host][metric] = _number(text, name, path, line) * unit
+    return Row(
+        name=texts["model"], family=texts["family"], precision=texts["precision"], line=line,
+        values=numbers[False], hosts=numbers[True],
+    )  # fmt: skip
+
+
+def _number(text: str, name: str, path: Path, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise BadInput(
+            f"{path}, line {line}: {name} is {text[:40]!r}, not a number above 0",
+            advice="leave the cell empty where nothing was measured",
+        )
+    return value
+
+
+def join_repeats(points: Iterable[Point]) -> list[Point]:
+    """One point per model, the geometric mean of its measurements. Raises `BadInput` where they contradict."""
+    by_name: dict[str, list[Point]] = {}
+    for point in points:
+        by_name.setdefault(point.subject.name, []).append(point)
+    return [
+        replace(found[0], subject=replace(found[0].subject, host=host), value=_mean(name, [p.value for p in found]))
+        for name, found in by_name.items()
+        for hosts in [[p.subject.host for p in found if p.subject.host is not None]]
+        for host in [_mean(name, hosts) if hosts else None]
+    ]
+
+
+def _mean(name: str, values: Sequence[float]) -> float:
+    if max(values) > REPEATS_AGREE * min(values):
+        raise BadInput(
+            f"{name} is given several times, with values from {min(values):.4g} to {max(values):.4g}",
+            advice="keep the right one, or give other settings another name",
+        )
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def check_points(points: Sequence[Point], *, what: str) -> list[str]:
+    """Cautions about `points`, each a sentence.
+
+    Raises:
+        BadInput: a value looks like one in another unit, or all are the same although the models differ.
+    """
+    values = np.array([point.value for point in points])
+    for named, measure in MEASURES.items():
+        sizes = [measure(point.subject) for point in points]
+        if len(points) >= 3 and all(sizes):
+            ratios = values / np.array(sizes, dtype=float)
+            _check_units(points, ratios, what=what, named=named)
+            if values.max() <= 1.01 * values.min() and ratios.max() > 4 * ratios.min():
+                raise BadInput(
+                    f"all models have the same {what}, although their sizes differ by a factor of "
+                    f"{ratios.max() / ratios.min():.3g}",
+                    advice="check that the measurement saw the model itself",
+                )
+    return [*_one_family(points), *_one_giant(points)]
+
+
+def _check_units(points: Sequence[Point], ratios: np.ndarray, *, what: str, named: str) -> None:
+    for at, point in enumerate(points):
+        factor = ratios[at] / float(np.median(np.delete(ratios, at)))
+        if _ANOTHER_UNIT[0] <= max(factor, 1 / factor) <= _ANOTHER_UNIT[1]:
+            raise BadInput(
+                f"{what} of {point.subject.name} is {factor:.3g} times what the other models suggest by their size "
+                f"{named}: is it in another unit?",
+                advice="give all values of a column in the unit that its name ends in",
+            )
+
+
+def _one_family(points: Sequence[Point]) -> list[str]:
+    families = {point.subject.family for point in points}
+    if len(points) > 1 and len(families) == 1 and families != {""}:
+        return [f"All measured models are of the family {families.pop()}: models of others may be far off."]
+    return []
+
+
+def _one_giant(points: Sequence[Point]) -> list[str]:
+    """Leverage of the largest model in the straight line through this machine's values."""
+    hosts = np.array([point.subject.host or math.nan for point in points])
+    if len(points) < 4 or not np.isfinite(hosts).all():
+        return []
+    offset = (hosts - hosts.mean()) ** 2
+    leverage = 1 / len(hosts) + offset / max(float(offset.sum()), np.finfo(float).tiny)
+    at = int(np.argmax(leverage))
+    if leverage[at] < 0.9:
+        return []
+    name = points[at].subject.name
+    return [f"{name} alone decides R² (its leverage is {leverage[at]:.2f} of 1): R² says little about the others."]

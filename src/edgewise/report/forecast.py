@@ -1,0 +1,165 @@
+"""What `calibrate` prints of a device, and `estimate` of models on a calibrated one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgewise.formatting import percent, quantity
+from edgewise.metrics import METRICS
+from edgewise.predicting.base import Point
+from edgewise.predicting.calibration import Calibration, validation
+from edgewise.predicting.choice import COVERAGE, Choice
+from edgewise.predicting.forecast import Forecast, Forecasts
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.text import one_line
+
+
+def calibration_document(calibration: Calibration) -> Document:
+    """The laws of a device, the chosen one first, and the points with what is predicted without each."""
+    tables: list[Table] = []
+    for metric, choice in calibration.choices.items():
+        tables += [_laws(metric, choice), _points(metric, choice)]
+    chosen = [
+        f"{METRICS[metric].label} by {choice.chosen.predictor.name}: {_equation(choice)}."
+        for metric, choice in calibration.choices.items()
+    ]
+    return Document(
+        title=f"Calibration of {calibration.name}",
+        answer=tuple(chosen),
+        tables=tuple(tables),
+        sections=tuple(_origin(calibration)),
+    )
+
+
+def _equation(choice: Choice) -> str:
+    fitted = choice.chosen.fitted
+    return fitted.equation if fitted else ""
+
+
+def _origin(calibration: Calibration) -> list[Section]:
+    lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
+    if calibration.runtime:
+        lines.append(
+            f"host is {calibration.runtime} on {one_line(calibration.host) or 'this machine'}, median of runs."
+        )
+    elif any(point.subject.host for points in calibration.points.values() for point in points):
+        lines.append("host is the value in the table.")
+    sections = [Section(title="Points", lines=tuple(lines))]
+    if calibration.cautions:
+        sections.insert(0, Section(title="Cautions", lines=tuple(map(one_line, calibration.cautions)), tone="fair"))
+    return sections
+
+
+def _laws(metric: str, choice: Choice) -> Table:
+    """A law per row."""
+    rows = [(trial, validation(trial, choice.points)) for trial in choice.trials]
+    return Table(
+        title=f"{METRICS[metric].label}: laws, by their error on models that they were not fitted to",
+        columns=(
+            Column(title="Law"),
+            Column(title="Error", numeric=True),
+            Column(title="Rank corr.", numeric=True, rank=1),
+            Column(title="R²", numeric=True, rank=2),
+            Column(title="Equation", folds=True, rank=3),
+        ),
+        rows=tuple(
+            (
+                Cell(text=trial.predictor.name, notes=(f"{trial.predictor.name}: {trial.predictor.title}",)),
+                _share(row["error"], trial.because),
+                _plain(row["rank_correlation"]),
+                _plain(row["r2"]),
+                Cell(text=row["equation"] or ""),
+            )
+            for trial, row in rows
+        ),
+    )
+
+
+def _share(value: float | None, because: str) -> Cell:
+    return absent(one_line(because)) if value is None else Cell(text=percent(value), value=value)
+
+
+def _plain(value: float | None) -> Cell:
+    return absent() if value is None else Cell(text=f"{value:.3f}", value=value)
+
+
+def _points(metric: str, choice: Choice) -> Table:
+    """A point per row, with its value as predicted by the chosen law without it."""
+
+    def left_out(at: int) -> Cell:
+        value = float(choice.chosen.left_out[at])
+        return Cell(text=quantity(value, METRICS[metric].unit), value=value)
+
+    def off(at: int) -> Cell:
+        share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
+        return Cell(text=f"{share:+.0%}", value=share)
+
+    def host(point: Point) -> Cell:
+        value = point.subject.host
+        return absent() if value is None else Cell(text=quantity(value, METRICS[metric].unit), value=value)
+
+    return table_of(
+        f"{METRICS[metric].label}: measured models",
+        range(len(choice.points)),
+        [
+            (Column(title="Model", name=True), lambda at: Cell(text=one_line(choice.points[at].subject.name))),
+            (Column(title="Host", numeric=True, rank=1), lambda at: host(choice.points[at])),
+            (
+                Column(title="Measured", numeric=True),
+                lambda at: Cell(text=quantity(choice.points[at].value, METRICS[metric].unit)),
+            ),
+            (Column(title="Predicted without it", numeric=True), left_out),
+            (Column(title="Off", numeric=True), off),
+        ],
+    )
+
+
+def forecasts_document(found: Forecasts) -> Document:
+    """The models in their order, by metric."""
+    sections = _origin(found.calibration)
+    for metric in found.metrics:
+        if pairs := found.alike(metric):
+            lines = tuple(f"{one_line(one.subject.name)} and {one_line(other.subject.name)}" for one, other in pairs)
+            title = f"{METRICS[metric].label}: neighbours whose order is not certain (below {COVERAGE:.0%})"
+            sections.insert(0, Section(title=title, lines=lines))
+    return Document(
+        title=f"Estimates for {found.calibration.name}",
+        tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
+        sections=tuple(sections),
+    )
+
+
+def _forecast_table(found: Forecasts, metric: str) -> Table:
+    unit = METRICS[metric].unit
+    rows = found.of(metric)
+
+    def value(row: Forecast) -> Cell:
+        if row.prediction is None:
+            return absent(one_line(f"{row.subject.name}: {row.refused}"))
+        this = row.prediction
+        return Cell(text=quantity(this.value, unit), value=this.value, notes=tuple(map(one_line, row.cautions)))
+
+    def interval(row: Forecast) -> Cell:
+        this = row.prediction
+        return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
+
+    columns: list[tuple[Column, object]] = [
+        (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
+        (Column(title=METRICS[metric].label, numeric=True), value),
+        (Column(title=f"{COVERAGE:.0%} interval"), interval),
+        (Column(title="Law", rank=1), lambda row: Cell(text=row.law)),
+        (Column(title="Most like", rank=2), lambda row: Cell(text=one_line(", ".join(row.nearest)))),
+    ]
+    if metric in found.targets:
+        title = f"P(≤ {quantity(found.targets[metric], unit)})"
+        columns.insert(3, (Column(title=title, numeric=True), _on_target))
+    return table_of(f"{METRICS[metric].label}, estimated", rows, columns)  # type: ignore[arg-type]
+
+
+def _on_target(row: Forecast) -> Cell:
+    return absent() if row.on_target is None else Cell(text=f"{row.on_target:.0%}", value=row.on_target)
+
+
+def refusals(found: Forecasts) -> Sequence[Forecast]:
+    """The forecasts that have no value."""
+    return [row for row in found.rows if row.prediction is None]

@@ -1,0 +1,214 @@
+"""Carries out the requests of `calibrate` and of predictions for calibrated devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.errors import BadInput, EdgewiseError
+from edgewise.model.precision import find_precision
+from edgewise.predicting.base import Point, Subject
+from edgewise.predicting.calibration import Calibration, file_of, load, save
+from edgewise.predicting.choice import FEWEST_POINTS
+from edgewise.predicting.features import profile_of
+from edgewise.predicting.forecast import Forecasts, forecast
+from edgewise.predicting.points import UNITS, Row, check_points, join_repeats, read_table
+from edgewise.record import Run
+from edgewise.run.observation import observe_file
+
+if TYPE_CHECKING:
+    from edgewise.service.context import Context
+    from edgewise.service.requests import CalibrateRequest, PredictRequest
+    from edgewise.store import Store
+    from edgewise.store.tables import RunRow
+
+TABLE = ".csv"
+
+
+@dataclass(kw_only=True)
+class _Model:
+    """A model before it is known which values of this machine are taken.
+
+    Attributes:
+        stored: engine and its settings → metric → value, from stored runs on this machine.
+        hosts: metric → value, as somebody wrote it down.
+    """
+
+    subject: Subject
+    sha256: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    hosts: Mapping[str, float] = field(default_factory=dict)
+    stored: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
+    """Learn a device from what was measured on it, and keep that."""
+    file_of(request.name)
+    tables = [path for path in request.measurements if path.lower().endswith(TABLE)]
+    models = [model for path in tables for model in _from_table(Path(path))]
+    models += [_from_run(run) for run in _runs([one for one in request.measurements if one not in tables], context)]
+    if not models:
+        raise BadInput("no measurements given", advice=f"give a CSV file or runs: {', '.join(request.measurements)}")
+    machine, engine = _with_host_values(models, context, wanted=request.host)
+    points = {metric: _points(models, metric, engine) for metric in UNITS}
+    points = {metric: found for metric, found in points.items() if found}
+    if not points:
+        raise BadInput("no metric was measured on the device", advice="columns such as latency_ms hold its values")
+    cautions = [
+        caution for metric, found in points.items() for caution in check_points(found, what=metric.replace("_", " "))
+    ]
+    cautions += [
+        f"{metric} has {len(found)} models, and {FEWEST_POINTS} are needed: it is not predicted."
+        for metric, found in points.items()
+        if 0 < len(found) < FEWEST_POINTS and len(points) > 1
+    ]
+    kept = {metric: found for metric, found in points.items() if len(found) >= FEWEST_POINTS} or points
+    found = Calibration(
+        name=request.name,
+        points={metric: tuple(rows) for metric, rows in kept.items()},
+        method=request.method,
+        host=machine,
+        runtime=engine,
+        sources=request.measurements,
+        cautions=tuple(cautions),
+    )
+    found.to_document()  # all laws are fitted before anything is kept
+    if context.keep:
+        save(found)
+    return found
+
+
+def predict(request: PredictRequest, context: Context) -> Forecasts:
+    """Predict models for a calibrated device."""
+    calibration = load(request.device)
+    models: list[_Model] = []
+    for path in request.models:
+        models += _from_table(Path(path)) if path.lower().endswith(TABLE) else [_from_file(Path(path))]
+    if calibration.runtime:
+        _with_host_values(models, context, wanted=calibration.runtime)
+    for metric in request.targets:
+        if metric not in calibration.points:
+            raise BadInput(
+                f"{calibration.name} is not calibrated for {metric}", advice=f"it has {', '.join(calibration.points)}"
+            )
+    rows = [
+        forecast(
+            replace(calibration, points={metric: points}),
+            [_subject(model, metric, calibration.runtime) for model in models],
+            targets=request.targets,
+        ).rows
+        for metric, points in calibration.points.items()
+    ]
+    return Forecasts(calibration=calibration, rows=tuple(row for part in rows for row in part), targets=request.targets)
+
+
+def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
+    return join_repeats(
+        Point(subject=_subject(model, metric, engine), value=model.values[metric])
+        for model in models
+        if metric in model.values
+    )
+
+
+def _subject(model: _Model, metric: str, engine: str) -> Subject:
+    host = model.hosts.get(metric, model.stored.get(engine, {}).get(metric))
+    return replace(model.subject, host=host)
+
+
+def _from_table(path: Path) -> list[_Model]:
+    return [_from_row(row, path.parent) for row in read_table(path)]
+
+
+def _from_row(row: Row, folder: Path) -> _Model:
+    """A model of a table; where its name is that of a file, what the file says."""
+    file = next((path for path in (folder / row.name, Path(row.name)) if path.is_file()), None)
+    model = _Model(subject=Subject(name=row.name)) if file is None else _from_file(file)
+    subject = replace(
+        model.subject, name=row.name, family=row.family, precision=row.precision or model.subject.precision
+    )
+    return replace(model, subject=subject, values=row.values, hosts=row.hosts)
+
+
+def _from_file(path: Path) -> _Model:
+    graph, network = observe_file(path, shapes={}, hash_weights=True)
+    subject = Subject(name=path.name, profile=profile_of(graph), precision=find_precision(graph))
+    return _Model(subject=subject, sha256=str(network.source.get("sha256") or ""))
+
+
+def _from_run(run: Run) -> _Model:
+    """The model of a run on the device, and what its file says, where it is still there."""
+    path = Path(run.job.model.path) if run.job.model.path else None
+    values = {metric: value for metric in UNITS if (value := run.value(metric)) is not None and value > 0}
+    model = _Model(subject=Subject(name=run.job.model.name), sha256=run.job.model.sha256 or "", values=values)
+    if path is not None and path.is_file():
+        try:
+            found = _from_file(path)
+        except EdgewiseError:
+            return model
+        if found.sha256 == model.sha256:
+            model.subject = replace(found.subject, name=run.job.model.name)
+    return model
+
+
+def _runs(references: Sequence[str], context: Context) -> list[Run]:
+    from edgewise.comparing.jobs import runs_among
+    from edgewise.service.subjects import read_subjects
+
+    if not references:
+        return []
+    subjects = read_subjects(references, store=context.store)
+    if model := next((one.thing for one in subjects if isinstance(one.thing, Path)), None):
+        raise BadInput(f"{model} holds no measurements", advice="give a CSV file, stored runs or exported runs")
+    return list(runs_among(subjects))
+
+
+def _with_host_values(models: Sequence[_Model], context: Context, *, wanted: str | None) -> tuple[str, str]:
+    """Fill `_Model.stored`; returns this machine and the engine and settings of which most models have runs.
+
+    Args:
+        wanted: the engine and its settings, or the beginning of it; None takes those with the most models.
+    """
+    rows = _stored_rows({model.sha256 for model in models if model.sha256}, context)
+    for model in models:
+        for row in rows:
+            engine = _engine(row)
+            if row.sha256 == model.sha256 and row.value and engine.startswith(wanted or ""):
+                model.stored.setdefault(engine, {}).setdefault(row.metric or "", row.value)
+    known = Counter(engine for model in models for engine in model.stored)
+    if not known:
+        return "", ""
+    engine = max(sorted(known), key=lambda each: known[each])
+    return next(row.machine or "" for row in rows if _engine(row) == engine), engine
+
+
+def _engine(row: RunRow) -> str:
+    threads = "" if row.threads is None else f", {row.threads} thread{'' if row.threads == 1 else 's'}"
+    return f"{row.runtime}{f'/{row.provider}' if row.provider else ''}{threads}"
+
+
+def _stored_rows(models: Iterable[str], context: Context) -> list[RunRow]:
+    """Finished runs of these models on this machine, one input at a time, newest first."""
+    from edgewise.store import open_store
+
+    store = context.store
+
+    def rows(opened: Store) -> list[RunRow]:
+        return [
+            row
+            for sha256 in sorted(models)
+            for row in opened.rows(model=sha256, status="done")
+            if row.device == "local" and row.batch == 1 and row.scenario == "single-stream"
+        ]
+
+    if store is not None and not isinstance(store, str):
+        return rows(store)
+    try:
+        with open_store(store, create=False) as opened:
+            return rows(opened)
+    except EdgewiseError:
+        if store is not None:
+            raise
+        return []  # this user has no store yet

@@ -1,0 +1,107 @@
+"""``edgewise calibrate`` and ``estimate`` on calibrated devices, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+import edgewise.data
+from edgewise.cli.main import run
+from edgewise.predicting import calibration as module
+
+TABLE = """model,host_latency_ms,latency_ms,family
+MobileNetV1,12.1,45,image
+MobileNetV2,11.0,41.5,image
+InceptionV3,140,560,image
+SqueezeNet,14,60,image
+ResNet50,95,330,image
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "calibrations_folder", lambda: tmp_path / "calibrations")
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "measured.csv").write_text(TABLE)
+    (tmp_path / "new.csv").write_text("model,host_latency_ms\nEfficientNet,30\nDenseNet,110\n")
+
+
+def test_five_models_of_a_phone_predict_two_others(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv", "-o", "c.md", "-o", "c.json"]) == 0
+    assert "Predicted without it" in (tmp_path / "c.md").read_text()
+    capsys.readouterr()
+    assert run(["estimate", "new.csv", "-d", "phone", "--target", "latency=200ms", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    small, large = document["models"]
+    assert small["low"] < 0.115 < small["high"] and large["low"] < 0.42 < large["high"]
+    assert small["on_target"] > 0.9 > 0.1 > large["on_target"]
+    assert document["undecided"] == {"latency": []}
+    assert run(["estimate", "new.csv", "-d", "phone", "-o", "e.csv", "-o", "e.md"]) == 0
+    printed = capsys.readouterr().out
+    assert "EfficientNet" in printed and "90% interval" in printed
+    assert (tmp_path / "e.csv").read_text().startswith("Model")
+
+
+def test_the_line_of_auptimizer_is_there_with_its_error_beside_r2(capsys):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv", "--method", "linear", "--json"]) == 0
+    (law,) = json.loads(capsys.readouterr().out)["metrics"]["latency"]["laws"]
+    assert law["law"] == "linear" and law["r2"] > 0.98
+    assert law["error"] > 3 * (1 - law["r2"])  # a high R² says little about small models
+    assert "× host" in law["equation"]
+
+
+def test_a_refused_model_is_an_exit_code_of_its_own(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    (tmp_path / "huge.csv").write_text("model,host_latency_ms\nHuge,9000\nDenseNet,110\n")
+    assert run(["estimate", "huge.csv", "-d", "phone"]) == 4
+    told = capsys.readouterr()
+    assert "Huge: its size is a factor of 64.3 beyond" in told.err and "DenseNet" in told.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["calibrate", "phone", "--measurements", "absent.csv"], "can't be read"),
+        (["calibrate", "a/b", "--measurements", "measured.csv"], "can't be the name of a device"),
+        (["calibrate", "phone", "--measurements", "measured.csv", "--method", "cubic"], "no method 'cubic'"),
+        (["calibrate", "phone", "--measurements", "new.csv"], "no metric was measured on the device"),
+        (["estimate", "new.csv", "-d", "phon"], "unknown device 'phon'"),
+        (["estimate", "m.tflite", "-d", "cortex-m4", "--target", "latency=1ms"], "--target applies only"),
+    ],
+)
+def test_mistakes_have_one_clear_message(capsys, arguments, words):
+    assert run(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_settings_of_estimators_and_targets_that_were_not_measured(capsys):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    assert run(["estimate", "new.csv", "-d", "phone", "--set", "a=b"]) == 2
+    assert "does not use --set" in capsys.readouterr().err
+    assert run(["estimate", "new.csv", "-d", "phone", "--target", "energy=1mJ"]) == 2
+    assert "not calibrated for energy" in capsys.readouterr().err
+
+
+def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latency(capsys, tmp_path):
+    digits = edgewise.data.path("digits_cnn.onnx")
+    rows = [f"{digits},5"] + [f"other{at},{5 * at}" for at in range(2, 5)]
+    (tmp_path / "files.csv").write_text("model,latency_ms\n" + "\n".join(rows) + "\n")
+    assert run(["calibrate", "board", "--measurements", "files.csv"]) == 2  # names alone relate to nothing
+    assert "nothing relates the models" in capsys.readouterr().err
+    assert run(["bench", str(digits), "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "--quiet"]) == 0
+    for at in range(2, 5):
+        rows[at - 1] = f"other{at},{5 * at},{at}"
+    rows[0] += ","
+    (tmp_path / "files.csv").write_text("model,latency_ms,host_latency_ms\n" + "\n".join(rows) + "\n")
+    capsys.readouterr()
+    assert run(["calibrate", "board", "--measurements", "files.csv", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    point = document["metrics"]["latency"]["points"][0]
+    assert point["host"] > 0 and sum(point["profile"]["amounts"]) > 1e6
+    assert document["runtime"].startswith("onnxruntime") and document["host"]
+    assert run(["estimate", str(digits), "-d", "board", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["models"]
+    assert row["value"] > 0 and math.isfinite(row["high"])

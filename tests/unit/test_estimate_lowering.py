@@ -1,0 +1,89 @@
+"""Networks that can't be lowered to C: the reasons, and what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgewise.estimating.mcu.arena import plan_arena
+from edgewise.estimating.mcu.emit import CanNotLower
+from edgewise.estimating.mcu.lowering import lower
+from edgewise.estimating.mcu.network import read_network
+from mcu_graphs import INT16, RESOURCE, Net
+from tflite_writer import FLOAT, INT8
+
+
+def refusal(tmp_path, net):
+    network = read_network(net.finish(tmp_path / "m.tflite"))
+    with pytest.raises(CanNotLower) as caught:
+        lower(network, plan_arena(network)[1])
+    return caught.value.message, caught.value.advice
+
+
+def chain_of(kinds, codes, *, weights=None):
+    """Operators one after the other; the tensors between them have these kinds."""
+    net = Net()
+    tensors = [net.tensor([1, 8], 0.1 if kind in (INT8, INT16) else None, kind=kind) for kind in kinds]
+    for code, before, after in zip(codes, tensors[:-1], tensors[1:], strict=True):
+        more = [net.tensor([8, 8], 0.1, data=np.ones((8, 8), weights))] if code == "FULLY_CONNECTED" else []
+        options = {"FULLY_CONNECTED": {"FullyConnected": {}}}.get(code, {})
+        net.step(code, [before, *more], [after], **options)
+    net.inputs, net.outputs = tensors[:1], tensors[-1:]
+    return net
+
+
+@pytest.mark.parametrize(
+    ("kinds", "codes", "weights", "reason", "advice"),
+    [
+        ([FLOAT] * 3, ["TANH", "RELU"], None, "each of 2 operators (TANH, RELU; the first is 0) works on float32",
+         "quantise the model to int8: 'edgewise optimize MODEL --data DATA'"),
+        ([FLOAT] * 2, ["FULLY_CONNECTED"], np.int8, "operator 0 (FULLY_CONNECTED) works on float32",
+         "only the weights are int8: quantise the activations, too"),
+        ([INT8, INT8, FLOAT, FLOAT, INT8], ["RELU", "DEQUANTIZE", "TANH", "QUANTIZE"], None,
+         "operator 2 (TANH) works on float32", "quantise the operators between DEQUANTIZE and QUANTIZE, too"),
+        ([INT16] * 2, ["RELU"], None, "operator 0 (RELU) works on int16", "quantise activations to int8"),
+        ([INT8] * 2, [":MyOwn"], None, "not supported: custom operator MyOwn (operator 0)", ""),
+    ],
+)  # fmt: skip
+def test_the_reason_and_the_advice_fit_the_model(tmp_path, kinds, codes, weights, reason, advice):
+    message, found = refusal(tmp_path, chain_of(kinds, codes, weights=weights))
+    assert message.startswith(reason) and found.startswith(advice) and bool(found) == bool(advice)
+
+
+def test_a_state_that_nothing_assigns_is_refused(tmp_path):
+    net = Net()
+    handle, out = net.tensor([1], kind=RESOURCE), net.tensor([1, 8], 0.1)
+    net.step("VAR_HANDLE", [], [handle], VarHandle={"shared_name": "s"})
+    net.step("READ_VARIABLE", [handle], [out], ReadVariable={})
+    net.outputs = [out]
+    assert refusal(tmp_path, net)[0] == "operator 1 (READ_VARIABLE) uses a state that no operator assigns"
+
+
+def test_an_output_of_another_shape_than_the_input_gives_is_refused(tmp_path):
+    net = Net()
+    source, out = net.tensor([1, 9, 14, 1], 0.1), net.tensor([1, 5, 5, 2], 0.1)
+    weights = net.tensor([2, 3, 3, 1], 0.1, data=np.ones((2, 3, 3, 1), np.int8))
+    net.step("CONV_2D", [source, weights], [out], Conv2D={"stride_h": 2, "stride_w": 2})
+    net.inputs, net.outputs = [source], [out]
+    assert refusal(tmp_path, net)[0] == "operator 0 (CONV_2D) makes 7 rows or columns of 14, and its output has 5"
+
+
+@pytest.mark.parametrize("scale", [1e20, -0.1, np.inf, np.nan])
+def test_a_scale_without_a_fixed_point_number_is_refused(tmp_path, scale):
+    net = Net()
+    source, out = net.tensor([1, 8], scale), net.tensor([1, 8], 0.1)
+    net.step("LEAKY_RELU", [source], [out], LeakyRelu={"alpha": 0.5})
+    net.inputs, net.outputs = [source], [out]
+    assert "has shapes or options that can't be: the scales give the factor" in refusal(tmp_path, net)[0]
+
+
+def test_constants_alone_need_no_folding(tmp_path):
+    """The operator is executed: tflite-micro does not compute constants beforehand either."""
+    net = Net()
+    constant = net.tensor([1, 8], 0.1, data=np.arange(8, dtype=np.int8))
+    source, made, out = (net.tensor([1, 8], 0.1) for _ in range(3))
+    net.step("ABS", [constant], [made])
+    net.step("MAXIMUM", [source, made], [out], MaximumMinimum={})
+    net.inputs, net.outputs = [source], [out]
+    network = read_network(net.finish(tmp_path / "m.tflite"))
+    assert lower(network, plan_arena(network)[1]).kernels == ["C", "C"]

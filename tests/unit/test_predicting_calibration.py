@@ -1,0 +1,199 @@
+"""Tables of measurements, calibrations in files, and predictions with their refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.predicting import calibration as module
+from edgewise.predicting.base import Point, Subject
+from edgewise.predicting.calibration import Calibration, load, names, rank_correlation, save
+from edgewise.predicting.choice import choose
+from edgewise.predicting.features import TERMS, OperatorProfile
+from edgewise.predicting.forecast import forecast, refusal
+from edgewise.predicting.points import check_points, join_repeats, read_table
+
+HOSTS = {"a": 0.010, "b": 0.012, "c": 0.030, "d": 0.100, "e": 0.140}
+
+
+def points(factor=4.0, **changed) -> tuple[Point, ...]:
+    values = {name: factor * host for name, host in HOSTS.items()} | changed
+    return tuple(Point(subject=Subject(name=name, host=HOSTS[name]), value=value) for name, value in values.items())
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "calibrations_folder", lambda: tmp_path / "calibrations")
+    return tmp_path / "calibrations"
+
+
+def table(tmp_path, text):
+    path = tmp_path / "m.csv"
+    path.write_text(text)
+    return read_table(path)
+
+
+def test_a_table_gives_si_units(tmp_path):
+    (row,) = table(
+        tmp_path, "model,latency_ms,host_latency_us,energy_mJ,memory_peak_MiB,family\nnet,12.5,800,3,2,image\n"
+    )
+    assert row.values == pytest.approx({"latency": 0.0125, "energy": 0.003, "memory_peak": 2 * 2**20})
+    assert row.hosts == pytest.approx({"latency": 0.0008}) and (row.name, row.family, row.line) == ("net", "image", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no column 'model'"),
+        ("model,latency_ms\n", "has no rows"),
+        ("model,latency\na,1\n", "'latency' is not a column"),
+        ("model,latency_ms,latency_ms\na,1,1\n", "a column twice"),
+        ("model,latency_ms\na,-1\n", "line 2: latency_ms is '-1'"),
+        ("model,latency_ms\na,0\n", "not a number above 0"),
+        ("model,latency_ms\na,nan\n", "not a number above 0"),
+        ("model,latency_ms\na,12 ms\n", "line 2: latency_ms is '12 ms'"),
+        ("model,latency_ms\n,1\n", "line 2: no model"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_its_line(tmp_path, text, words):
+    with pytest.raises(BadInput, match=words):
+        table(tmp_path, text)
+
+
+def test_folders_binary_files_and_huge_ones_are_no_tables(tmp_path):
+    with pytest.raises(BadInput, match="can't be read"):
+        read_table(tmp_path)
+    (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00model")
+    with pytest.raises(BadInput, match="can't be read"):
+        read_table(tmp_path / "b.csv")
+    (tmp_path / "big.csv").write_bytes(b"model\n" * 2**20)
+    with pytest.raises(BadInput, match="larger than"):
+        read_table(tmp_path / "big.csv")
+
+
+def test_repeats_are_averaged_and_contradictions_refused():
+    one, *rest = points()
+    joined = join_repeats([one, replace(one, value=one.value * 1.21), *rest])
+    assert len(joined) == 5 and joined[0].value == pytest.approx(one.value * 1.1)
+    with pytest.raises(BadInput, match="a is given several times"):
+        join_repeats([one, replace(one, value=one.value * 2), *rest])
+
+
+def test_another_unit_and_a_constant_are_seen():
+    with pytest.raises(BadInput, match=r"latency of c is 1e\+03 times .* another unit"):
+        check_points(points(c=120.0), what="latency")
+    with pytest.raises(BadInput, match="all models have the same latency"):
+        check_points(points(**dict.fromkeys(HOSTS, 0.05)), what="latency")
+    assert check_points(points(), what="latency") == []
+
+
+def test_one_family_and_a_giant_are_cautions():
+    same = [replace(point, subject=replace(point.subject, family="image")) for point in points()]
+    (caution,) = check_points(same, what="latency")
+    assert "family image" in caution
+    giant = [*points(), Point(subject=Subject(name="giant", host=5.0), value=20.0)]
+    (caution,) = check_points(giant, what="latency")
+    assert caution.startswith("giant alone decides R²")
+
+
+def test_a_calibration_survives_its_file(own_folder):
+    profile = OperatorProfile(amounts=(1e6, 2e6, 0, 5, 7, 9), unknown=("odd: why",))
+    kept = [replace(point, subject=replace(point.subject, profile=profile, precision="int8")) for point in points()]
+    found = Calibration(name="pi", points={"latency": tuple(kept)}, host="CPU", runtime="litert", sources=("f.csv",))
+    path = save(found)
+    assert load("pi").points == found.points and names() == ["pi"]
+    document = json.loads(path.read_text())
+    scale = next(law for law in document["metrics"]["latency"]["laws"] if law["law"] == "scale")
+    assert scale["error"] == pytest.approx(0, abs=1e-9) and scale["rank_correlation"] == pytest.approx(1)
+    assert scale["r2"] == pytest.approx(1) and scale["left_out"] == pytest.approx([4 * host for host in HOSTS.values()])
+    assert {law["law"] for law in document["metrics"]["latency"]["laws"] if law["unusable_because"]} == {
+        "operators", "host+operators",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "damaged"), ("[]", "damaged"), ("{}", "damaged"), ('{"schema": 99}', "later edgewise")],
+)
+def test_a_damaged_calibration_is_one_clear_error(own_folder, text, words):
+    own_folder.mkdir()
+    (own_folder / "pi.json").write_text(text)
+    with pytest.raises(BadInput, match=words):
+        load("pi")
+
+
+def test_a_calibration_with_impossible_points_is_damaged(own_folder):
+    path = save(Calibration(name="pi", points={"latency": points()}))
+    document = json.loads(path.read_text())
+    document["metrics"]["latency"]["points"][0]["value"] = -1
+    path.write_text(json.dumps(document))
+    with pytest.raises(BadInput, match="damaged"):
+        load("pi")
+
+
+def test_unknown_devices_and_impossible_names(own_folder):
+    with pytest.raises(BadInput, match="no device 'pi' is calibrated"):
+        load("pi")
+    with pytest.raises(BadInput, match="can't be the name"):
+        load("../pi")
+
+
+def forecasts(*subjects, targets=None, metric="latency", **changed):
+    return forecast(Calibration(name="pi", points={metric: points(**changed)}), subjects, targets=targets)
+
+
+def test_a_prediction_has_an_interval_its_nearest_models_and_the_chance_of_a_target():
+    found = forecasts(Subject(name="new", host=0.05), targets={"latency": 0.2})
+    (row,) = found.rows
+    assert row.prediction.value == pytest.approx(0.2, rel=0.02)
+    assert row.prediction.low < 0.2 < row.prediction.high
+    assert row.nearest == ("c", "d") and row.on_target == pytest.approx(0.5, abs=0.05)
+    (document,) = found.to_document()["models"]
+    assert (document["basis"], document["coverage"], document["unit"]) == ("estimated", 0.9, "s")
+
+
+def test_models_in_order_with_the_pairs_that_cant_be_told_apart():
+    found = forecasts(*(Subject(name=name, host=host) for name, host in {"x": 0.09, "y": 0.02, "z": 0.021}.items()))
+    assert [row.subject.name for row in found.of("latency")] == ["y", "z", "x"]
+    assert [(one.subject.name, other.subject.name) for one, other in found.alike("latency")] == [("y", "z")]
+
+
+def test_beyond_the_points_it_widens_and_then_refuses():
+    inside, beyond, far = forecasts(
+        Subject(name="in", host=0.05), Subject(name="out", host=0.7), Subject(name="far", host=2.0)
+    ).rows
+    assert beyond.cautions and "beyond the measured models" in beyond.cautions[0] and not inside.cautions
+    width = [row.prediction.high / row.prediction.low for row in (inside, beyond)]
+    assert width[1] > 1.2 * width[0]
+    assert far.prediction is None and "factor of 14" in far.refused
+
+
+def test_other_precisions_and_unseen_operators_are_refused():
+    def profile(**amounts):
+        return OperatorProfile(amounts=tuple(float(amounts.get(term, 0)) for term in TERMS))
+
+    spatial = [
+        Point(
+            subject=Subject(name=str(at), host=0.01 * at, precision="int8", profile=profile(spatial=1e6 * at)), value=at
+        )
+        for at in range(1, 5)
+    ]
+    assert "its precision is float32" in refusal(Subject(name="n", host=0.02, precision="float32"), spatial)
+    unlike = Subject(name="n", host=0.02, precision="int8", profile=profile(dense=1e6))
+    assert "matrix products are 100% of its work" in refusal(unlike, spatial)
+    assert refusal(Subject(name="n", host=0.02, precision="int8", profile=profile(spatial=2e6)), spatial) == ""
+    assert choose(spatial).chosen.fitted is not None
+
+
+def test_without_a_value_of_this_machine_the_reason_is_said():
+    (row,) = forecasts(Subject(name="new")).rows
+    assert row.prediction is None and "not measured on this machine" in row.refused
+
+
+def test_rank_correlation_averages_ranks_of_equal_values():
+    assert rank_correlation([1, 2, 3, 4], [10, 30, 20, 40]) == pytest.approx(0.8)
+    assert rank_correlation([1, 1, 2], [1, 2, 3]) == pytest.approx(0.8660254)
+    assert rank_correlation([1, 1, 1], [1, 2, 3]) is None

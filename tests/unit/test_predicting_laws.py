@@ -1,0 +1,198 @@
+"""The laws of devices: exact values on points without noise, choice by left-out points, and coverage of the intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgewise.errors import BadInput
+from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.predicting.base import Point, Subject, predictors
+from edgewise.predicting.choice import choose, try_law
+from edgewise.predicting.features import RELATIVE_COSTS, TERMS, OperatorProfile, profile_of
+from edgewise.predicting.laws import (
+    Line,
+    Linear,
+    OperatorCosts,
+    PowerLaw,
+    Scale,
+    least_squares_from_zero,
+)
+
+HOSTS = (0.002, 0.005, 0.011, 0.04, 0.09)
+
+
+def points_of(law, hosts=HOSTS) -> list[Point]:
+    return [Point(subject=Subject(name=f"m{at}", host=host), value=law(host)) for at, host in enumerate(hosts)]
+
+
+def value(fitted, host) -> float:
+    return math.exp(fitted.predict([Subject(name="new", host=host)])[0][0])
+
+
+@pytest.mark.parametrize("law", [Scale(), Line(), PowerLaw(), Linear()])
+def test_every_law_of_the_host_finds_a_multiple_exactly(law):
+    assert value(law.fit(points_of(lambda host: 3.5 * host)), 0.02) == pytest.approx(0.07, rel=1e-4)
+
+
+def test_the_line_has_the_least_relative_error_and_no_negative_intercept():
+    assert value(Line().fit(points_of(lambda host: 4 * host + 0.01)), 0.001) == pytest.approx(0.014, rel=1e-4)
+    falling = Line().fit(points_of(lambda host: 4 * host - 0.006, HOSTS[1:]))
+    assert falling.equation.endswith("+ 0") and value(falling, 1e-6) > 0
+
+
+def test_least_squares_lets_giants_decide_and_can_go_below_zero():
+    points = points_of(lambda host: 4 * host, HOSTS[:4])
+    points.append(Point(subject=Subject(name="giant", host=1.0), value=8.0))
+    assert value(Line().fit(points), 0.002) == pytest.approx(0.008, rel=0.25)
+    assert math.isnan(Linear().fit(points).predict([Subject(name="small", host=0.002)])[0][0])
+
+
+def test_the_power_stays_near_one_with_few_points_and_follows_many():
+    few = PowerLaw().fit(points_of(lambda host: host**0.8))
+    many = PowerLaw().fit(points_of(lambda host: host**0.8, np.geomspace(1e-4, 1.0, 60)))
+    assert float(few.equation.partition("^")[2]) == pytest.approx(0.85, abs=0.05)
+    assert float(many.equation.partition("^")[2]) == pytest.approx(0.8, abs=0.005)
+
+
+def profile(**amounts) -> OperatorProfile:
+    return OperatorProfile(amounts=tuple(float(amounts.get(term, 0)) for term in TERMS))
+
+
+KINDS = [
+    profile(pointwise=1e6, operators=10), profile(spatial=5e6, operators=8), profile(depthwise=4e5, operators=20),
+    profile(dense=2e6, operators=4), profile(pointwise=4e6, depthwise=5e5, operators=40), profile(spatial=2e7),
+    profile(dense=1e5, elements=1e6, operators=30),
+]  # fmt: skip
+
+
+def test_costs_of_operators_follow_the_points_and_stay_generic_where_there_are_none():
+    generic = [Point(subject=Subject(name=str(at), profile=one), value=1e-9 * one.work) for at, one in enumerate(KINDS)]
+    new = profile(pointwise=3e6, spatial=3e6, depthwise=1e5, operators=25)
+    (log,), _ = OperatorCosts().fit(generic).predict([Subject(name="new", profile=new)])
+    assert math.exp(log) == pytest.approx(1e-9 * new.work, rel=1e-6)
+    # Depthwise work is 5 times dearer here, as on a core without a kernel for it.
+    dearer = RELATIVE_COSTS * np.array([1, 1, 5, 1, 1, 1])
+    other = [
+        Point(subject=point.subject, value=1e-9 * float(np.array(point.subject.profile.amounts) @ dearer))
+        for point in generic
+    ]
+    fitted = OperatorCosts().fit(other)
+    (log,), _ = fitted.predict([Subject(name="new", profile=profile(depthwise=1e6, operators=1))])
+    assert 2.2e-3 * 2 < math.exp(log) < 2.2e-3 * 5.1
+
+
+def test_operators_beside_the_host_tell_two_kinds_of_models_apart():
+    """Models of depthwise convolutions are twice as slow on the device, all others as fast as here."""
+    mixed = [profile(pointwise=1e6 * at, depthwise=1e6 * (5 - at) / 2.2) for at in range(6)]
+    points = [
+        Point(subject=Subject(name=str(at), host=0.01, profile=one), value=0.01 * 2 ** one.shares[2])
+        for at, one in enumerate(mixed)
+    ]
+    choice = choose(points)
+    assert choice.chosen.predictor.name == "host+operators"
+    worst = try_law(Scale(), points)
+    assert choice.chosen.error < worst.error
+
+
+def test_coordinate_descent_finds_the_constrained_minimum():
+    random = np.random.default_rng(0)
+    matrix = random.normal(size=(12, 4))
+    truth = np.array([1.5, 0.0, 0.2, 0.0])
+    assert least_squares_from_zero(matrix, matrix @ truth) == pytest.approx(truth, abs=1e-7)
+    target = random.normal(size=12)
+    found = least_squares_from_zero(matrix, target)
+    slope = matrix.T @ (matrix @ found - target)
+    assert (found >= 0).all() and (slope >= -1e-6).all() and abs(slope @ found) < 1e-6  # Kuhn and Tucker
+
+
+def test_what_a_law_lacks_is_said_and_the_next_one_is_taken():
+    points = [Point(subject=Subject(name=str(at), host=host), value=2 * host) for at, host in enumerate(HOSTS)]
+    choice = choose(points)
+    assert {trial.predictor.name for trial in choice.trials if trial.because} == {"operators", "host+operators"}
+    assert choice.usable_for(Subject(name="unmeasured", profile=KINDS[0])) is None
+    with pytest.raises(BadInput, match="too few"):
+        choose(points[:2])
+    with pytest.raises(BadInput, match="no method 'cubic'"):
+        choose(points, method="cubic")
+    with pytest.raises(BadInput, match="nothing relates"):
+        choose([Point(subject=Subject(name=name), value=1.0) for name in "abc"])
+    assert choose(points, method="linear").chosen.predictor.name == "linear"
+
+
+def test_all_predictors_are_plugins_with_what_the_seam_asks_for():
+    found = dict(predictors())
+    assert {"scale", "line", "power", "host+operators", "operators", "linear"} <= set(found)
+    assert all(law.name == name and law.title and law.prior_error > 0 for name, law in found.items())
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-6, 1e3), st.floats(1e-6, 1e3)), min_size=3, max_size=10, unique_by=lambda pair: pair[0]
+    ),
+    st.floats(1e-6, 1e3),
+    st.floats(1e-6, 1e3),
+)
+@settings(max_examples=50, deadline=None)
+def test_predictions_are_positive_and_keep_the_order_of_the_host(pairs, one, other):
+    points = [Point(subject=Subject(name=str(at), host=host), value=value) for at, (host, value) in enumerate(pairs)]
+    first, second = choose(points).predict(
+        [Subject(name="a", host=min(one, other)), Subject(name="b", host=max(one, other))]
+    )
+    for found in (first, second):
+        assert 0 < found.low <= found.value <= found.high < math.inf
+    assert first.value <= second.value * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("count", "scatter", "most"),
+    [
+        (4, 0.28, 0.98),
+        (6, 0.15, 0.998),  # a device that follows its law better than most: few points can't show that yet
+        (10, 0.4, 0.97),
+    ],
+)
+def test_intervals_cover_what_they_claim(count, scatter, most):
+    random = np.random.default_rng(count)
+    held = []
+    for _ in range(120):
+        hosts = np.exp(random.normal(-4, 1, count + 4))
+        values = 3 * hosts * np.exp(random.normal(0, scatter, count + 4))
+        models = [Subject(name=str(at), host=float(host)) for at, host in enumerate(hosts)]
+        found = choose(
+            [Point(subject=model, value=float(value)) for model, value in zip(models[:count], values, strict=False)]
+        ).predict(models[count:])
+        held += [each.low <= value <= each.high for each, value in zip(found, values[count:], strict=True)]
+    assert 0.86 <= np.mean(held) <= most
+
+
+def test_a_profile_counts_each_kind_of_work_apart():
+    def tensor(name, *shape):
+        return Tensor(name=name, shape=shape, dtype="float32")
+
+    tensors = {
+        each.name: each
+        for each in (tensor("x", 1, 8, 10, 10), tensor("a", 1, 4, 10, 10), tensor("b", 1, 4, 10, 10), tensor("c", 1, 4, 10, 10), tensor("d", 1, 7))
+    }  # fmt: skip
+    convolution = {"kind": "convolution", "op": "Conv"}
+    operators = (
+        Operator(index=0, name="p", inputs=("x",), outputs=("a",), geometry={"reduction": 8}, **convolution),
+        Operator(
+            index=1, name="w", inputs=("a",), outputs=("b",), geometry={"reduction": 9, "depthwise": True}, **convolution
+        ),
+        Operator(index=2, name="s", inputs=("b",), outputs=("c",), geometry={"reduction": 36}, **convolution),
+        Operator(index=3, name="e", op="Relu", kind="activation", inputs=("c",), outputs=("b",),
+                 geometry={"activation": "relu"}),
+        Operator(index=4, name="o", op="Odd", kind="", inputs=("b",), outputs=("d",)),
+    )  # fmt: skip
+    found = profile_of(
+        Graph(name="g", format="onnx", tensors=tensors, operators=operators, inputs=("x",), outputs=("d",))
+    )
+    assert dict(zip(TERMS, found.amounts, strict=True)) == {
+        "pointwise": 400 * 8, "depthwise": 400 * 9, "spatial": 400 * 36, "dense": 0, "elements": 400, "operators": 4,
+    }  # fmt: skip
+    assert len(found.unknown) == 1 and found.unknown[0].startswith("o: ")
