@@ -188,7 +188,7 @@ class _Model:
             raise Unavailable(f"the arena can't be tried: {found.reason}", advice=found.install_hint)
         if not found:
             return [Measurement.absent("memory_arena_tflm", f"{found.reason}: {found.install_hint}")]
-        inputs = sample_inputs(self.network)[:1]
+        inputs = sample_inputs(self.network)  # those of an emulation, so that both use the same file of the cache
         try:
             reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         except NotExecuted as error:
