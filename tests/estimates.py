@@ -50,6 +50,7 @@ def estimated(folder: Path, *, energy: float | None = 1e-6, unit: str = "CPU") -
         model={"name": "dense.tflite", "path": str(path), "format": "tflite", "size_bytes": path.stat().st_size},
         device=EstimatedDevice(name="toy-core", title="Toy core", estimator="toy", clock_hz=1e6),
         software="toy 1.0",
+        coverage={"energy": 0.9} if energy is not None else {},
         measurements=tuple(rows),
         layers=layers,
     )

@@ -270,18 +270,34 @@ def numbers_of(costs: OperatorCosts) -> list[int]:
 
 
 def fit(rows: Sequence[Observed]) -> dict[str, dict[str, list[float]]]:
-    """What one run of each loop of each kernel costs, by non-negative least squares."""
+    """What one run of each loop of each kernel costs, by non-negative least squares; kernels that meet go together."""
+    groups: list[set[str]] = []
+    for row in rows:
+        touching = [group for group in groups if group & row.loops.keys()]
+        groups = [group for group in groups if group not in touching] + [set(row.loops).union(*touching)]
+    fitted: dict[str, dict[str, list[float]]] = {}
+    for group in groups:
+        fitted |= _fit_group([row for row in rows if row.loops.keys() <= group])
+    return fitted
+
+
+def _fit_group(rows: Sequence[Observed]) -> dict[str, dict[str, list[float]]]:
     columns = sorted({(kernel, loop) for row in rows for kernel, counts in row.loops.items() for loop in counts})
     design = np.array([[row.loops.get(kernel, {}).get(loop, 0) for kernel, loop in columns] for row in rows], float)
     costs = np.array([row.costs for row in rows], float)
     weights = 1 / (costs[:, : len(CLASSES)].sum(1) + AROUND)
     design *= weights[:, None]
     sizes = design.max(0)
-    found = [nnls(design / sizes, each * weights, maxiter=100 * len(columns))[0] / sizes for each in costs.T]
+    found = [
+        nnls(design / sizes, each * weights, maxiter=100 * len(columns))[0] / sizes
+        if each.any()
+        else np.zeros(len(columns))
+        for each in costs.T
+    ]
     fitted: dict[str, dict[str, list[float]]] = defaultdict(dict)
     for (kernel, loop), *values in zip(columns, *found, strict=True):
-        fitted[kernel][loop] = [float(f"{value:.5g}") for value in values]
-    return dict(fitted)
+        fitted[kernel][loop] = [float(f"{value:.5g}") if value > 1e-6 else 0.0 for value in values]
+    return fitted
 
 
 def table_of(core: str, rows: Sequence[Observed], emulated: Emulated) -> dict[str, Any]:

@@ -139,6 +139,7 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
         ("m", 1e-3),
         ("µ", 1e-6),
         ("n", 1e-9),
+        ("p", 1e-12),
     ):
         if abs(value) >= scale * 0.9995:
             return f"{significant(value / scale, digits)} {prefix}{unit}".rstrip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -37,13 +38,15 @@ def test_a_small_network_runs_on_every_core(tmp_path, core):
     assert total.basis == "simulated" and 0 < total.low <= total.value <= total.high < 10_000
     assert rows["memory_arena"].value == 16 + 8 and rows["macs"].value == 128
     assert rows["memory_sram"].value > rows["memory_arena"].value
-    assert rows["latency"].value is None and rows["energy"].value is None
+    assert rows["latency"].value is None and rows["energy"].value is None  # without a clock
+    known = core not in ("cortex-m3", "cortex-m23", "cortex-m55", "cortex-m85")
+    assert (rows["cpu_cycles"].value is not None) == known
     told = {row["metric"]: row for row in found.to_document()["estimates"]}
     assert (
         told["instructions"]["low"] == total.low and told["instructions"]["coverage"] is None
     )  # extremes, no interval
-    (layer,) = found.layers
-    assert layer.instructions == total.value and layer.steps == ("CMSIS-NN",) and layer.cycles is None
+    layer = found.layers[0]
+    assert layer.instructions == total.value and layer.steps == ("CMSIS-NN",) and (layer.cycles is not None) == known
     again = edgewise.estimate(dense(tmp_path), core)
     assert again.measurement("instructions").value == total.value  # deterministic
 
@@ -82,9 +85,18 @@ def test_helium_takes_fewer_instructions(shared_models):
     assert helium < plain / 3
 
 
-def test_a_device_without_settings_is_named_alone(tmp_path, capsys):
-    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4"]) == 0
-    assert "\n  Arm Cortex-M4 with DSP extension and FPU.\n" in capsys.readouterr().out
+def test_a_device_is_named_with_its_settings_and_a_latency_with_its_interval(tmp_path, capsys):
+    assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4@100MHz"]) == 0
+    printed = capsys.readouterr().out
+    assert "\n  Arm Cortex-M4 with DSP extension and FPU at 100 MHz; software cmsis-nn.\n" in printed
+    assert re.search(r"Latency +[\d.]+ µs +90%: [\d.]+ µs to [\d.]+ µs +estimated", printed)
+    command = ["estimate", str(dense(tmp_path)), "-d", "cortex-m4@100MHz", "--set", "software=vendor", "--json"]
+    assert edgewise_command(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    rows = {row["metric"]: row for row in told["estimates"]}
+    assert told["device"]["settings"]["software"] == "vendor" and rows["latency"]["coverage"] == 0.9
+    assert edgewise_command([*command[:-2], "software=fast"]) == 2
+    assert "not 'fast'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -132,6 +144,14 @@ def test_the_memory_plan_tells_which_tensors_live_when(tmp_path, capsys):
     assert edgewise_command([*arguments, "--details"]) == 0
     told = capsys.readouterr().out
     assert "24 B live at once" in " ".join(told.split()) and "Memory plan" in told
+
+
+def test_a_model_without_operators_is_refused(tmp_path):
+    writer = Writer()
+    graph = writer.graph([writer.tensor("x", [1, 4], INT8, scale=[0.1])], [], [0], [0])
+    path = tmp_path / "empty.tflite"
+    path.write_bytes(writer.finish([graph], [], []))
+    assert edgewise.estimate(path, "cortex-m4").refused == "the model has no operators"
 
 
 def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):
@@ -253,25 +273,30 @@ def test_the_weights_have_16_mebibytes(tmp_path, core, mebibytes):
         assert found.refused is None and found.measurement("flash_read").value > weights.size
 
 
-def test_a_board_executes_its_core_within_its_memories(shared_models):
-    found = edgewise.estimate(shared_models / "kws_ref_model.tflite", "nucleo-l4r5zi@80MHz")
-    core = edgewise.estimate(shared_models / "kws_ref_model.tflite", "cortex-m4")
+def test_a_board_executes_its_core_within_its_memories(tmp_path):
+    found = edgewise.estimate(dense(tmp_path), "nucleo-l4r5zi@80MHz")
+    core = edgewise.estimate(dense(tmp_path), "cortex-m4")
     assert found.refused is None and found.device.clock_hz == 80e6
     assert found.measurement("instructions").value == core.measurement("instructions").value
-    assert found.fit.fits is True and found.fit.at_least == ""
+    assert found.fit.fits is True and found.fit.at_least == {}
     assert found.fit.ram_bytes == core.measurement("memory_sram").value
     assert found.fit.flash_bytes == core.measurement("flash").value and core.fit is None
 
 
-def test_a_model_that_is_too_large_for_its_board_has_numbers_and_an_exit_code(shared_models, capsys):
-    path = str(shared_models / "vww_96_int8.tflite")
-    assert edgewise_command(["estimate", path, "-d", "nrf52dk"]) == 4
+def test_a_model_that_is_too_large_for_its_board_has_numbers_and_an_exit_code(tmp_path, capsys):
+    """Input and output of 20,000 B each; the board has 32 KiB RAM."""
+    writer = Writer()
+    tensors = [writer.tensor(name, [1, 20_000], INT8, scale=[0.1]) for name in "xy"]
+    graph = writer.graph(tensors, [writer.operator(0, [0], [1])], [0], [1])
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(writer.finish([graph], ["RELU"]))
+    assert edgewise_command(["estimate", str(path), "-d", "arduino-uno-r4"]) == 4
     told = capsys.readouterr()
     assert "Instructions" in told.out and "Does not fit" in told.out
-    assert "the model does not fit nrf52dk: " in told.err and "the board lacks " in told.err and "--fits" in told.err
-    assert edgewise_command(["estimate", path, "-d", "nrf52dk", "--json"]) == 4
+    assert "the model does not fit arduino-uno-r4: " in told.err and "; the board lacks " in told.err
+    assert edgewise_command(["estimate", str(path), "-d", "arduino-uno-r4", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
-    assert document["fit"]["lacking"]["RAM"] > 0 and "does not fit" in document["refused"]
+    assert document["fit"]["lacking"].keys() == {"RAM", "contiguous RAM"} and "does not fit" in document["refused"]
     assert any(row["metric"] == "instructions" and row["value"] for row in document["estimates"])
 
 

@@ -107,11 +107,12 @@ def test_every_instruction_is_counted_in_its_class(tmp_path, monkeypatch, emulat
         assert costs.classes == COUNTS and costs.flash_bytes == READ and costs.instructions == sum(COUNTS.values())
 
 
-def test_the_plugin_and_the_clock_count_the_same(shared_models, monkeypatch, emulated):
-    path = shared_models / "kws_ref_model.tflite"
-    by_plugin = edgewise.estimate(path, "cortex-m4")
+@pytest.mark.parametrize("core", ["cortex-m4", *(pytest.param(f"cortex-m{n}", marks=LONG) for n in ("0plus", "55"))])
+def test_the_plugin_and_the_clock_count_the_same(shared_models, monkeypatch, emulated, core):
+    path = shared_models / "ad01_int8.tflite"
+    by_plugin = edgewise.estimate(path, core)
     monkeypatch.setattr(counter, "COMPILERS", ("no-such-compiler",))
-    by_clock = edgewise.estimate(path, "cortex-m4")
+    by_clock = edgewise.estimate(path, core)
     one, other = emulated
     assert not one.uncounted and "no C compiler for this machine is installed" in other.uncounted
     for ours, theirs in zip(one.costs, other.costs, strict=True):
@@ -121,11 +122,13 @@ def test_the_plugin_and_the_clock_count_the_same(shared_models, monkeypatch, emu
 
     whole = by_plugin.to_document()
     assert sum(whole["instruction_classes"].values()) == by_plugin.measurement("instructions").value
-    assert tuple(whole["instruction_classes"]) == CLASSES and whole["instruction_classes"]["vector"] == 0
-    assert whole["layers"][0]["instruction_classes"]["multiply"] > 100_000
+    assert tuple(whole["instruction_classes"]) == CLASSES
+    assert (whole["instruction_classes"]["vector"] > 0) is (core == "cortex-m55")
+    if core == "cortex-m4":
+        assert whole["layers"][0]["instruction_classes"]["multiply"] > 128 * 640 / 2  # two products per SMLAD
     read = by_plugin.measurement("flash_read").value
-    assert read == sum(layer.flash_read_bytes for layer in by_plugin.layers)
-    assert read > sum(layer.weight_bytes for layer in by_plugin.layers)  # each weight is read at least once
+    assert read == sum(layer.flash_read_bytes or 0 for layer in by_plugin.layers)
+    assert read > sum(layer.weight_bytes or 0 for layer in by_plugin.layers)  # each weight is read at least once
 
     assert by_clock.to_document()["instruction_classes"] is None
     assert by_clock.measurement("flash_read").value is None
@@ -237,7 +240,7 @@ def test_a_cache_that_can_not_be_written_is_done_without(tmp_path, monkeypatch):
 def test_a_folder_for_temporary_files_that_can_not_be_used_is_said(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    with pytest.raises(RunFailed, match="files of the firmware can't be written: Not a directory"):
+    with pytest.raises(RunFailed, match="temporary files can't be written: Not a directory"):
         edgewise.estimate(dense(tmp_path), "cortex-m4")
 
 
@@ -249,7 +252,7 @@ def test_two_estimates_at_the_same_time_share_an_empty_cache(tmp_path, own_cache
     told = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], told
     assert told[0][0] == told[1][0]
-    assert Counter(file.suffix for file in own_cache.iterdir()) == {".a": 1, ".so": 2, ".json": 1}
+    assert Counter(file.suffix for file in own_cache.iterdir()) == {".a": 1, ".so": 2, ".json": 1, ".tflm": 1}
 
 
 def test_ctrl_c_while_the_kernels_are_compiled_leaves_nothing(tmp_path, own_cache):
@@ -265,7 +268,7 @@ def test_ctrl_c_while_the_kernels_are_compiled_leaves_nothing(tmp_path, own_cach
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=30)
     assert process.returncode == 130 and b"Traceback" not in told
-    assert list(temporary.iterdir()) == [] and list(own_cache.iterdir()) == []
+    assert list(temporary.iterdir()) == [] and not list(own_cache.glob("cortex-m4*"))
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not [each for each in commands if os.fsencode(temporary) in each]
 

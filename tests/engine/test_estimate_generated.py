@@ -58,7 +58,7 @@ def test_generated_graphs_on_a_cortex_m4(tmp_path_factory, chains):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
 @settings(FILES, max_examples=5)
 @given(chains=files(12, {*CMSIS_NN, "QUANTIZE", "TRANSPOSE", "SLICE"}))
 def test_generated_graphs_on_cmsis_nn(tmp_path_factory, chains, core):
@@ -66,7 +66,7 @@ def test_generated_graphs_on_cmsis_nn(tmp_path_factory, chains, core):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("core", ["cortex-m3", "cortex-m55"])
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m55"])
 @settings(FILES, max_examples=5)
 @given(chains=files(12))
 def test_generated_graphs_on_other_cores(tmp_path_factory, chains, core):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards, kib
 from edgewise.estimating.mcu.cores import CORES
 from estimates import dense_relu
 
+RESULTS = Path(__file__).parents[3] / "shared" / "data" / "mlperf_tiny.csv"
 FIGURES = (
     "core", "clock_hz", "ram_bytes", "ram_region_bytes", "flash_bytes", "wait_states", "flash_access", "accelerator",
     "power_w",
@@ -80,9 +84,9 @@ def test_a_fit_compares_every_memory(needs, fits, lacking, text):
 
 
 def test_lower_bounds_prove_that_a_model_does_not_fit_and_never_that_it_fits():
-    fit = Fit(board=BOARD, ram_bytes=10, flash_bytes=None, arena_bytes=10, at_least="arena")
+    fit = Fit(board=BOARD, ram_bytes=10, flash_bytes=None, arena_bytes=10, at_least={"RAM": "arena"})
     assert fit.fits is None and str(fit) == "may fit: at least 0.0 of 4 KiB RAM, flash unknown"
-    assert Fit(board=BOARD, ram_bytes=5000, flash_bytes=None, arena_bytes=10, at_least="arena").fits is False
+    assert replace(fit, ram_bytes=5000).fits is False
 
 
 def test_kib():
@@ -111,3 +115,24 @@ def test_the_list_of_devices_has_the_boards_by_core(capsys):
         told["nrf52840dk"]["board"]["ram_bytes"] == 256 * 1024 and told["nrf52840dk"]["board"]["sources"]["ram_bytes"]
     )
     assert told["cortex-m4"]["board"] is None
+
+
+def test_clocks_and_powers_are_those_of_the_published_results():
+    """The mean over the benchmarks of energy × inferences per second, for the submission that is the source."""
+    if not RESULTS.is_file():
+        pytest.skip("the published results (../shared/data/mlperf_tiny.csv) are not here")
+    with RESULTS.open(encoding="utf-8", newline="") as file:
+        rows = [{**row, "name": row["board"].lower().replace("_", "-")} for row in csv.DictReader(file)]
+    clocks = {(row["name"], float(row["clock_mhz"])) for row in rows if row["name"] in boards()}
+    assert len(clocks) == 7 and clocks == {(name, boards()[name].clock_hz / 1e6) for name, _ in clocks}
+    for name, version, submitter in (
+        ("nucleo-l4r5zi", "v0.5", "reference"),
+        ("nucleo-h7a3zi-q", "v1.2", "STMicroelectronics"),
+        ("xg24-dk2601b", "v1.0", "silicon_labs"),
+    ):
+        powers = [
+            float(row["energy_uJ"]) * 1e-6 * float(row["energy_mode_inf_per_s"])
+            for row in rows
+            if (row["name"], row["round"], row["submitter"]) == (name, version, submitter) and row["energy_uJ"]
+        ]
+        assert len(powers) == 4 and boards()[name].power_w == pytest.approx(sum(powers) / 4, abs=0.06e-3)

@@ -31,6 +31,7 @@ def test_layers_have_the_facts_of_their_operators(tmp_path):
 def test_energy_is_shared_by_time_and_divided_by_operations(tmp_path):
     found = estimated(tmp_path)
     assert [layer.energy for layer in found.layers] == pytest.approx([0.75e-6, 0.25e-6])
+    assert found.coverage == {"energy": 0.9, "energy_per_op": 0.9, "energy_per_mac": 0.9}
     row = found.measurement("energy_per_mac")
     assert (row.value, row.low, row.high) == pytest.approx((1e-6 / 128, 0.5e-6 / 128, 2e-6 / 128))
     assert row.basis == "derived" and found.measurement("energy_per_op").value == pytest.approx(1e-6 / 280)
@@ -124,8 +125,12 @@ def test_a_folder_gets_every_file(tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == names
     assert json.loads((folder / "report.mltk.json").read_text()) == mltk.to_dict(found)
     header, row = (folder / "summary.csv").read_text().splitlines()
-    assert header.startswith("Model,Device,Software,Basis,Latency (s),Energy (J),SRAM (B),Arena (B),Flash (B)")
-    assert row.startswith('dense.tflite,toy-core,toy 1.0,"estimated, derived",0.001,')
+    assert header == (
+        "Model,Device,Software,Basis,Latency (s),Latency low (s),Latency high (s),Latency coverage,"
+        "Energy (J),Energy low (J),Energy high (J),Energy coverage,SRAM (B),Arena (B),Flash (B),Notes"
+    )
+    start = 'dense.tflite,toy-core,toy 1.0,"estimated, derived",0.001,n/a,n/a,n/a,1e-06,5e-07,2e-06,0.9,n/a,24,n/a,'
+    assert row.startswith(start)
     with pytest.raises(BadInput, match="exists already"):
         ESTIMATES.check(folder, overwrite=False)
     ESTIMATES.write(found, folder, overwrite=True)
@@ -135,10 +140,11 @@ def test_a_folder_gets_every_file(tmp_path):
 
 
 def test_an_estimate_that_is_refused_is_written_with_the_reason(tmp_path):
-    found = replace(estimated(tmp_path), measurements=(), layers=(), refused="it computes in float", advice="quantise")
+    whole = estimated(tmp_path)
+    found = replace(whole, measurements=(), layers=(), coverage={}, refused="it computes in float", advice="quantise")
     ESTIMATES.write(found, tmp_path / "out")
     assert "it computes in float" in (tmp_path / "out" / "report.txt").read_text()
-    assert (tmp_path / "out" / "summary.csv").read_text().count("n/a") == 5
+    assert (tmp_path / "out" / "summary.csv").read_text().count("n/a") == 11
     document = mltk.to_dict(found)
     assert document["layers"] == [] and document["absent_because"]["time"] == "it computes in float"
 

@@ -23,7 +23,7 @@ from edgewise.service.requests import FitsRequest
 from estimates import dense_relu
 
 
-def on_board(name, *, ram, needed=1000, flash=4096, latency=None, energy=None, at_least=""):
+def on_board(name, *, ram, needed=1000, flash=4096, latency=None, energy=None, at_least=()):
     """An estimate on a board with `ram` bytes, of a model that needs `needed` bytes RAM and 2,048 B flash."""
     board = Board(
         name=name, title=name.title(), vendor="Toys", soc="T1", core="cortex-m4", cores=1, clock_hz=1e8, ram_bytes=ram,
@@ -39,7 +39,7 @@ def on_board(name, *, ram, needed=1000, flash=4096, latency=None, energy=None, a
         device=EstimatedDevice(name=name, title=name, estimator="toy", core=board.core, board=board),
         software="toy 1.0",
         measurements=tuple(rows),
-        fit=Fit(board=board, ram_bytes=needed, flash_bytes=2048, arena_bytes=needed, at_least=at_least),
+        fit=Fit(board=board, ram_bytes=needed, flash_bytes=2048, arena_bytes=needed, at_least=dict(at_least)),
     )
 
 
@@ -47,7 +47,7 @@ BOARDS = (
     on_board("unknown", ram=2000),
     on_board("slow", ram=4000, latency=0.2),
     on_board("tiny", ram=500, latency=0.01),
-    on_board("maybe", ram=1500, at_least="arena"),
+    on_board("maybe", ram=1500, at_least={"RAM": "arena"}),
     on_board("quick", ram=3000, latency=0.1),
     on_board("no-flash", ram=3000, flash=1024, latency=0.1),
 )
@@ -130,6 +130,11 @@ def test_boards_with_the_same_core_are_estimated_together():
         ({"max_latency": 0.0}, "max_latency must be more than 0, not 0"),
         ({"max_ram": -1}, "max_ram must be more than 0, not -1"),
         ({"capacity": "10Wh"}, "a battery life needs capacity, idle_power and per_hour"),
+        (
+            {"capacity": "0Wh", "idle_power": "1mW", "per_hour": 1},
+            "capacity must be more than 0, and per_hour at least 0",
+        ),
+        ({"capacity": "9Wh", "idle_power": "1mW", "per_hour": -1}, "capacity must be more than 0"),
         ({"capacity": "10", "idle_power": "1mW", "per_hour": 1}, "'10' "),
         ({"capacity": "10Wh", "idle_power": "x", "per_hour": 1}, "'x' "),
     ],
@@ -174,3 +179,9 @@ def test_without_the_tools_the_boards_are_judged_by_arena_and_weights(tmp_path, 
     assert told["refused"] is None and told["left_out"] == {} and len(told["boards"]) >= 40
     assert told["boards"][0]["fit"]["ram_bytes"] >= 24 and told["boards"][0]["device"]["board"]["sources"]
     assert (tmp_path / "boards.csv").read_text().count("\n") == len(told["boards"]) + 1
+
+
+def test_a_setting_that_no_estimator_takes_is_an_error(tmp_path, capsys):
+    path = dense_relu(tmp_path)
+    assert edgewise_command(["estimate", str(path), "--fits", "--set", "software=nonsense"]) == 2
+    assert "not 'nonsense'" in capsys.readouterr().err

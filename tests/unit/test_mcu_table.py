@@ -208,8 +208,9 @@ def test_a_prediction_has_its_basis_and_an_interval(tmp_path, capsys):
     rows = {row["metric"]: row for row in document["estimates"]}
     total = rows["instructions"]
     assert total["basis"] == "estimated" and total["low"] < total["value"] < total["high"]
-    (only,) = document["layers"]
+    only, *rest = document["layers"]
     assert total["value"] == only["instructions"] == sum(only["instruction_classes"].values())
+    assert not any(each["instructions"] for each in rest)
     assert rows["flash_read"]["value"] == only["flash_read_bytes"] > 8 * 8 * 9  # at least the weights, once
     assert rows["flash"]["value"] is None and "needs the compiler" in rows["flash"]["absent_because"]
     assert rows["memory_sram"]["value"] > rows["memory_arena"]["value"] == 2 * 8 * 8 * 8

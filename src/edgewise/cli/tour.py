@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from edgewise.cli import options
+from edgewise.cli.estimate import EstimatePresentation
 from edgewise.cli.options import Values, option, takes
 from edgewise.cli.verb import Output, carry_out_here, present
 from edgewise.errors import BadInput, ExitCode, Unavailable
@@ -19,6 +20,7 @@ from edgewise.registry import availability_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from edgewise.estimating.base import Estimate
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.variant import Optimization
     from edgewise.record import Run
@@ -35,7 +37,6 @@ TASK = "Image Classification"
 SESSIONS = 3
 STEPS = 7
 ROWS = 8
-ESTIMATE_ROWS = 3
 SEARCH_S = 90.0
 COMPARE_S = 30.0
 PASSES = {".onnx": ("ort-static", "nncf-ptq"), ".tflite": ("litert-static",)}
@@ -199,9 +200,10 @@ class Tour:
         flag = "--report" if request.verb == "optimize" else "-o"
         typed = shlex.join([word for path in file for word in (flag, str(path))])
         self._say_step(number, title, f"{command_of(request)} {typed}".rstrip())
-        output = replace(self.output, files=file, top=ESTIMATE_ROWS if request.verb == "estimate" else ROWS)
+        output = replace(self.output, files=file)
         result = carry_out_here(request, output)
-        return result, present(result, import_module(f"edgewise.cli.{request.verb}").PRESENTATION, output)
+        shown = BRIEF if request.verb == "estimate" else import_module(f"edgewise.cli.{request.verb}").PRESENTATION
+        return result, present(result, shown, output)
 
     def _say_step(self, number: int, title: str, command: str) -> None:
         """A step's heading, and the line that does the same."""
@@ -212,6 +214,22 @@ class Tour:
     def _say_written(self, file: Path) -> None:
         hint = ": open it in a browser" if file.suffix == ".html" else ""
         self.console.print(f"wrote {file}{hint}", soft_wrap=True, markup=False, highlight=False)
+
+
+class BriefEstimate(EstimatePresentation):
+    """One row of totals; the layers are in the report."""
+
+    def show(self, result: Estimate, console: Console, *, output: Output) -> None:
+        """Print the row; nothing where there is no estimate."""
+        from edgewise.report.document import Document
+        from edgewise.report.estimate import summary_table
+        from edgewise.report.text import print_document
+
+        if result.refused is None:
+            print_document(Document(title="", tables=(summary_table(result),)), console)
+
+
+BRIEF = BriefEstimate()
 
 
 def readable(paths: Sequence[Path]) -> list[Path]:

@@ -195,7 +195,7 @@ class Board:
             last = f"; its last line was {lines[-1].text[:60]!r}" if lines else ""
             raise NoAnswer(f"{self.port}: no {_READY} after '{short}' within {seconds:.3g} s{last}")
         for line in lines:
-            if line.text.startswith("e-["):
+            if re.search(r"(?:^|%)e-\[", line.text):  # some boards echo the command before
                 raise TargetError(
                     f"{self.port}: the board answered '{short}' with {one_line(line.text)[:200]}",
                     advice="check that its firmware was built for this model and has all commands of the protocol",

@@ -96,6 +96,8 @@ class Estimate:
     Attributes:
         model: name, path, format, size, as `edgewise.model.inspection.Inspection.source`.
         software: what the estimate assumes to run on the device, and what computed it, with its version.
+        coverage: metric → share of cases in which the interval of its measurement contains the true value; no entry
+            where the ends are something else, such as the extremes of several inputs.
         conditions: what else it rests on, in sentences.
         refused: why there is no estimate; None where there is one.
         advice: what to do about `refused`.
@@ -109,6 +111,7 @@ class Estimate:
     software: str
     conditions: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    coverage: Mapping[str, float] = field(default_factory=dict)
     layers: tuple[EstimatedLayer, ...] = ()
     refused: str | None = None
     advice: str = ""
@@ -145,8 +148,7 @@ class Estimate:
                 "value": row.value,
                 "low": row.low,
                 "high": row.high,
-                # No estimator states the coverage of its ends: those of a simulation are the extremes of its inputs.
-                "coverage": None,
+                "coverage": self.coverage.get(row.metric),
                 "absent_because": row.absent_because,
             }
             for row in self.measurements

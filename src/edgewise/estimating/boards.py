@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -106,14 +106,14 @@ class Fit:
     Attributes:
         ram_bytes, flash_bytes: None where they are not known.
         arena_bytes: part of the RAM that has to be contiguous; None where it is not known.
-        at_least: what the numbers contain where they are lower bounds, in words; otherwise "".
+        at_least: ``RAM`` or ``flash``, where the number is a lower bound → what it contains, in words.
     """
 
     board: Board
     ram_bytes: int | None
     flash_bytes: int | None
     arena_bytes: int | None
-    at_least: str = ""
+    at_least: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lacking(self) -> Mapping[str, int]:
@@ -138,9 +138,10 @@ class Fit:
     @property
     def needs(self) -> str:
         """Return "41.2 of 640 KiB RAM, 51.2 of 2,048 KiB flash", and what the board lacks."""
-        least = "at least " if self.at_least else ""
         needed = ", ".join(
-            f"{name} unknown" if size is None else f"{least}{kib(size)} of {kib(there)} KiB {name}"
+            f"{name} unknown"
+            if size is None
+            else f"{'at least ' if name in self.at_least else ''}{kib(size)} of {kib(there)} KiB {name}"
             for name, size, there in (
                 ("RAM", self.ram_bytes, self.board.ram_bytes),
                 ("flash", self.flash_bytes, self.board.flash_bytes),

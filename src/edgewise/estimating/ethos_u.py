@@ -163,17 +163,13 @@ class _Compiled:
         summary, method = self.summary, f"{self.software}, compiler estimate"
         cycles = float(summary["cycles_total"])
         total = total_of(graph).macs
-        names = ", ".join(dict.fromkeys(layer.op for layer in left))
+        names = [layer.op for layer in left]
         npu = format_duration(cycles / clock)
         if part.seconds is None:
-            latency = Measurement.absent(
-                "latency",
-                f"{len(left)} operator(s) are executed by the CPU ({names}), whose time is not known: "
-                f"{part.absent_because}; the NPU takes {npu}",
-            )
+            latency = part.absent_latency(names, known=f"the NPU takes {npu}")
         else:
-            beside = f"NPU {npu} + {self.device.settings['cpu']} {format_duration(part.seconds)} for {names}; NPU: "
-            how = f"{beside if left else ''}{method}: cycles divided by the clock"
+            cpu = f"{self.device.settings['cpu']} {format_duration(part.seconds)} for {', '.join(names)}"
+            how = f"{method}: cycles divided by the clock" + (f"; NPU {npu} + {cpu}" if left else "")
             latency = _estimated("latency", cycles / clock + part.seconds, how)
         flash = 1024 * (float(summary["on_chip_flash_memory_used"]) + float(summary["off_chip_flash_memory_used"]))
         rows = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadInput, EdgewiseError
+from edgewise.errors import BadInput, BadModel, EdgewiseError
 from edgewise.estimating.base import (
     SCHEMA,
     Estimate,
@@ -143,7 +143,11 @@ def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]
     return tuple(sorted(found, key=place))
 
 
-def boards_by_core(settings: Mapping[str, str]) -> list[tuple[Estimator, list[EstimatedDevice]]]:
+Groups = Sequence[tuple[Estimator, Sequence[EstimatedDevice]]]
+"""Estimators, each with boards that have the same core."""
+
+
+def boards_by_core(settings: Mapping[str, str]) -> Groups:
     """The boards of all estimators, those with the same core together, with `settings` where an estimator has them.
 
     Raises:
@@ -165,20 +169,25 @@ def boards_by_core(settings: Mapping[str, str]) -> list[tuple[Estimator, list[Es
 
 def estimates_of_core(
     estimator: Estimator, devices: Sequence[EstimatedDevice], path: Path, graph: Graph
-) -> list[Estimate]:
-    """The estimates on boards with the same core; the memory alone, with the reason, where only that is known."""
+) -> tuple[list[Estimate], BadInput | None]:
+    """The estimates on boards with the same core; the memory alone, with the reason, where only that is known.
+
+    Returns:
+        One estimate per device, and the error where the estimator rejects the devices' settings.
+    """
     state = availability_of(estimator)
     if not state:
-        return memory_estimates(graph, devices, because=f"{state.reason}; {state.install_hint}")
+        return memory_estimates(graph, devices, because=f"{state.reason}; {state.install_hint}"), None
     try:
         if isinstance(estimator, EstimatesSeveral):
             found = estimator.estimate_several(path, graph, devices)
         else:
             found = [estimator.estimate(path, graph, device) for device in devices]
     except EdgewiseError as error:
-        return memory_estimates(graph, devices, because=error.message)
+        rejected = error if isinstance(error, BadInput) and not isinstance(error, BadModel) else None
+        return memory_estimates(graph, devices, because=error.message), rejected
     first = found[0]
     if first.refused is not None:
         because = f"{first.refused}; {first.advice}" if first.advice else first.refused
-        return memory_estimates(graph, devices, because=because)
-    return found
+        return memory_estimates(graph, devices, because=because), None
+    return found, None

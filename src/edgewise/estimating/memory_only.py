@@ -14,7 +14,8 @@ from edgewise.model.memory_plan import plan_memory
 from edgewise.record import Measurement
 from edgewise.registry import Availability
 
-LOWER_BOUND = "arena and weights, without stack, scratch memory and code"
+LOWER_BOUNDS = {"RAM": "the arena, without stack and scratch memory", "flash": "the weights, without code"}
+"""What is known of a memory where no estimator gives more."""
 
 
 class MemoryOnly:
@@ -92,5 +93,5 @@ def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
         ram_bytes=arena if ram is None else ram,
         flash_bytes=weights if flash is None else flash,
         arena_bytes=arena,
-        at_least=LOWER_BOUND,
+        at_least={name: LOWER_BOUNDS[name] for name, known in (("RAM", ram), ("flash", flash)) if known is None},
     )

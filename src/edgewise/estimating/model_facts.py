@@ -33,7 +33,10 @@ def with_model_facts(estimate: Estimate, graph: Graph) -> Estimate:
     energy, latency = (row.value if row else None for row in map(estimate.measurement, ("energy", "latency")))
     power = energy / latency if energy is not None and latency else None
     layers = tuple(_with_facts(layer, graph, live=live, power=power) for layer in estimate.layers)
-    return replace(estimate, layers=layers, measurements=(*estimate.measurements, *_rows(estimate, graph)))
+    rows = (*estimate.measurements, *_rows(estimate, graph))
+    ratios = dict.fromkeys(("energy_per_op", "energy_per_mac"), estimate.coverage.get("energy"))
+    coverage = {**estimate.coverage, **{metric: share for metric, share in ratios.items() if share is not None}}
+    return replace(estimate, layers=layers, measurements=rows, coverage=coverage)
 
 
 def _with_facts(layer: EstimatedLayer, graph: Graph, *, live: tuple[int, ...], power: float | None) -> EstimatedLayer:

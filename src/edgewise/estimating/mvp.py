@@ -34,6 +34,7 @@ from edgewise.registry import Availability
 from edgewise.units import format_duration
 
 CORE, CLOCK_HZ = "cortex-m33", 78e6
+PROGRAM_BOUND = "the CPU takes longer to start the accelerator's programs than they take to run"
 _DEFAULT = "gecko-sdk-4.1"
 
 
@@ -80,11 +81,13 @@ class Mvp:
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: the MVP's driver is part of TensorFlow Lite Micro, which reads .tflite files",
                            advice="export the model as .tflite")  # fmt: skip
+        if device.clock_hz is None or not 1e6 <= device.clock_hz <= CLOCK_HZ:
+            raise BadInput(f"the clock of {device.name} is 1 to 78 MHz", advice=f"such as {device.name}@39MHz")
         fit = fitted(device.settings["software"])
         network = read_network(path)
         placed = place(network, scaled_first=fit["scaled_first"])
         if not placed.programs and not placed.unknown:
-            reasons = "; ".join(dict.fromkeys(placed.left.values()))
+            reasons = "; ".join(dict.fromkeys(placed.left.values())) or "it has none"
             return Estimate(
                 model={},
                 device=device,
@@ -102,6 +105,7 @@ class Mvp:
             conditions=timed.conditions(),
             measurements=timed.measurements(layers),
             layers=layers,
+            coverage={"latency": fit["coverage"]},
         )
 
 
@@ -182,13 +186,12 @@ class _Timed:
         layer = EstimatedLayer(index=at, name=name, op=operator.op, unit="MVP", macs=macs)
         if (programs := self.placed.programs.get(at)) is not None:
             total, cpu = cycles_of(programs, wait=self.fit["wait"], start=self.fit["start"])
-            slow = f"the CPU needs {cpu:,.0f} cycles to start {programs.count} programs, longer than they run"
             return replace(
                 layer,
                 cycles=programs.cycles,
                 time=total / self._clock,
                 steps=(f"{programs.count} programs",),
-                because=slow if cpu == total else "",
+                because=PROGRAM_BOUND if cpu == total else "",
             )
         if (why := self.placed.unknown.get(at)) is not None:
             return replace(layer, because=why)
@@ -219,12 +222,7 @@ class _Timed:
             why = "; ".join(f"{self.graph.operators[at].op}: {reason}" for at, reason in placed.unknown.items())
             return Measurement.absent("latency", f"{why}; {known}")
         if part.seconds is None:
-            who = ", ".join(dict.fromkeys(self.graph.operators[at].op for at in placed.left))
-            return Measurement.absent(
-                "latency",
-                f"{len(placed.left)} operator(s) are executed by the CPU ({who}), whose time is not known: "
-                f"{part.absent_because}; {known}",
-            )
+            return part.absent_latency([self.graph.operators[at].op for at in placed.left], known=known)
         return Measurement.of(
             "latency",
             busy + part.seconds,

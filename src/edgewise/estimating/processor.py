@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,6 +37,15 @@ class ProcessorPart:
         """The layer of an operator on the processor; `known` where nothing is known of it. `because` says why there."""
         found = self.layers.get(-1 if known.index is None else known.index, replace(known, unit="CPU"))
         return replace(found, because=found.because or because)
+
+    def absent_latency(self, operators: Sequence[str], *, known: str) -> Measurement:
+        """The latency of a model whose `operators` take an unknown time; `known` says what the others take."""
+        names = ", ".join(dict.fromkeys(operators))
+        return Measurement.absent(
+            "latency",
+            f"{len(operators)} operator(s) are executed by the CPU ({names}), whose time is not known: "
+            f"{self.absent_because}; {known}",
+        )
 
     def rows(self) -> tuple[Measurement, ...]:
         """The processor's cycles, with their interval; nothing without operators on the processor."""

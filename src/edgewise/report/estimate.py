@@ -29,7 +29,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     """
     device = estimate.device
     clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
-    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(_settings(device, " ")))
+    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
     lines = [f"{device.title}{clock}{settings}.", *estimate.conditions]
     sections = [Section(title=f"Estimated by {estimate.software} for", lines=tuple(map(one_line, lines)))]
     if estimate.refused is not None:
@@ -64,40 +64,45 @@ def memory_table(plan: MemoryPlan) -> Table:
 
 
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
-    """What the model needs of the board's memories, and what is not part of the estimate."""
+    """What the model needs of the memories of the board, its flash, and what is not part of the estimate."""
     lines = [str(fit)]
-    if fit.at_least:
-        lines.append(f"The numbers are lower bounds: {fit.at_least}.")
+    lines += [f"The {memory} is a lower bound: {known}." for memory, known in fit.at_least.items()]
+    waits = "" if fit.board.wait_states is None else f"{fit.board.wait_states} wait states at the highest clock"
+    if flash := "; ".join(filter(None, (waits, fit.board.flash_access))):
+        lines.append(f"Flash of the board: {flash}.")
     if fit.board.accelerator and all(layer.unit in ("CPU", "") for layer in estimate.layers):
         lines.append(f"The board's accelerator is not part of this estimate: {fit.board.accelerator}.")
     return tuple(lines)
 
 
-def _settings(device: EstimatedDevice, between: str) -> list[str]:
+def settings_of(device: EstimatedDevice, between: str) -> list[str]:
     """The settings, each a name and a value with `between` in the middle."""
     return [f"{name}{between}{value}" for name, value in device.settings.items()]
 
 
 def totals_table(estimate: Estimate) -> Table:
-    """A metric per row, with its basis and method."""
-    return Table(
-        title="Whole model",
-        columns=(
-            Column(title=""),
-            Column(title="Value", numeric=True),
-            Column(title="Basis", rank=1),
-            Column(title="Method", rank=2, folds=True),
-        ),
-        rows=tuple(
-            (
-                Cell(text=METRICS[row.metric].label),
-                _value(row),
-                Cell(text=row.basis or ""),
-                Cell(text=one_line(row.method)),
-            )
-            for row in estimate.measurements
-        ),
+    """A metric per row, with its interval if the estimator states a coverage, its basis and its method."""
+    columns: list[tuple[Column, Callable[[Measurement], Cell]]] = [
+        (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
+        (Column(title="Value", numeric=True), _value),
+        (Column(title="Interval", numeric=True), lambda row: interval_cell(row, estimate)),
+        (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
+        (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
+    ]
+    if not estimate.coverage:
+        del columns[2]
+    return table_of("Whole model", estimate.measurements, columns)
+
+
+def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
+    """The interval of `row`, with its coverage; empty where the estimator states none."""
+    coverage = estimate.coverage.get(row.metric)
+    if coverage is None or row.low is None or row.high is None:
+        return Cell(text="")
+    low, high = (
+        format_si(end, "").strip() if row.unit == "1" else quantity(end, row.unit) for end in (row.low, row.high)
     )
+    return Cell(text=f"{coverage:.0%}: {low} to {high}")
 
 
 def class_table(estimate: Estimate) -> Table | None:
@@ -113,23 +118,30 @@ def class_table(estimate: Estimate) -> Table | None:
     )
 
 
-_HEADLINES = ("latency", "energy", "memory_sram", "memory_arena", "flash")
+_WITH_INTERVAL = ("latency", "energy")
+_HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_arena", "flash")
 
 
 def summary_table(estimate: Estimate) -> Table:
     """One row with the headline numbers, in the same columns for every model and device."""
     rows = [estimate.measurement(metric) or estimate.absent(metric) for metric in _HEADLINES]
-    words = {
-        "Model": str(estimate.model.get("name", "")),
-        "Device": estimate.device.name,
-        "Software": estimate.software,
-        "Basis": ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None)),
-    }
-    numbers = (Column(title=METRICS[row.metric].label, numeric=True, unit=row.unit) for row in rows)
+    bases = ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None))
+    columns = [
+        (Column(title="Model", name=True), Cell(text=one_line(str(estimate.model.get("name", ""))))),
+        (Column(title="Device", name=True), Cell(text=estimate.device.name)),
+        (Column(title="Software", rank=2), Cell(text=one_line(estimate.software))),
+        (Column(title="Basis", rank=1), Cell(text=bases)),
+    ]
+    for row in rows:
+        title, share = METRICS[row.metric].label, estimate.coverage.get(row.metric)
+        columns.append((Column(title=title, numeric=True, unit=row.unit), _value(row)))
+        if row.metric in _WITH_INTERVAL:
+            ends = (row.low, row.high, share) if share is not None else (None, None, None)
+            for name, unit, end in zip(("low", "high", "coverage"), (row.unit, row.unit, ""), ends, strict=True):
+                column = Column(title=f"{title} {name}", numeric=True, unit=unit, hidden=True)
+                columns.append((column, _number(end, "g")))
     return Table(
-        title="Summary",
-        columns=(*(Column(title=title) for title in words), *numbers),
-        rows=((*(Cell(text=one_line(text)) for text in words.values()), *map(_value, rows)),),
+        title="Summary", columns=tuple(column for column, _ in columns), rows=(tuple(cell for _, cell in columns),)
     )
 
 
@@ -218,7 +230,7 @@ def _number(value: float | None, how: str) -> Cell:
 
 
 def _unit(layer: EstimatedLayer) -> Cell:
-    why = (one_line(layer.because),) if layer.because and layer.unit == "CPU" else ()
+    why = (one_line(layer.because),) if layer.because and layer.unit and layer.index is not None else ()
     return Cell(text=layer.unit or "–", notes=why)
 
 
@@ -246,7 +258,7 @@ def _share(value: float | None, total: float) -> Cell:
 
 def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
     """A footnote with the defaults of the settings; empty if the device has no settings."""
-    found = _settings(device, "=")
+    found = settings_of(device, "=")
     return (f"defaults of --set: {', '.join(found)}",) if found else ()
 
 

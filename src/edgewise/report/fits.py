@@ -8,6 +8,7 @@ from edgewise.estimating.boards import CORE_TITLES, Fit, kib
 from edgewise.estimating.fits import Candidate, Fits
 from edgewise.formatting import quantity
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.report.estimate import interval_cell, settings_of
 from edgewise.run.battery import DAY_S
 from edgewise.text import one_line
 from edgewise.units import format_si
@@ -20,7 +21,9 @@ def fits_document(fits: Fits) -> Document:
         number = sum(bool(each.left_out) for each in fits.candidates)
         counts = tuple(f"{reason}: {count}" for reason, count in fits.left_out.items())
         sections.append(Section(title=f"{number} of {len(fits.candidates)} boards left out", lines=counts))
-    software = dict.fromkeys(each.estimate.software for each in fits.listed if each.estimate.fit)
+    software = dict.fromkeys(
+        "; ".join((each.estimate.software, *settings_of(each.estimate.device, " "))) for each in fits.listed
+    )
     if lines := tuple(map(one_line, (*fits.conditions, *software))):
         sections.append(Section(title="Estimated by", lines=lines))
     tables = (boards_table(fits.listed),) if fits.listed else ()
@@ -32,18 +35,19 @@ def boards_table(candidates: Sequence[Candidate]) -> Table:
     """One row per board; RAM and flash as needed / available, in KiB."""
     columns: list[tuple[Column, Callable[[Candidate], Cell]]] = [
         (Column(title="-d"), lambda each: Cell(text=each.fit.board.name)),
-        (Column(title="Core", rank=4), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
-        (Column(title="Clock", numeric=True, rank=3), lambda each: _clock(each.fit.board.clock_hz)),
+        (Column(title="Core", rank=5), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
+        (Column(title="Clock", numeric=True, rank=4), lambda each: _clock(each.fit.board.clock_hz)),
         (
             Column(title="RAM (KiB)", numeric=True),
-            lambda each: _memory(each.fit, each.fit.ram_bytes, each.fit.board.ram_bytes),
+            lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
         ),
         (
             Column(title="Flash (KiB)", numeric=True, rank=1),
-            lambda each: _memory(each.fit, each.fit.flash_bytes, each.fit.board.flash_bytes),
+            lambda each: _memory(each.fit, "flash", each.fit.flash_bytes, each.fit.board.flash_bytes),
         ),
         (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
-        (Column(title="Energy", numeric=True, rank=2, unit="J"), lambda each: _number(each, "energy")),
+        (Column(title="Interval", numeric=True, rank=2), _interval),
+        (Column(title="Energy", numeric=True, rank=3, unit="J"), lambda each: _number(each, "energy")),
         (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
         (Column(title="Left out", hidden=True), lambda each: Cell(text=", ".join(each.left_out))),
     ]
@@ -56,10 +60,10 @@ def _clock(clock_hz: float) -> Cell:
     return Cell(text=format_si(clock_hz, "Hz"), value=clock_hz)
 
 
-def _memory(fit: Fit, needed: int | None, there: int) -> Cell:
+def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:
     if needed is None:
         return Cell(text=f"? / {kib(there)}", notes=("what the model needs is not known",))
-    least = (f"≥: {fit.at_least}",) if fit.at_least else ()
+    least = (f"{name} ≥: {fit.at_least[name]}",) if name in fit.at_least else ()
     return Cell(text=f"{'≥ ' if least else ''}{kib(needed)} / {kib(there)}", value=needed / 1024, notes=least)
 
 
@@ -68,6 +72,12 @@ def _number(candidate: Candidate, metric: str) -> Cell:
     if row is None:
         return DASH
     if row.value is None:
-        return absent(one_line(row.absent_because or ""))
+        # Boards with the same reason share a footnote.
+        return absent(one_line(row.absent_because or "").replace(candidate.fit.board.name, "this board"))
     text = f"{row.value / DAY_S:.3g} days" if metric == "battery_life" else quantity(row.value, row.unit)
     return Cell(text=text, value=row.value, low=row.low, high=row.high)
+
+
+def _interval(candidate: Candidate) -> Cell:
+    row = candidate.estimate.measurement("latency")
+    return Cell(text="") if row is None else interval_cell(row, candidate.estimate)

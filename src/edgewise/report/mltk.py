@@ -291,14 +291,11 @@ def _estimate_summary(estimate: Estimate) -> dict[str, Value]:
         "output_shape": _shapes(estimate.outputs),
         "output_dtype": ",".join(one_line(tensor.dtype) for tensor in estimate.outputs),
         "tflite_size": estimate.model.get("size_bytes"),
-        "runtime_memory_size": next(
-            (row.value for metric in _ARENAS if (row := estimate.measurement(metric)) and row.value is not None),
-            Absent("the arena could not be planned"),
-        ),
+        "runtime_memory_size": _estimated(estimate, next(filter(estimate.measurement, _ARENAS), _ARENAS[0])),
         "ops": ops,
         "macs": macs,
-        "n_layers": len(estimate.layers),
-        "n_unsupported_layers": sum(layer.unit == "CPU" for layer in estimate.layers) if units else NO_ACCELERATOR,
+        "n_layers": len(_operators(estimate)),
+        "n_unsupported_layers": sum(one.unit == "CPU" for one in _operators(estimate)) if units else NO_ACCELERATOR,
         "accelerator_cycles": _estimated(estimate, "accelerator_cycles") if units else NO_ACCELERATOR,
         "cpu_cycles": cycles,
         "cpu_utilization": share if isinstance(share, Absent) else min(share, 1.0) * 100,
@@ -314,6 +311,11 @@ _METRICS = {"time": "latency", "energy": "energy", "ops": "ops", "macs": "macs",
             "j_per_mac": "energy_per_mac"}  # fmt: skip
 
 
+def _operators(estimate: Estimate) -> list[EstimatedLayer]:
+    """The layers of the model, without work that belongs to no single operator."""
+    return [layer for layer in estimate.layers if layer.index is not None]
+
+
 def _accelerators(estimate: Estimate) -> list[str]:
     """The units that execute layers, without the processor."""
     return list(dict.fromkeys(layer.unit for layer in estimate.layers if layer.unit not in ("CPU", "")))
@@ -321,7 +323,9 @@ def _accelerators(estimate: Estimate) -> list[str]:
 
 def _estimated(estimate: Estimate, metric: str) -> float | Absent:
     row = estimate.measurement(metric) or estimate.absent(metric)
-    return Absent(one_line(row.absent_because or "")) if row.value is None else row.value
+    if row.value is None:
+        return Absent(one_line(row.absent_because or ""))
+    return int(row.value) if row.unit in ("1", "B") and row.value.is_integer() else row.value
 
 
 def _bases(estimate: Estimate) -> dict[str, str]:
@@ -334,7 +338,7 @@ def _estimate_layers(estimate: Estimate) -> list[dict[str, Value]]:
     """The values of each layer of an estimate by MLTK's keys."""
     accelerated = bool(_accelerators(estimate))
     rows: list[dict[str, Value]] = []
-    for layer in estimate.layers:
+    for layer in _operators(estimate):
         cycles, time, energy = (_of_layer(layer, name) for name in ("cycles", "time", "energy"))
         on_cpu = layer.unit in ("CPU", "")
         left = accelerated and layer.unit == "CPU"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgewise.device.board import Board, NoAnswer, Window, advice_of, encoding_of
 from edgewise.device.link import LinkLost, TargetError
+from edgewise.device.mlperf_tiny import encode
 from edgewise.device.target import BoardTarget
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.folders import job_folder
@@ -27,7 +28,6 @@ from edgewise.run.environment import fingerprint
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
 from edgewise.run.measurements import distribution
 from edgewise.runtime.base import UnsupportedModel
-from edgewise.runtime.mlperf_tiny import encode
 from edgewise.workload.inputs import load_arrays, make_arrays
 
 WINDOWS, WINDOW_S = 2, 1.0
@@ -272,6 +272,7 @@ def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[
     if row.summary is not None:
         row = replace(row, summary=replace(row.summary, percentiles={}))
     because = "MLPerf Tiny's protocol reports times and outputs only"
+    unmetered = f"{because}; power meters are not read beside a board at a serial port"
     assert row.value  # no window is empty
     rate = Measurement.of(
         "throughput",
@@ -285,10 +286,11 @@ def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[
     rows += [
         Measurement.absent(metric, because)
         for metric in (
-            "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak", "energy",
-            "power", "temperature", "clock_rate",
+            "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak",
+            "temperature", "clock_rate",
         )
     ]  # fmt: skip
+    rows += [Measurement.absent(metric, unmetered) for metric in ("energy", "power")]
     rows += [Measurement.absent(metric, "the board holds the model") for metric in ("deployment_time", "network_bytes")]
     rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
     return tuple(rows)

@@ -9,6 +9,7 @@ from hashlib import file_digest
 from itertools import product
 from pathlib import Path
 
+from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
@@ -19,7 +20,6 @@ from edgewise.run.facts import availability_at, cores_at, default_kinds, is_boar
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import Provider, Runtime, runtimes
 from edgewise.runtime.device_tools import DeviceTool
-from edgewise.runtime.mlperf_tiny import MlperfTiny
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.device.devices import LOCAL
+from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
@@ -37,7 +38,6 @@ from edgewise.run.trust import about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.runtime.device_tools import DeviceTool
-from edgewise.runtime.mlperf_tiny import MlperfTiny
 from edgewise.units import format_bytes
 
 
@@ -255,12 +255,14 @@ class RunBuilder:
             if run.id in self.outputs:
                 workload = run.job.workload
                 group = groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data]
-                if isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny):
+                if self._of_board(run):
                     try:
                         group.append(reference_outputs(run))
                     except EdgewiseError as error:
                         self._unkept[run.id] = f"nothing to compare the board's outputs with: {error.message}"
                 group.append(self.outputs[run.id])
+            elif self._of_board(run) and run.status == "done":
+                self._unkept[run.id] = "the board printed no m-results"
         paths = {run.job.model.sha256: Path(run.job.model.path) for run in runs}
         verdicts = {
             run_id: verdict for key, group in groups.items() for run_id, verdict in _judge(group, paths[key[0]]).items()
@@ -268,7 +270,7 @@ class RunBuilder:
         mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
         for run in runs:
-            if run.id in self._unkept and (len(runs) > 1 or run.id in self.outputs):
+            if run.id in self._unkept and (len(runs) > 1 or self._of_board(run)):
                 rows = absent_measurements(self._unkept[run.id])
                 self.save(run := replace(run, measurements=run.measurements + rows))
             if run.id not in verdicts:
@@ -277,11 +279,14 @@ class RunBuilder:
             verdict = verdicts[run.id]
             compared = replace(run, measurements=run.measurements + verdict.measurements)
             cautions = verdict.cautions
-            if isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny):
+            if self._of_board(run):
                 cautions = tuple(replace(caution, advice=OTHER_MODEL) for caution in cautions)
             answer.append(with_cautions(compared, cautions + mixed.get(run.id, ())))
             self.save(answer[-1])
         return answer
+
+    def _of_board(self, run: Run) -> bool:
+        return isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny)
 
 
 def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from edgewise.errors import BadInput
 from edgewise.estimating.base import Estimate, find_device
 from edgewise.estimating.boards import CORE_TITLES
-from edgewise.estimating.fits import Fits, Limits, boards_by_core, estimates_of_core, rank
+from edgewise.estimating.fits import Fits, Groups, Limits, boards_by_core, estimates_of_core, rank
 from edgewise.estimating.memory_only import fit_of
 from edgewise.estimating.model_facts import with_model_facts
 from edgewise.folders import job_folder
@@ -56,25 +56,37 @@ def fits(request: FitsRequest, context: Context) -> Fits:
 
     def work(path: Path) -> Fits:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
-        with ThreadPoolExecutor(PARALLEL) as pool:
-            tasks = [
-                pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph)
-                for estimator, devices in groups
-            ]
-            found: list[Estimate] = []
-            try:
-                for number, ((_, devices), task) in enumerate(zip(groups, tasks, strict=True), start=1):
-                    core = CORE_TITLES[devices[0].core]
-                    emit(StageStarted(title=f"Core {number} of {len(groups)}: {core}, boards: {len(devices)}"))
-                    found += [with_fit(each, graph) for each in task.result()]
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, settings=request.set)]
         if battery is not None:
             found = [with_battery(each, *battery) for each in found]
         return Fits(model=network.source, candidates=rank(found, limits))
 
     return _on_file(request, work)
+
+
+def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping[str, str]) -> list[Estimate]:
+    """The estimates on the boards of all `groups`. Raises `BadInput` where no estimator takes its `settings`."""
+    found: list[Estimate] = []
+    answers: list[BadInput | None] = []
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        tasks = [
+            pool.submit(copy_context().run, estimates_of_core, estimator, devices, path, graph)
+            for estimator, devices in groups
+        ]
+        try:
+            for number, ((estimator, devices), task) in enumerate(zip(groups, tasks, strict=True), start=1):
+                core = CORE_TITLES[devices[0].core]
+                emit(StageStarted(title=f"Core {number} of {len(groups)}: {core}, boards: {len(devices)}"))
+                estimates, rejected = task.result()
+                found += estimates
+                answers += [rejected] if settings.keys() & estimator.settings.keys() else []
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    rejections = [answer for answer in answers if answer is not None]
+    if rejections and len(rejections) == len(answers):
+        raise rejections[0]
+    return found
 
 
 def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) -> T:

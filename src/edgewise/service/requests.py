@@ -426,7 +426,8 @@ class FitsRequest(_Estimated):
             raise BadField(
                 "a battery life needs {capacity}, {idle_power} and {per_hour}", advice="give all three, or none of them"
             )
-        self.battery()
+        if (battery := self.battery()) is not None and (battery[0] <= 0 or battery[2] < 0):
+            raise BadField("{capacity} must be more than 0, and {per_hour} at least 0")
 
     def battery(self) -> tuple[float, Quantity, float] | None:
         """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadInput`."""

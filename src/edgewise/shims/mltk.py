@@ -26,7 +26,7 @@ from edgewise.folders import job_folder
 from edgewise.model.callable_loader import ADVICE, is_factory
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.text import one_line
-from edgewise.units import format_si
+from edgewise.units import format_si, significant
 
 if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
@@ -215,7 +215,9 @@ def _shown(value: Any, *, units: bool) -> str:
     """``53.9k`` as MLTK prints numbers, or the number itself."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not units:
         return "" if value is None else one_line(str(value))
-    return format_si(value, "").replace(" ", "") if abs(value) >= 1000 or 0 < abs(value) < 1 else f"{value:g}"
+    if 1 <= abs(value) < 1000 or not value:
+        return str(value) if isinstance(value, int) else significant(value)
+    return format_si(value, "").replace(" ", "")
 
 
 def _write(result: Run | Estimate, words: argparse.Namespace) -> None:

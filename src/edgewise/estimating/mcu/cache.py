@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from edgewise.errors import RunFailed
 
 KEPT_FILES = 64
 """Number of files with one suffix; the oldest are deleted."""
@@ -41,3 +46,34 @@ def cached(name: str, make: Callable[[Path], None], *, folder: Path) -> Path:
     except OSError:  # a full disk, a folder that can't be written, or another process that deletes the same files
         return made
     return target
+
+
+def cached_report(name: str, make: Callable[[], Mapping[str, Any]], *, folder: Path) -> Mapping[str, Any]:
+    """Return what `make` returned, which the cache keeps in the JSON file `name`; `folder` as for `cached`.
+
+    Raises:
+        RunFailed: the file is damaged.
+    """
+    file = cached(name, lambda target: _write_report(target, make()), folder=folder)
+    try:
+        report: Mapping[str, Any] = json.loads(file.read_bytes())
+    except ValueError:
+        raise RunFailed(f"{file} is damaged", advice="delete this file, and run the command again") from None
+    return report
+
+
+def _write_report(target: Path, report: Mapping[str, Any]) -> None:
+    target.write_text(json.dumps(report))
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is deleted at the end. Raises `RunFailed` where a file in it can't be written."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="edgewise-mcu-") as name:
+            yield Path(name)
+    except OSError as error:
+        raise RunFailed(
+            f"temporary files can't be written: {error.strerror}",
+            advice="make room in the folder for temporary files, or set TMPDIR to another folder",
+        ) from error

@@ -87,6 +87,8 @@ def _fully_connected(emitter: Emitter, operator: IntOperator) -> tuple[str, str]
     columns, depth = weights.shape
     rows = source.elements // depth
     check_size(operator, rows * columns, out)
+    if out.shape[-1:] != (columns,):
+        raise refuse(operator, f"has {columns} columns, and an output of the shape {out.shape}")
     low, high = activation(operator, out)
     if len(weights.scales) > 1:  # CMSIS-NN's fully connected kernel has one scale: a 1×1 convolution computes the same
         return "CMSIS-NN", _convolve(

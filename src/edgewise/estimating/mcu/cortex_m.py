@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import OperatorCosts, sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import QEMU, Emulated, emulate
+from edgewise.estimating.mcu.latency import SETTING, time_layers
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
-from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions
+from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions, total_error
 from edgewise.estimating.mcu.reference import NotExecuted, Reference, run_reference, runs_in
 from edgewise.estimating.mcu.table import load_table
+from edgewise.estimating.mcu.timing import DEFAULT_SOFTWARE, engine_of
 from edgewise.estimating.mcu.toolchain import GCC, INSTALL, TooLarge
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph
@@ -48,6 +50,7 @@ class CortexM:
         "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one.",
         "counts": "Source of the instruction counts: emulation, or table for a prediction from the operators' shapes. "
         "Without this setting, the emulation, or the table where something is not installed.",
+        "software": SETTING,
     }
 
     def availability(self) -> Availability:
@@ -64,11 +67,12 @@ class CortexM:
             EstimatedDevice(name=core.name, title=core.title, estimator=self.name, core=core.name)
             for core in CORES.values()
         ]
-        return cores + [
+        cores += [
             board_device(board, self.name)
             for board in boards().values()
             if board.core in CORES and board.accelerator != MVP
         ]
+        return [replace(device, settings={"software": DEFAULT_SOFTWARE}) for device in cores]
 
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
         """As `edgewise.estimating.base.Estimator.estimate`."""
@@ -78,6 +82,7 @@ class CortexM:
         """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
             raise BadModel(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
+        engine_of(devices[0].settings.get("software", DEFAULT_SOFTWARE))
         wanted, missing = _read_counts(devices[0]), emulation_availability()
         if wanted == "emulation" and not missing:
             raise Unavailable(f"the emulation is not available: {missing.reason}", advice=missing.install_hint)
@@ -151,11 +156,12 @@ class _Model:
 
     def emulate(self, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates from an execution. Raises `NotExecuted`, `TooLarge`, and `RunFailed` for a wrong output."""
-        core, inputs = CORES[devices[0].core], sample_inputs(self.network)
+        core = CORES[devices[0].core]
         if self.arena_bytes > core.board.ram[1]:
             raise TooLarge(
                 f"its activations need {self.arena_bytes:,} B, and the emulated board has {core.board.ram[1]:,} B RAM"
             )
+        inputs = sample_inputs(self.network)
         reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         emulated = emulate(
             self.network, self.lowered, core=core, offsets=self.offsets, arena_bytes=self.arena_bytes, inputs=inputs
@@ -171,13 +177,12 @@ class _Model:
     def predict(self, devices: Sequence[EstimatedDevice], *, why: str) -> list[Estimate]:
         """The estimates from the table; `why` is why there is no emulation. Raises `CanNotLower` without costs."""
         table, core = load_table(), CORES[devices[0].core]
-        compiled_for = core.compiled_for or core.name
-        predicted = table.predict(self.lowered, compiled_for)
+        predicted = table.predict(self.lowered, core.target)
         return self.estimates(
             devices, f"{SOFTWARE}, predicted from edgewise's table of operator costs",
             tuple(filter(None, (why, core.substitutes, *prediction_conditions(self.network, predicted, table)))),
-            costs=[each.costs for each in predicted],
-            rows=predicted_rows(self.lowered, predicted, table, core=compiled_for, arena_bytes=self.arena_bytes),
+            costs=[each.costs for each in predicted], count_error=total_error(predicted),
+            rows=predicted_rows(self.lowered, predicted, table, core=core.target, arena_bytes=self.arena_bytes),
             arenas=self.arenas(_arena_of(devices)),
         )  # fmt: skip
 
@@ -198,26 +203,30 @@ class _Model:
     def estimates(
         self, devices: Sequence[EstimatedDevice], software: str, conditions: tuple[str, ...], *,
         costs: Sequence[OperatorCosts], rows: Sequence[Measurement], arenas: Sequence[Measurement],
+        count_error: float = 0.0,
     ) -> list[Estimate]:  # fmt: skip
-        """An estimate per device; `rows` are the instructions and the memory, `arenas` those of tflite-micro."""
+        """An estimate per device.
+
+        Args:
+            costs: per operator.
+            rows: the instructions, then the memory.
+            arenas: those of tflite-micro.
+            count_error: of the instructions, relative to their number.
+        """
         instructions, *memory = rows
-        measurements = (
-            instructions,
-            Measurement.absent("latency", "the cycles that an instruction takes on this core are not known"),
-            *memory,
-            Measurement.of(
-                "memory_arena", self.arena_bytes, "static plan of the activations and states", basis="derived"
-            ),
-            Measurement.absent("energy", "the energy is computed from the latency, which is not known"),
-            *_macs(self.graph),
-            *arenas,
+        executed = [each if call else None for each, call in zip(costs, self.lowered.calls, strict=True)]
+        layers = _layers(self.graph, self.lowered, executed)
+        planned = Measurement.of(
+            "memory_arena", self.arena_bytes, "static plan of the activations and states", basis="derived"
         )
+        timings = [time_layers(device, layers, executed, count_error=count_error) for device in devices]
         return [
             Estimate(
-                model={}, device=device, software=software, conditions=conditions, measurements=measurements,
-                layers=_layers(self.graph, self.lowered, costs), memory_plan=self.plan,
+                model={}, device=device, software=software, conditions=(*conditions, *timed.conditions),
+                measurements=(instructions, *timed.measurements, *memory, planned, *_macs(self.graph), *arenas),
+                coverage=timed.coverage, layers=timed.layers, memory_plan=self.plan,
             )
-            for device in devices
+            for device, timed in zip(devices, timings, strict=True)
         ]  # fmt: skip
 
 
@@ -276,7 +285,7 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
         f"{emulated.emulator} ({core.board.name}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, "
         "the lowest and the highest value. All outputs were equal to tflite-micro's, byte for byte.",
         core.substitutes,
-        f"{counted} They are not cycles: waits for flash and memory are not emulated.",
+        counted,
     )
     return tuple(filter(None, sentences))
 
@@ -363,19 +372,19 @@ def _flash_read(emulated: Emulated) -> Measurement:
     )
 
 
-def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts]) -> tuple[EstimatedLayer, ...]:
-    return tuple(
+def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts | None]) -> list[EstimatedLayer]:
+    return [
         EstimatedLayer(
             index=operator.index,
             name=operator.label or operator.name,
             op=operator.op,
-            unit="CPU" if call else "",
+            unit="CPU" if each else "",
             macs=count(operator, graph).macs,
-            instructions=each.instructions if call else None,
-            instruction_classes=each.classes if call else None,
-            flash_read_bytes=each.flash_bytes if call else None,
+            instructions=each.instructions if each else None,
+            instruction_classes=each.classes if each else None,
+            flash_read_bytes=each.flash_bytes if each else None,
             steps=(kernel,) if kernel else (),
-            because="" if call else "nothing to execute: its output is its input, or the handle of a state",
+            because="" if each else "nothing to execute: its output is its input, or the handle of a state",
         )
-        for operator, call, kernel, each in zip(graph.operators, lowered.calls, lowered.kernels, costs, strict=True)
-    )
+        for operator, kernel, each in zip(graph.operators, lowered.kernels, costs, strict=True)
+    ]

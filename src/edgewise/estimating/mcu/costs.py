@@ -37,15 +37,13 @@ class OperatorCosts:
             raise ValueError(f"the classes add up to {sum(classes.values())}, not to {self.instructions} instructions")
 
 
-def typical_costs(runs: Sequence[Sequence[OperatorCosts]]) -> list[OperatorCosts]:
-    """Return, per operator, its costs in the run that needs the median number of instructions for it.
+def typical_costs(runs: Sequence[Sequence[OperatorCosts]]) -> Sequence[OperatorCosts]:
+    """Return the costs of each operator in the run with the median number of instructions.
 
     Args:
         runs: at least one; per run, the costs of each operator. Of an even number of runs, the lower median counts.
     """
-    return [
-        sorted(each, key=lambda costs: costs.instructions)[(len(each) - 1) // 2] for each in zip(*runs, strict=True)
-    ]
+    return sorted(runs, key=lambda run: sum_costs(run).instructions)[(len(runs) - 1) // 2]
 
 
 def sum_costs(operators: Sequence[OperatorCosts]) -> OperatorCosts:

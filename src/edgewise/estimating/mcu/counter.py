@@ -50,7 +50,7 @@ def counter_option(plugin: Path, report: Path, *, board: EmulatedBoard, watched:
         watched: number of lines of the report for which reads of flash are counted.
     """
     memories = [f"flash={begin:#x}:{size:#x}" for begin, size in (board.rom, board.data)]
-    words = (str(plugin), f"out={report}", f"watched={watched}", *memories)
+    words = (f"file={plugin}", f"out={report}", f"watched={watched}", *memories)
     return ",".join(word.replace(",", ",,") for word in words)  # QEMU reads two commas as one
 
 

@@ -97,6 +97,14 @@ def numbers(operator: IntOperator, place: int) -> list[int]:
     return [int(each) for each in tensor.data.ravel()]
 
 
+def axis_of(operator: IntOperator, axis: int, tensor: IntTensor) -> int:
+    """The dimension of `tensor` that `axis` names; a negative one counts from the last. Raises `CanNotLower`."""
+    rank = len(tensor.shape)
+    if not -rank <= axis < rank:
+        raise refuse(operator, f"has the axis {axis} of {rank} dimensions")
+    return axis % rank
+
+
 def scaled(offset: int, real: float) -> str:
     """An ``ew_scaled``: what is added, and a factor in fixed point."""
     multiplier, shift = quantize_multiplier(real)
@@ -118,6 +126,8 @@ def padding_of(operator: IntOperator, sizes: Sequence[tuple[int, int, int, int, 
     """
     valid = operator.options.get("padding") == "VALID"
     for size, out, kernel, stride, dilation in sizes:
+        if min(kernel, stride, dilation) < 1:
+            raise refuse(operator, f"has the kernel {kernel}, the stride {stride} and the dilation {dilation}")
         made = -(-(size - (kernel - 1) * dilation if valid else size) // stride)
         if made != out:
             raise refuse(operator, f"makes {made} rows or columns of {size}, and its output has {out}")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgewise.child_process import Outcome, run_child
 from edgewise.errors import RunFailed
-from edgewise.estimating.mcu.cache import cached
+from edgewise.estimating.mcu.cache import cached_report, temporary_folder
 from edgewise.estimating.mcu.cores import Core
 from edgewise.estimating.mcu.costs import OperatorCosts
 from edgewise.estimating.mcu.counter import (
@@ -89,17 +87,10 @@ def emulate(
         TooLarge: the network does not fit into the memories of the emulated board.
         RunFailed: it could not be built, crashed, or took too long.
     """
-    try:
-        with tempfile.TemporaryDirectory(prefix="edgewise-mcu-") as name:
-            folder = Path(name)
-            write_sources(folder, network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
-            compiler, emulator = (version_of(tool, folder) for tool in (GCC, QEMU))
-            found = _report(folder, network, core, runs=len(inputs), counter=counter, emulator=emulator)
-    except OSError as error:
-        raise RunFailed(
-            f"the files of the firmware can't be written: {error.strerror}",
-            advice="make room in the folder for temporary files, or set TMPDIR to another folder",
-        ) from error
+    with temporary_folder() as folder:
+        write_sources(folder, network, lowered, core=core, offsets=offsets, arena_bytes=arena_bytes, inputs=inputs)
+        compiler, emulator = (version_of(tool, folder) for tool in (GCC, QEMU))
+        found = _report(folder, network, core, runs=len(inputs), counter=counter, emulator=emulator)
     # The inputs of the check are constants of the image, too, which no product has.
     flash = found["image_bytes"] - sum(len(aligned(array)) for arrays in inputs for array in arrays)
     return Emulated(
@@ -122,18 +113,13 @@ def _report(
     ):
         identity.update(source.read_bytes())
 
-    def make(target: Path) -> None:
+    def make() -> Mapping[str, Any]:
         image = link_image(core, library, folder, PROGRAM)
         found = _execute(image, plugins, network, core, folder) | {"image_bytes": image_bytes(image, folder)}
         _parse(found, network, core, runs=runs)  # what is damaged is not kept
-        target.write_text(json.dumps(found | ({"uncounted": uncounted} if uncounted else {})))
+        return found | ({"uncounted": uncounted} if uncounted else {})
 
-    report = cached(f"{core.name}-{identity.hexdigest()[:32]}.json", make, folder=folder)
-    try:
-        found: Mapping[str, Any] = json.loads(report.read_bytes())
-    except ValueError:
-        raise RunFailed(f"{report} is damaged", advice="delete this file, and run the command again") from None
-    return found
+    return cached_report(f"{core.target}-{identity.hexdigest()[:32]}.json", make, folder=folder)
 
 
 def _plugins(folder: Path) -> tuple[list[Path], str]:

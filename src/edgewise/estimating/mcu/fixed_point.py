@@ -13,12 +13,12 @@ import numpy as np
 INT8 = (-128, 127)
 
 
-def quantize_multiplier(real: float) -> tuple[int, int]:
-    """`real` as ``multiplier · 2^(shift − 31)``; a positive shift is to the left. Raises ValueError without one."""
+def quantize_multiplier(real: float, *, most: float = 2.0**30) -> tuple[int, int]:
+    """`real` as ``multiplier · 2^(shift − 31)``; a positive shift is to the left. Raises ValueError from `most` on."""
     if real == 0.0:
         return 0, 0
-    if not 0 < real < 2**30:
-        raise ValueError(f"the scales give the factor {real:g}, which is not between 0 and 2^30")
+    if not 0 < real < most:
+        raise ValueError(f"the scales give the factor {real:g}, which is not between 0 and {most:g}")
     mantissa, shift = math.frexp(real)
     fixed = math.floor(mantissa * 2**31 + 0.5)
     if fixed == 2**31:
@@ -51,7 +51,7 @@ def softmax_scaling(beta: float, scale: float) -> tuple[int, int, int]:
     """Multiplier, left shift, and the least difference from the maximum whose exponential is not 0."""
     integer_bits = 5
     real = min(float(beta) * float(np.float32(scale)) * (1 << (31 - integer_bits)), 2.0**31 - 1)
-    multiplier, shift = quantize_multiplier(real)
+    multiplier, shift = quantize_multiplier(real, most=2.0**31)
     radius = ((1 << integer_bits) - 1) * (1 << (31 - integer_bits)) / (1 << shift)
     return multiplier, shift, -math.floor(radius)
 
@@ -137,7 +137,7 @@ def sigmoid_table(
     function: Callable[[int], int], scale: float, zero_point: int, *, bits: int, out_zero: int
 ) -> list[int]:
     """`function` of every int8, in order; the result has `bits` bits after the point."""
-    multiplier, shift = quantize_multiplier(float(np.float32(scale)) * (1 << 27))
+    multiplier, shift = quantize_multiplier(float(np.float32(scale)) * (1 << 27), most=2.0**60)
     radius = math.floor(15 * (1 << 27) / 2.0**shift)
     table = []
     for value in range(-128, 128):

@@ -52,6 +52,8 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
     Raises:
         CanNotLower: with all operators that can't be lowered, and the reasons.
     """
+    if not network.operators:
+        raise CanNotLower("the model has no operators")
     emitter, lowered = Emitter(offsets), Lowered()
     refused: dict[str, list[IntOperator]] = defaultdict(list)
     for operator in network.operators:

@@ -25,6 +25,7 @@ LAYOUTS = {
     "int64": "<i8",
     "bool": "?",
 }
+_ZERO_POINTS = {"int8": range(-128, 128), "uint8": range(256), "int16": range(-(2**15), 2**15)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +178,9 @@ def _tensor(tables: Tables, model: Table, at: int, record: Table) -> IntTensor:
     quantization = record["quantization"] or {}
     scales = _array(tables, quantization.get("scale"), "<f4")
     zeros = _array(tables, quantization.get("zero_point"), "<i8")
+    zero = int(zeros[0]) if len(zeros) else 0
+    if zero not in _ZERO_POINTS.get(dtype, (zero,)):
+        raise BadModel(f"{tables.path.name}: tensor {at} has the zero point {zero}, which {dtype} can't have")
     data = None
     buffer = model["buffers"][record["buffer"]] if record["buffer"] < len(model["buffers"]) else None
     stored = buffer["data"] if buffer else None
@@ -191,7 +195,7 @@ def _tensor(tables: Tables, model: Table, at: int, record: Table) -> IntTensor:
         shape=shape,
         dtype=dtype,
         scales=scales.astype(np.float32),
-        zero_point=int(zeros[0]) if len(zeros) else 0,
+        zero_point=zero,
         axis=quantization.get("quantized_dimension", 0),
         data=data,
         variable=bool(record["is_variable"]),

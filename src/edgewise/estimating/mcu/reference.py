@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.child_process import Limits, Outcome, run_child, serve
-from edgewise.errors import BadModel, RunFailed
-from edgewise.estimating.mcu.cache import cached
+from edgewise.errors import BadModel
+from edgewise.estimating.mcu.cache import cached_report, temporary_folder
 
 SECONDS = 60.0
 AMPLE_BYTES = 16 * 2**20
@@ -70,24 +70,21 @@ def run_reference(
 
     Raises:
         NotExecuted: tflite-micro fails.
-        RunFailed: what the cache keeps is damaged.
+        RunFailed: what the cache keeps is damaged, or temporary files can't be written.
     """
 
-    def make(target: Path) -> None:
+    def make() -> Mapping[str, Any]:
         outcome = _run(path, inputs, outputs=outputs, arena_bytes=arena_bytes)
         if outcome.cause:
             raise NotExecuted(f"tflite-micro, which the outputs are compared with, {outcome.failure}")
-        target.write_bytes(outcome.output)
+        told: Mapping[str, Any] = json.loads(outcome.output)
+        return told
 
     identity = hashlib.sha256(repr((version("tflite-micro"), outputs, arena_bytes)).encode() + path.read_bytes())
     for array in (array for arrays in inputs for array in arrays):
         identity.update(array.tobytes())
-    with tempfile.TemporaryDirectory(prefix="edgewise-mcu-") as name:
-        kept = cached(f"reference-{identity.hexdigest()[:32]}.tflm", make, folder=Path(name))
-        try:
-            told = json.loads(kept.read_bytes())
-        except ValueError:
-            raise RunFailed(f"{kept} is damaged", advice="delete this file, and run the command again") from None
+    with temporary_folder() as folder:
+        told = cached_report(f"reference-{identity.hexdigest()[:32]}.tflm", make, folder=folder)
     return Reference(
         outputs=[[np.frombuffer(bytes.fromhex(each), np.int8) for each in row] for row in told["outputs"]],
         arena_bytes=told["total"],

@@ -25,15 +25,9 @@ from edgewise.estimating.mcu.network import IntNetwork
 GCC = "arm-none-eabi-gcc"
 INSTALL = "apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 FLAGS = (
-    "-O3",
-    "-mthumb",
-    "-masm-syntax-unified",
-    "-ffunction-sections",
-    "-fdata-sections",
-    "-fno-math-errno",
-    "-std=c11",
+    "-O3", "-mthumb", "-masm-syntax-unified", "-ffunction-sections", "-fdata-sections", "-fno-math-errno", "-std=c11",
     "-w",
-)
+)  # fmt: skip
 SCRATCH_BYTES = 2**18
 STACK_BYTES = 4096
 """That are left for the stack at least."""
@@ -104,7 +98,7 @@ def build_library(core: Core, folder: Path) -> Path:
         parts = sorted(objects.glob("*.o"))
         _run(["arm-none-eabi-ar", "rcs", str(target), *map(str, parts)], "CMSIS-NN could not be built", folder)
 
-    return cached(f"{core.name}-{identity.hexdigest()[:16]}.a", make, folder=folder)
+    return cached(f"{core.target}-{identity.hexdigest()[:16]}.a", make, folder=folder)
 
 
 def build_image(core: Core, folder: Path, program: Sequence[str]) -> Path:

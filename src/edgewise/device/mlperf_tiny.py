@@ -1,6 +1,7 @@
 """The firmware of a board at a serial port, as an engine: the model is in the board, and samples go there one by one.
 
 `bench` times windows of inferences by the board's own timer (`edgewise.run.board`); a session here serves `evaluate`.
+Its workers run on this machine, so that this module is not among those that are sent to devices.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgewise.device.board import Board, encoding_of
+from edgewise.device.transports.serial import ENVIRONMENT_VARIABLE
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.base import LoadOptions, Provider, UnsupportedModel
@@ -37,9 +40,6 @@ class MlperfTiny:
 
     def load(self, path: Path, options: LoadOptions) -> BoardSession:
         """A session with the board that ``EDGEWISE_BOARD`` names; `path` only tells what the board should hold."""
-        from edgewise.device.board import Board, encoding_of
-        from edgewise.device.transports.serial import ENVIRONMENT_VARIABLE
-
         told = os.environ.get(ENVIRONMENT_VARIABLE)
         if told is None:
             raise UnsupportedModel(f"{path.name} runs on boards only: -d serial:///dev/ttyACM0")
@@ -52,7 +52,7 @@ class MlperfTiny:
 class BoardSession:
     """A session as `edgewise.runtime.base.Session`; the output is one row of numbers, as ``m-results`` lists them."""
 
-    def __init__(self, board: Any, options: LoadOptions, encoding: str) -> None:
+    def __init__(self, board: Board, options: LoadOptions, encoding: str) -> None:
         self.inputs: Sequence[TensorSpec] = [
             TensorSpec(name=name, shape=shape, dtype=options.dtypes[name]) for name, shape in options.shapes.items()
         ]
