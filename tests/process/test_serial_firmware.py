@@ -64,6 +64,14 @@ def greeted(words, folder):
             board.close()
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A small model, its firmware for a Cortex-M4, and the words of QEMU's command line."""
+    model = dense(tmp_path_factory.mktemp("model"))
+    folder = tmp_path_factory.mktemp("firmware")
+    return model, folder, firmware(model, folder)
+
+
 def random_inputs(model, *, seed):
     """One array per input, int8."""
     random = np.random.default_rng(seed)
@@ -86,9 +94,12 @@ def expected(model, arrays):
 @pytest.mark.parametrize(
     "core", [name if name == "cortex-m4" else pytest.param(name, marks=pytest.mark.long) for name in CORES]
 )
-def test_the_firmware_answers_on_every_core(tmp_path, core):
-    model = dense(tmp_path)
-    with greeted(firmware(model, tmp_path / "fw", core=core), tmp_path / "fw") as board:
+def test_the_firmware_answers_on_every_core(tmp_path, small, core):
+    model, folder, words = small
+    if core != "cortex-m4":
+        folder = tmp_path / "fw"
+        words = firmware(model, folder, core=core)
+    with greeted(words, folder) as board:
         assert board.name.endswith(f"on QEMU {CORES[core].board.name}") and board.model == "custom"
         for seed in range(3):
             arrays = random_inputs(model, seed=seed)
@@ -106,7 +117,7 @@ def test_bench_of_the_firmware_gives_instructions_times_ns_and_the_outputs_of_tf
     words = firmware(model, tmp_path / "fw", "--model-id", "kws01")
     capsys.readouterr()
     with qemu(words, tmp_path / "fw") as port:
-        bench = ["bench", str(model), "-d", f"serial://{port}", "--iterations", "5", "--sessions", "2", "--no-store"]
+        bench = ["bench", str(model), "-d", f"serial://{port}", "--iterations", "5", "--sessions", "1", "--no-store"]
         assert edgewise_command([*bench, "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert edgewise_command(["estimate", str(model), "-d", "cortex-m4", "--json"]) == 0
@@ -144,8 +155,8 @@ def test_images_arrive_as_uint8(tmp_path, shared_models):
         assert steps_of(board.infer(1, warmup=0, seconds=60).results, model) == expected(model, arrays)
 
 
-def test_wrong_commands_are_errors_and_the_next_one_works(tmp_path):
-    model = dense(tmp_path)
+def test_wrong_commands_are_errors_and_the_next_one_works(small):
+    model, folder, words = small
     wrong = {
         "db ff": "Bytes need 'db load' before them",
         "db load 17": "The input of this model has 16 bytes",
@@ -158,7 +169,7 @@ def test_wrong_commands_are_errors_and_the_next_one_works(tmp_path):
         "db " + "00" * 40: "Commands have at most 80 characters",
         "x" * 500: "Commands have at most 80 characters",
     }
-    with greeted(firmware(model, tmp_path / "fw"), tmp_path / "fw") as board:
+    with greeted(words, folder) as board:
         for command, message in wrong.items():
             with pytest.raises(TargetError, match=re.escape(message)):
                 board.command(command)
@@ -174,10 +185,8 @@ def test_wrong_commands_are_errors_and_the_next_one_works(tmp_path):
 
 
 @pytest.mark.long
-def test_the_folder_builds_by_itself(tmp_path):
-    model = dense(tmp_path)
-    firmware(model, tmp_path / "fw")
-    folder = tmp_path / "fw"
+def test_the_folder_builds_by_itself(small):
+    _, folder, _ = small
     assert {"LICENSE.txt"} == {path.name for path in folder.glob("cmsis/*/LICENSE.txt")}
     assert len(list(folder.glob("cmsis/*/LICENSE.txt"))) == 2
     (command,) = re.findall(r"^    (arm-none-eabi-gcc (?:.*\\\n)*.*)$", (folder / "README.md").read_text(), re.M)

@@ -79,6 +79,29 @@ def test_a_window_without_a_size_is_refused(tmp_path, kernel, stride):
     assert f"has the kernel {kernel}, the stride {stride} and the dilation 1" in refusal(tmp_path, net)[0]
 
 
+@pytest.mark.parametrize("code", ["PAD", "MIRROR_PAD"])
+def test_an_output_without_room_for_the_input_is_refused(tmp_path, code):
+    net = Net()
+    source, out = net.tensor([4, 9], 0.1), net.tensor([6, 8], 0.1)
+    net.step(code, [source, net.words([[1, 1], [0, 0]])], [out])
+    net.inputs, net.outputs = [source], [out]
+    assert "elements of the shape" in refusal(tmp_path, net)[0]
+
+
+def test_an_axis_outside_of_the_shape_is_refused(tmp_path):
+    net = Net()
+    source, out = net.tensor([1, 4, 8], 0.1), net.tensor([1, 8], 0.1)
+    net.step("MEAN", [source, net.words([4])], [out], Reducer={"keep_dims": False})
+    net.inputs, net.outputs = [source], [out]
+    assert refusal(tmp_path, net)[0] == "operator 0 (MEAN) has the axis 4 of 3 dimensions"
+
+
+def test_activations_that_no_microcontroller_holds_are_refused_before_they_are_made(tmp_path):
+    net = Net()
+    net.inputs = net.outputs = [net.tensor([2**20, 2**10], 0.1)]
+    assert refusal(tmp_path, net)[0] == "its activations need 1,073,741,824 B, more than any microcontroller has"
+
+
 def test_a_zero_point_outside_of_int8_is_damage(tmp_path):
     net = Net()
     net.inputs = net.outputs = [net.tensor([1, 8], 0.1, 200)]

@@ -64,9 +64,12 @@ def memory_table(plan: MemoryPlan) -> Table:
 
 
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
-    """What the model needs of the board's memories, and what is not part of the estimate."""
+    """What the model needs of the memories of the board, its flash, and what is not part of the estimate."""
     lines = [str(fit)]
     lines += [f"The {memory} is a lower bound: {known}." for memory, known in fit.at_least.items()]
+    waits = "" if fit.board.wait_states is None else f"{fit.board.wait_states} wait states at the highest clock"
+    if flash := "; ".join(filter(None, (waits, fit.board.flash_access))):
+        lines.append(f"Flash of the board: {flash}.")
     if fit.board.accelerator and all(layer.unit in ("CPU", "") for layer in estimate.layers):
         lines.append(f"The board's accelerator is not part of this estimate: {fit.board.accelerator}.")
     return tuple(lines)
@@ -227,7 +230,7 @@ def _number(value: float | None, how: str) -> Cell:
 
 
 def _unit(layer: EstimatedLayer) -> Cell:
-    why = (one_line(layer.because),) if layer.because and layer.unit == "CPU" else ()
+    why = (one_line(layer.because),) if layer.because and layer.unit and layer.index is not None else ()
     return Cell(text=layer.unit or "–", notes=why)
 
 

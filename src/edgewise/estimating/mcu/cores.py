@@ -38,7 +38,7 @@ def _mps2(name: str, core: str, *, data: int = 0x21000000) -> EmulatedBoard:
 _AN385 = _mps2("mps2-an385", "Cortex-M3")
 _AN505 = EmulatedBoard(name="mps2-an505", core="Cortex-M33", rom=(0x10000000, 2**22), ram=(0x38000000, 2**22),
                data=(0x80000000, 2**24), tick_hz=20_000_000, uart=0x40200000)  # fmt: skip
-_AN547 = EmulatedBoard(name="mps3-an547", core="Cortex-M55", rom=(0x10000000, 2**19), ram=(0x31000000, 2**21),
+_AN547 = EmulatedBoard(name="mps3-an547", core="Cortex-M55", rom=(0x10000000, 2**19), ram=(0x71000000, 2**23),
                data=(0x70000000, 2**24), tick_hz=32_000_000, uart=0x49303000)  # fmt: skip
 
 
@@ -76,7 +76,7 @@ class Core:
         short = self.name.capitalize().replace("-m", "-M").replace("plus", "+")
         if self.board.core == short:
             return ""
-        compiled = f"compiled for {self.compiled_for}, which has the same instructions" if self.compiled_for else ""
+        compiled = f"compiled for {self.compiled_for}, whose instructions the {short} has" if self.compiled_for else ""
         does = f"{compiled}, and executed" if compiled else "executed"
         return f"QEMU does not emulate the {short}: its code was {does} by an emulated {self.board.core}."
 

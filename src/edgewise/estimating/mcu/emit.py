@@ -97,6 +97,14 @@ def numbers(operator: IntOperator, place: int) -> list[int]:
     return [int(each) for each in tensor.data.ravel()]
 
 
+def axis_of(operator: IntOperator, axis: int, tensor: IntTensor) -> int:
+    """The dimension of `tensor` that `axis` names; a negative one counts from the last. Raises `CanNotLower`."""
+    rank = len(tensor.shape)
+    if not -rank <= axis < rank:
+        raise refuse(operator, f"has the axis {axis} of {rank} dimensions")
+    return axis % rank
+
+
 def scaled(offset: int, real: float) -> str:
     """An ``ew_scaled``: what is added, and a factor in fixed point."""
     multiplier, shift = quantize_multiplier(real)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.estimating.mcu.emit import Emitter, Lowering, activation, check_int8, check_size, numbers, refuse
+from edgewise.estimating.mcu.emit import Emitter, Lowering, activation, axis_of, check_int8, check_size, numbers, refuse
 from edgewise.estimating.mcu.network import IntOperator, IntTensor
 
 View = NDArray[np.int8]
@@ -43,7 +43,12 @@ def _start(view: View, base: View) -> int:
 
 
 def _move(emitter: Emitter, source: IntTensor, out: IntTensor, into: tuple[View, View], made: tuple[View, View]) -> str:
-    """Copies the elements of one view to those of another; each comes after the array that it is a view of."""
+    """Copies the elements of one view to those of another; each comes after the array that it is a view of.
+
+    Raises ValueError where their shapes differ.
+    """
+    if into[1].shape != made[1].shape:
+        raise ValueError(f"elements of the shape {into[1].shape} move to {made[1].shape}")
     here, there = emitter.at(source, _start(*reversed(into))), emitter.at(out, _start(*reversed(made)))
     return f"ew_move({here}, {there}, {plan_of(emitter, loops_of(into[1], made[1]))});"
 
@@ -173,7 +178,7 @@ def _gather(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     if operator.options.get("batch_dims"):
         raise refuse(operator, "has batch dimensions")
     base, made = view_of(source), view_of(out)
-    axis = operator.options.get("axis", 0) % base.ndim
+    axis = axis_of(operator, operator.options.get("axis", 0), source)
     if not all(0 <= index < base.shape[axis] for index in chosen):
         raise refuse(operator, f"takes places {min(chosen)} to {max(chosen)} of {base.shape[axis]}")
     parts = made.reshape(*base.shape[:axis], len(chosen), *base.shape[axis + 1 :])

@@ -11,6 +11,7 @@ from edgewise.estimating.mcu.emit import (
     Emitter,
     Lowering,
     activation,
+    axis_of,
     bias_of,
     channel_factors,
     check_int8,
@@ -149,7 +150,7 @@ def _reduction(emitter: Emitter, operator: IntOperator) -> tuple[str, str, int]:
     """The loops over the axes that are reduced and over the others, and the number of elements that become one."""
     source = operator.input(0)
     check_int8(operator, source, *operator.outputs)
-    axes = {axis % len(source.shape) for axis in numbers(operator, 1)}
+    axes = {axis_of(operator, axis, source) for axis in numbers(operator, 1)}
     kept = [axis for axis in range(len(source.shape)) if axis not in axes]
     base = view_of(source)
     outer, inner = ([(source.shape[axis], base.strides[axis]) for axis in which] for which in (kept, sorted(axes)))
@@ -185,7 +186,7 @@ def _arg(emitter: Emitter, operator: IntOperator) -> tuple[str, str]:
     check_int8(operator, source)
     if out.dtype != "int32":
         raise refuse(operator, f"makes {out.dtype}, not int32")
-    axis %= len(source.shape)
+    axis = axis_of(operator, axis, source)
     outer, inner = (int(np.prod(shape, dtype=np.int64)) for shape in (source.shape[:axis], source.shape[axis + 1 :]))
     check_size(operator, outer * inner, out)
     sign = 1 if operator.code == "ARG_MAX" else -1
