@@ -36,7 +36,7 @@ TABLES = ("zoo", "platform", "watch")
 TASK = "Image Classification"
 SESSIONS = 3
 STEPS = 7
-ROWS = 8
+ROWS = 5
 SEARCH_S = 90.0
 COMPARE_S = 30.0
 PASSES = {".onnx": ("ort-static", "nncf-ptq"), ".tflite": ("litert-static",)}
@@ -226,7 +226,7 @@ class BriefEstimate(EstimatePresentation):
         from edgewise.report.text import print_document
 
         if result.refused is None:
-            print_document(Document(title="", tables=(summary_table(result),)), console)
+            print_document(Document(title="", tables=(replace(summary_table(result), title=""),)), console)
 
 
 BRIEF = BriefEstimate()

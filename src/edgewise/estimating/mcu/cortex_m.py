@@ -24,7 +24,7 @@ from edgewise.estimating.mcu.latency import SETTING, time_layers
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions, total_error
-from edgewise.estimating.mcu.reference import NotExecuted, Reference, run_reference, runs_in
+from edgewise.estimating.mcu.reference import AMPLE_BYTES, NotExecuted, Reference, run_reference, runs_in
 from edgewise.estimating.mcu.table import load_table
 from edgewise.estimating.mcu.timing import DEFAULT_SOFTWARE, engine_of
 from edgewise.estimating.mcu.toolchain import GCC, INSTALL, TooLarge
@@ -340,7 +340,7 @@ def _arenas(
         ),
     ]  # fmt: skip
     wanted, try_size = _read_arena(arena), partial(runs_in, path=path, inputs=inputs)
-    if wanted >= 0 and not (wanted and try_size(wanted + pointers)):
+    if wanted >= 0 and not (wanted and try_size(min(wanted, AMPLE_BYTES) + pointers)):
         least = find_smallest(try_size, near=reference.arena_bytes)
         if wanted:
             raise BadInput(
