@@ -173,7 +173,7 @@ class Tour:
         return self._step(6, title, request, page="compare.html")[1]
 
     def _estimate(self) -> int:
-        """The same network in int8 on a microcontroller, where its compiler and emulator are installed."""
+        """Estimate the same network in int8 on a microcontroller; without its packages, print what to install."""
         from edgewise.data import path as bundled
         from edgewise.estimating.base import find_device
         from edgewise.service.reading import request_for
