@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +109,13 @@ def test_the_shipped_fit_is_complete():
     assert known["rows"] == 26 and known["models"] == 22 and known["mape"] < 0.2 and known["coverage"] >= 0.85
     assert 0.85 <= checked["vendor: the model"]["coverage"] <= 0.95
     assert fit["power"]["mape"] <= 0.1
+
+
+def test_the_documentation_has_the_errors_of_the_shipped_fit():
+    page = (Path(__file__).parents[2] / "docs" / "microcontrollers.md").read_text(encoding="utf-8")
+    for row in fitted()["checked"]:
+        inside = f"{row['coverage']:.0%} | {row['width']:.2f}" if "coverage" in row else "– | –"
+        assert f"| {row['what']} | {row['rows']} | {row['models']} | {row['mape']:.0%} | {inside} |" in page
 
 
 def layer(index, instructions):
