@@ -38,7 +38,9 @@ OPTIONS = (
         options.MEASURE,
         "Engine whose stored runs on this machine are taken, such as litert (default: the one with the most)",
     ),
-    options.OUTPUTS.worded("Also write .md, .csv or .json; repeatable. With --suggest: the folder of the networks"),
+    options.OUTPUTS.worded(
+        "Also write .md, .html, .csv or .json; repeatable. With --suggest: the folder of the networks"
+    ),
     options.FORCE,
     options.STORE,
     options.AS_JSON,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from edgewise.formatting import percent, quantity
 from edgewise.metrics import METRICS
@@ -25,21 +25,18 @@ def calibration_document(calibration: Calibration) -> Document:
     tables: list[Table] = []
     for metric, choice in calibration.choices.items():
         tables += [_laws(metric, choice), _points(metric, choice)]
-    chosen = [
-        f"{METRICS[metric].label} by {choice.chosen.predictor.name}: {_equation(choice)}."
-        for metric, choice in calibration.choices.items()
-    ]
     return Document(
         title=f"Calibration of {calibration.name}",
-        answer=tuple(chosen),
+        answer=tuple(chosen_law(metric, choice) for metric, choice in calibration.choices.items()),
         tables=tuple(tables),
         sections=tuple(_origin(calibration)),
     )
 
 
-def _equation(choice: Choice) -> str:
-    fitted = choice.chosen.fitted
-    return fitted.equation if fitted else ""
+def chosen_law(metric: str, choice: Choice) -> str:
+    """The law that predicts `metric`, with its coefficients, as a sentence."""
+    law, fitted = choice.chosen.predictor, choice.chosen.fitted
+    return f"{METRICS[metric].label} by {law.name}, {law.title}: {fitted.equation if fitted else ''}."
 
 
 def _origin(calibration: Calibration) -> list[Section]:
@@ -60,20 +57,25 @@ def _laws(metric: str, choice: Choice) -> Table:
     """A law per row."""
     rows = [(trial, validation(trial, choice.points)) for trial in choice.trials]
     return Table(
-        title=f"{METRICS[metric].label}: laws, by their error on models that they were not fitted to",
+        title=f"{METRICS[metric].label}: laws, best first; error, coverage of {COVERAGE:.0%} intervals and rank of "
+        "left-out models",
         columns=(
             Column(title="Law"),
             Column(title="Error", numeric=True),
+            Column(title="Coverage", numeric=True, rank=3),
             Column(title="Rank corr.", numeric=True, rank=1),
             Column(title="R²", numeric=True, rank=2),
-            Column(title="Equation", folds=True, rank=3),
+            Column(title="n", numeric=True, rank=4),
+            Column(title="Equation", folds=True, rank=5),
         ),
         rows=tuple(
             (
-                Cell(text=trial.predictor.name, notes=(f"{trial.predictor.name}: {trial.predictor.title}",)),
+                Cell(text=trial.predictor.name),
                 _share(row["error"], trial.because),
+                _inside(row["coverage"]),
                 _plain(row["rank_correlation"]),
                 _plain(row["r2"]),
+                Cell(text=str(len(choice.points)), value=len(choice.points)),
                 Cell(text=row["equation"] or ""),
             )
             for trial, row in rows
@@ -83,6 +85,12 @@ def _laws(metric: str, choice: Choice) -> Table:
 
 def _share(value: float | None, because: str) -> Cell:
     return absent(one_line(because)) if value is None else Cell(text=percent(value), value=value)
+
+
+def _inside(coverage: Sequence[Mapping[str, float]] | None) -> Cell:
+    """Of left-out points, the share inside their intervals."""
+    share = next((each["share"] for each in coverage or () if each["nominal"] == COVERAGE), None)
+    return absent() if share is None else Cell(text=f"{share:.0%}", value=share)
 
 
 def _plain(value: float | None) -> Cell:
@@ -141,7 +149,7 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
 
     def value(row: Forecast) -> Cell:
         if row.prediction is None:
-            return absent(one_line(f"{row.subject.name}: {row.refused}"))
+            return absent(one_line(str(row.refused)))
         this = row.prediction
         return Cell(text=quantity(this.value, unit), value=this.value, notes=tuple(map(one_line, row.cautions)))
 
@@ -156,10 +164,11 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         (Column(title="Law", rank=1), lambda row: Cell(text=row.law)),
         (Column(title="Most like", rank=2), lambda row: Cell(text=one_line(", ".join(row.nearest)))),
     ]
+    title = f"{METRICS[metric].label}, estimated"
     if metric in found.targets:
-        title = f"P(≤ {quantity(found.targets[metric], unit)})"
-        columns.insert(3, (Column(title=title, numeric=True), _on_target))
-    return table_of(f"{METRICS[metric].label}, estimated", rows, columns)  # type: ignore[arg-type]
+        columns.insert(3, (Column(title="On target", numeric=True), _on_target))
+        title += f"; on target: probability of at most {quantity(found.targets[metric], unit)}"
+    return table_of(title, rows, columns)  # type: ignore[arg-type]
 
 
 def _on_target(row: Forecast) -> Cell:
@@ -183,7 +192,8 @@ def suggestion_document(found: Suggestion) -> Document:
     return Document(
         title=f"Networks to measure on {found.device}",
         answer=(
-            f"{len(found.subjects)} networks to measure on {found.device}{before}, written to {one_line(str(found.folder))}.",
+            f"{len(found.subjects)} networks to measure on {found.device}{before}, written to "
+            f"{one_line(str(found.folder))}.",
         ),
         tables=(
             table_of(

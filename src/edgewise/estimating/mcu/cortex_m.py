@@ -42,10 +42,10 @@ SOFTWARE = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
 
 
 class CortexM:
-    """Executes int8 models on emulated Cortex-M cores."""
+    """Executes int8 models on emulated Cortex-M cores, or predicts their costs from a table."""
 
     name = "cortex-m"
-    title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU"
+    title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU, or from a table of operator costs"
     settings: Mapping[str, str] = {
         "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one.",
         "counts": "Source of the instruction counts: emulation, or table for a prediction from the operators' shapes. "
