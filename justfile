@@ -44,6 +44,7 @@ bench:
     {{ bin }}python benchmarks/fidelity.py
     {{ bin }}python benchmarks/end_to_end.py
     {{ bin }}python benchmarks/vela.py
+    {{ bin }}python benchmarks/microcontrollers.py
 
 # Show what the next release's notes would say
 changes:

@@ -54,8 +54,8 @@ CMSIS-NN's kernels have instructions on a Cortex-M4, so it has kernels of its ow
 SPECIAL = ("max_performance", "min_ram", "float", "native")
 """Parts of the names of systems that are left out: builds for one model, float models, and TVM's own schedules."""
 SOFTWARE = {
-    "tflm-reference": "tflite-micro's reference kernels",
     "cmsis-nn": "Arm's CMSIS-NN kernels under tflite-micro or TVM",
+    "tflm-reference": "tflite-micro's reference kernels",
     "edge-impulse": "Edge Impulse's SDK with CMSIS-NN, from float inputs",
     "vendor": "an engine with kernels of its own: X-CUBE-AI, Plumerai, HALE, ONNC",
 }
@@ -66,7 +66,7 @@ WORK: Mapping[str, Any] = {
 """Cycles per instruction without wait states: Cortex-M4 Technical Reference Manual (Arm 100166), table 3-1: loads 2,
 taken branches 1 + P with P from 1 to 3, divisions 2 to 12; stores go through the write buffer. Helium: a Cortex-M55
 executes two beats of four per cycle (Cortex-M55 Technical Reference Manual). Flash: 5 wait states per 8 bytes, as the
-STM32L4R5 reads them at 120 MHz in dual bank mode (ST RM0432)."""
+STM32L4R5 reads them at 120 MHz in dual bank mode, whose words have 64 bits (ST RM0432)."""
 SOURCES = [
     "MLPerf Tiny results v0.5 to v1.2: github.com/mlcommons/tiny_results_v0.5 to tiny_results_v1.2 (Apache-2.0)",
     "EdgeMark: github.com/Black3rror/EdgeMark, benchmarking_results/Experiments.xlsx, commit 3e7237db2d08 (MIT)",
@@ -229,7 +229,8 @@ class Fit:
                     "leave_one_model_out": dict.fromkeys(("mape", "rows", "models"), 0),
                     **{f"{kind}s": names_of(kind, rows, software=name) for kind in ("board", "engine")},
                 }
-                for name, numbers in software.items()
+                for name in SOFTWARE
+                if (numbers := software.get(name))
             },
             "boards": {
                 name: place(level, core=cores[name], engines=names_of("family", vendor, board=name))

@@ -124,7 +124,7 @@ def test_the_smallest_arena_runs_the_model_and_16_bytes_less_do_not(tmp_path):
     assert found.measurement("memory_arena_tflm_32bit").value < found.measurement("memory_arena_tflm").value
 
 
-@pytest.mark.parametrize(("arena", "code"), [("-1", 0), ("4kB", 0), ("500", 2), ("some", 2)])
+@pytest.mark.parametrize(("arena", "code"), [("-1", 0), ("4kB", 0), ("1TB", 0), ("500", 2), ("some", 2)])
 def test_an_arena_that_is_too_small_is_an_error(tmp_path, capsys, arena, code):
     assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4", "--set", f"arena={arena}"]) == code
     told = capsys.readouterr()

@@ -12,10 +12,11 @@ import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.estimating.mcu import cortex_m
 from edgewise.estimating.mcu.arena import plan_arena
+from edgewise.estimating.mcu.calls import FAMILIES
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.mcu.firmware import emulate
-from edgewise.estimating.mcu.loops import FAMILIES, scratch_bytes
+from edgewise.estimating.mcu.loops import scratch_bytes
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.table import load_table
@@ -33,6 +34,11 @@ ALL_CORES = [each if each == "cortex-m4" else pytest.param(each, marks=LONG) for
 MODELS = ("ad01_int8", "kws_ref_model", "pretrainedResnet_quant", "str_ww_ref_model", "vww_96_int8")
 
 
+def compiled(core):
+    """The core that the code for `core` is compiled for."""
+    return CORES[core].compiled_for or core
+
+
 def both(path, core):
     """Per executed operator: the counted instructions and the prediction; then the network's C and the emulation."""
     network = read_network(path)
@@ -42,7 +48,7 @@ def both(path, core):
         network, lowered, core=CORES[core], offsets=offsets, arena_bytes=plan.arena_bytes,
         inputs=cortex_m.sample_inputs(network)[:1],
     )  # fmt: skip
-    predicted = load_table().predict(lowered, core)
+    predicted = load_table().predict(lowered, compiled(core))
     pairs = zip(lowered.calls, emulated.costs[0], predicted, strict=True)
     return [(counted.instructions, each) for call, counted, each in pairs if each.costs.instructions], lowered, emulated
 
@@ -79,6 +85,12 @@ def test_the_interval_of_a_model_contains_the_emulated_count(shared_models, core
     ours, counted = (each.measurement("instructions") for each in (predicted, emulated))
     assert ours.low <= counted.value <= ours.high
     assert ours.value == pytest.approx(counted.value, rel=0.02)
+    ours, counted = (each.measurement("flash_read").value for each in (predicted, emulated))
+    assert ours == pytest.approx(counted, rel=0.05)
+    for one, other in zip(predicted.layers, emulated.layers, strict=True):
+        if other.instructions and other.instructions > 10_000:
+            classes, right = one.instruction_classes, other.instruction_classes
+            assert all(abs(classes[name] - right[name]) < 0.03 * other.instructions for name in right)
     assert predicted.measurement("memory_arena") == emulated.measurement("memory_arena")
     assert not any("far larger" in line for line in predicted.conditions)
 
@@ -88,7 +100,9 @@ def test_scratch_memory_is_what_cmsis_nn_asks_for(tmp_path, core):
     for code in sorted(CMSIS_NN):
         chains = [(seed, [code, code]) for seed in range(3)]
         _, lowered, emulated = both(write_chains(tmp_path / f"{code}.tflite", chains), core)
-        assert max(scratch_bytes(call, FAMILIES[core]) for call in lowered.calls) == emulated.scratch_bytes, code
+        assert max(scratch_bytes(call, FAMILIES[compiled(core)]) for call in lowered.calls) == emulated.scratch_bytes, (
+            code
+        )
 
 
 def test_without_the_compiler_the_table_answers_with_what_to_install(shared_models, tmp_path, capsys, monkeypatch):

@@ -117,7 +117,7 @@ def test_bench_of_the_firmware_gives_instructions_times_ns_and_the_outputs_of_tf
     words = firmware(model, tmp_path / "fw", "--model-id", "kws01")
     capsys.readouterr()
     with qemu(words, tmp_path / "fw") as port:
-        bench = ["bench", str(model), "-d", f"serial://{port}", "--iterations", "5", "--sessions", "2", "--no-store"]
+        bench = ["bench", str(model), "-d", f"serial://{port}", "--iterations", "5", "--sessions", "1", "--no-store"]
         assert edgewise_command([*bench, "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert edgewise_command(["estimate", str(model), "-d", "cortex-m4", "--json"]) == 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.estimating.base import EstimatedDevice, EstimatedLayer
+from edgewise.estimating.base import EstimatedDevice, EstimatedLayer, find_device
 from edgewise.estimating.boards import boards
 from edgewise.estimating.mcu.costs import CLASSES, OperatorCosts
 from edgewise.estimating.mcu.latency import time_layers
@@ -110,6 +111,13 @@ def test_the_shipped_fit_is_complete():
     assert fit["power"]["mape"] <= 0.1
 
 
+def test_the_documentation_has_the_errors_of_the_shipped_fit():
+    page = (Path(__file__).parents[2] / "docs" / "microcontrollers.md").read_text(encoding="utf-8")
+    for row in fitted()["checked"]:
+        inside = f"{row['coverage']:.0%} | {row['width']:.2f}" if "coverage" in row else "– | –"
+        assert f"| {row['what']} | {row['rows']} | {row['models']} | {row['mape']:.0%} | {inside} |" in page
+
+
 def layer(index, instructions):
     return EstimatedLayer(index=index, name=str(index), op="ADD", unit="CPU" if instructions else "", macs=0)
 
@@ -149,3 +157,9 @@ def test_what_is_not_known_is_absent_with_the_reason(name, clock_hz, reasons):
     absent = {row.metric: row.absent_because for row in found.measurements if row.value is None}
     assert absent.keys() == reasons.keys() and all(reasons[metric] in absent[metric] for metric in reasons)
     assert found.coverage.keys() == {"cpu_cycles", "latency", "energy"} - absent.keys()
+
+
+@pytest.mark.parametrize("clock", ["0MHz", "11GHz", "1e400Hz"])
+def test_a_clock_that_no_core_has_is_an_error(clock):
+    with pytest.raises(BadInput, match=r"a clock is more than 0 and at most 10 GHz|is not a frequency"):
+        find_device(f"cortex-m4@{clock}")

@@ -36,7 +36,7 @@ TABLES = ("zoo", "platform", "watch")
 TASK = "Image Classification"
 SESSIONS = 3
 STEPS = 7
-ROWS = 8
+ROWS = 5
 SEARCH_S = 90.0
 COMPARE_S = 30.0
 PASSES = {".onnx": ("ort-static", "nncf-ptq"), ".tflite": ("litert-static",)}
@@ -173,7 +173,7 @@ class Tour:
         return self._step(6, title, request, page="compare.html")[1]
 
     def _estimate(self) -> int:
-        """The same network in int8 on a microcontroller, where its compiler and emulator are installed."""
+        """Estimate the same network in int8 on a microcontroller; without its packages, print what to install."""
         from edgewise.data import path as bundled
         from edgewise.estimating.base import find_device
         from edgewise.service.reading import request_for
@@ -226,7 +226,7 @@ class BriefEstimate(EstimatePresentation):
         from edgewise.report.text import print_document
 
         if result.refused is None:
-            print_document(Document(title="", tables=(summary_table(result),)), console)
+            print_document(Document(title="", tables=(replace(summary_table(result), title=""),)), console)
 
 
 BRIEF = BriefEstimate()

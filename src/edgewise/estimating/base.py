@@ -277,6 +277,10 @@ def _adapted(
     if clock is None:
         return adapted
     clock_hz = parse_frequency(clock)
+    if not 0 < clock_hz <= 1e10:
+        raise BadInput(
+            f"a clock is more than 0 and at most 10 GHz, not {clock}", advice=f"such as {device.name}@120MHz"
+        )
     if device.board is not None and clock_hz > device.board.clock_hz:
         most = f"{device.board.clock_hz / 1e6:g} MHz"
         raise BadInput(

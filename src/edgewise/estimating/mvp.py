@@ -34,6 +34,7 @@ from edgewise.registry import Availability
 from edgewise.units import format_duration
 
 CORE, CLOCK_HZ = "cortex-m33", 78e6
+PROGRAM_BOUND = "the CPU takes longer to start the accelerator's programs than they take to run"
 _DEFAULT = "gecko-sdk-4.1"
 
 
@@ -185,13 +186,12 @@ class _Timed:
         layer = EstimatedLayer(index=at, name=name, op=operator.op, unit="MVP", macs=macs)
         if (programs := self.placed.programs.get(at)) is not None:
             total, cpu = cycles_of(programs, wait=self.fit["wait"], start=self.fit["start"])
-            slow = f"the CPU needs {cpu:,.0f} cycles to start {programs.count} programs, longer than they run"
             return replace(
                 layer,
                 cycles=programs.cycles,
                 time=total / self._clock,
                 steps=(f"{programs.count} programs",),
-                because=slow if cpu == total else "",
+                because=PROGRAM_BOUND if cpu == total else "",
             )
         if (why := self.placed.unknown.get(at)) is not None:
             return replace(layer, because=why)

@@ -183,7 +183,7 @@ def refusal(subject: Subject, points: Sequence[Point]) -> str:
         for term, share, most in zip(TERMS, subject.profile.shares, seen, strict=True):
             if share > UNSEEN_SHARE and most < SEEN_SHARE:
                 return (
-                    f"{_KINDS[term]} are {share:.0%} of its work, and at most {most:.0%} of that of a measured model: "
+                    f"{KINDS[term]} are {share:.0%} of its work, and at most {most:.0%} of that of a measured model: "
                     "measure one that has more of them"
                 )
     if (beyond := _beyond(subject, points)) > math.log(MOST_BEYOND):
@@ -193,7 +193,7 @@ def refusal(subject: Subject, points: Sequence[Point]) -> str:
     return ""
 
 
-_KINDS = dict(
+KINDS = dict(
     zip(
         TERMS,
         (
@@ -203,6 +203,7 @@ _KINDS = dict(
         strict=True,
     )
 )  # fmt: skip
+"""Term of a profile → what a person calls it."""
 
 
 def _sizes(subject: Subject, points: Sequence[Point]) -> tuple[float, list[float]]:

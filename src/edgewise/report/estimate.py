@@ -230,7 +230,7 @@ def _number(value: float | None, how: str) -> Cell:
 
 
 def _unit(layer: EstimatedLayer) -> Cell:
-    why = (one_line(layer.because),) if layer.because and layer.unit == "CPU" else ()
+    why = (one_line(layer.because),) if layer.because and layer.unit and layer.index is not None else ()
     return Cell(text=layer.unit or "–", notes=why)
 
 

@@ -74,7 +74,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         host=machine,
         runtime=engine,
         sources=request.measurements,
-        cautions=tuple(cautions),
+        cautions=tuple(dict.fromkeys(cautions)),
     )
     found.to_document()  # all laws are fitted before anything is kept
     if context.keep:

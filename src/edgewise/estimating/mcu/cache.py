@@ -18,7 +18,7 @@ KEPT_FILES = 64
 """Number of files with one suffix; the oldest are deleted."""
 
 
-def cached(name: str, make: Callable[[Path], None], *, folder: Path) -> Path:
+def cached(name: str, make: Callable[[Path], object], *, folder: Path) -> Path:
     """Return the file `name` of the cache; if it does not exist, `make` writes it into `folder` first.
 
     Where the cache folder can't be written, the result is the file in `folder`. Processes that make the same file at
@@ -54,16 +54,12 @@ def cached_report(name: str, make: Callable[[], Mapping[str, Any]], *, folder: P
     Raises:
         RunFailed: the file is damaged.
     """
-    file = cached(name, lambda target: _write_report(target, make()), folder=folder)
+    file = cached(name, lambda target: target.write_text(json.dumps(make())), folder=folder)
     try:
         report: Mapping[str, Any] = json.loads(file.read_bytes())
     except ValueError:
         raise RunFailed(f"{file} is damaged", advice="delete this file, and run the command again") from None
     return report
-
-
-def _write_report(target: Path, report: Mapping[str, Any]) -> None:
-    target.write_text(json.dumps(report))
 
 
 @contextlib.contextmanager

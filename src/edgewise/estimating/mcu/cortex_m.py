@@ -24,7 +24,7 @@ from edgewise.estimating.mcu.latency import SETTING, time_layers
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.prediction import predicted_rows, prediction_conditions, total_error
-from edgewise.estimating.mcu.reference import NotExecuted, Reference, run_reference, runs_in
+from edgewise.estimating.mcu.reference import AMPLE_BYTES, NotExecuted, Reference, run_reference, runs_in
 from edgewise.estimating.mcu.table import load_table
 from edgewise.estimating.mcu.timing import DEFAULT_SOFTWARE, engine_of
 from edgewise.estimating.mcu.toolchain import GCC, INSTALL, TooLarge
@@ -37,14 +37,15 @@ from edgewise.runtime.base import package_availability
 from edgewise.units import parse_size
 
 RANDOM_INPUTS = 3
+MOST_ARENA_BYTES = 2**28
 SOFTWARE = "CMSIS-NN 4.0.0 and edgewise's own C kernels"
 
 
 class CortexM:
-    """Executes int8 models on emulated Cortex-M cores."""
+    """Executes int8 models on emulated Cortex-M cores, or predicts their costs from a table."""
 
     name = "cortex-m"
-    title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU"
+    title = "Arm Cortex-M cores, by running the model on CMSIS-NN in QEMU, or from a table of operator costs"
     settings: Mapping[str, str] = {
         "arena": "Size of tflite-micro's arena in bytes, which the model must run in; 0 finds the smallest one.",
         "counts": "Source of the instruction counts: emulation, or table for a prediction from the operators' shapes. "
@@ -135,10 +136,18 @@ class _Model:
 
     @classmethod
     def read(cls, path: Path, graph: Graph) -> _Model:
-        """Lower the model at `path`. Raises `CanNotLower`, and `BadInput` where `graph` has other shapes."""
+        """Lower the model at `path`.
+
+        Raises:
+            BadInput: `graph` has other shapes.
+            CanNotLower: an operator can't be lowered.
+            TooLarge: no microcontroller has memory for the activations.
+        """
         network = read_network(path)
         _check_shapes(path, network, graph)
         plan, offsets = plan_arena(network)
+        if (plan.arena_bytes or 0) > MOST_ARENA_BYTES:
+            raise TooLarge(f"its activations need {plan.arena_bytes:,} B, more than any microcontroller has")
         return cls(path, graph, network, plan, offsets, lower(network, offsets))
 
     @property
@@ -184,7 +193,7 @@ class _Model:
             raise Unavailable(f"the arena can't be tried: {found.reason}", advice=found.install_hint)
         if not found:
             return [Measurement.absent("memory_arena_tflm", f"{found.reason}: {found.install_hint}")]
-        inputs = sample_inputs(self.network)[:1]
+        inputs = sample_inputs(self.network)  # those of an emulation, so that both use the same file of the cache
         try:
             reference = run_reference(self.path, inputs, outputs=len(self.network.outputs))
         except NotExecuted as error:
@@ -331,7 +340,7 @@ def _arenas(
         ),
     ]  # fmt: skip
     wanted, try_size = _read_arena(arena), partial(runs_in, path=path, inputs=inputs)
-    if wanted >= 0 and not (wanted and try_size(wanted + pointers)):
+    if wanted >= 0 and not (wanted and try_size(min(wanted, AMPLE_BYTES) + pointers)):
         least = find_smallest(try_size, near=reference.arena_bytes)
         if wanted:
             raise BadInput(

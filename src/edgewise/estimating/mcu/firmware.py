@@ -106,7 +106,8 @@ def _report(
     library = build_library(core, folder)
     plugins, uncounted = _plugins(folder) if counter else ([], "not requested")
     own = resources.files("edgewise.estimating.mcu")
-    identity = hashlib.sha256(repr((library.name, [each.name for each in plugins], uncounted, emulator)).encode())
+    tools = (library.name, [each.name for each in plugins], uncounted, emulator, core.board, SHIFT)
+    identity = hashlib.sha256(repr(tools).encode())
     for source in (
         *(own / name for name in (*PROGRAM, "startup.h")),
         *(folder / name for name in ("network.c", "network.h", "constants.bin", "link.ld")),

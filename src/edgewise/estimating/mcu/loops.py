@@ -5,78 +5,16 @@ The loops are those of CMSIS-NN 4.0.0 and of kernels.c. CMSIS-NN picks a kernel 
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-Family = Literal["scalar", "dsp", "helium"]
-FAMILIES: Mapping[str, Family] = {
-    "cortex-m0plus": "scalar",
-    "cortex-m3": "scalar",
-    "cortex-m4": "dsp",
-    "cortex-m7": "dsp",
-    "cortex-m23": "scalar",
-    "cortex-m33": "dsp",
-    "cortex-m55": "helium",
-}
-Counts = dict[str, int]
+from edgewise.estimating.mcu.calls import Call, Counts, Family, UnknownKernel, blockwise, read_calls
+
 HELIUM_CHANNELS = 124
 """Channels that CMSIS-NN's depthwise convolution with Helium computes at a time (CH_IN_BLOCK_MVE)."""
-
-# Python's parser reads the C once casts are gone, braces are brackets, and floats, whose values cost nothing, are 0.
-_AS_PYTHON = tuple(
-    (re.compile(pattern), by)
-    for pattern, by in (
-        (r"-?0x[\da-f.]+p[+-]?\d+f", "0"), (r"&?\((?:const )?\w+(?: \*)?\)(?=[{(\w])", ""), (r"\{", "["), (r"\}", "]"),
-    )
-)  # fmt: skip
-_ONCE = re.compile(r"static int32_t done; if \(!done\) \{.*\}$")
-"""What only the first inference executes."""
-
-
-class UnknownKernel(LookupError):
-    """A call of a kernel whose loops are not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call: addresses of constants are offsets in `constants`, structures are lists."""
-
-    name: str
-    arguments: Sequence[Any]
-    constants: bytes | bytearray
-    family: Family
-
-    def loops(self, place: int, width: int) -> list[list[int]]:
-        """The nested loops whose number is the argument before `place`, each `width` numbers, the outermost first."""
-        words = np.frombuffer(self.constants, "<i4", self.arguments[place - 1] * width, self.arguments[place])
-        return [[int(word) for word in row] for row in words.reshape(-1, width)]
-
-    def inner(self, name: str, times: int, length: int, *blocks: int, lanes: int = 16) -> Counts:
-        """A loop over `length` elements that runs `times` times: in blocks, then one by one; in vectors with Helium."""
-        if self.family == "helium":
-            return {name: times, f"{name}, vectors": times * -(-length // lanes)}
-        return blockwise(name, times, length, *blocks)
-
-    def plain(self, name: str, times: int, length: int) -> Counts:
-        """A loop in C over `length` bytes that runs `times` times; the compiler may use Helium's vectors of 16."""
-        return blockwise(name, times, length, *([16, 4] if self.family == "helium" else []))
-
-
-def blockwise(name: str, times: int, length: int, *blocks: int) -> Counts:
-    """Counts of a loop over `length` elements that runs `times` times in blocks of these sizes, then one by one."""
-    counts = {name: times}
-    for size in (*blocks, 1):
-        counts[f"{name}, by {size}"] = times * (length // size)
-        counts[f"{name}, any by {size}"] = times * (length >= size)
-        length %= size
-    return counts
 
 
 def kernel_loops(statement: str, constants: bytes | bytearray, family: Family) -> dict[str, Counts]:
@@ -89,10 +27,8 @@ def kernel_loops(statement: str, constants: bytes | bytearray, family: Family) -
     Raises:
         UnknownKernel: the statement calls a kernel whose loops are not known.
     """
-    if _ONCE.match(statement):
-        return {}
     found: dict[str, Counts] = defaultdict(lambda: defaultdict(int))
-    for call in _calls(statement, constants, family):
+    for call in read_calls(statement, constants, family):
         if call.name not in _KERNELS:
             raise UnknownKernel(call.name)
         try:
@@ -109,7 +45,7 @@ def scratch_bytes(statement: str, family: Family) -> int:
     """Return the scratch memory that CMSIS-NN needs for the C statement of one operator, bytes."""
     if "ew_scratch(" not in statement:
         return 0
-    call, *_ = _calls(statement, b"", family)  # the other calls, if any, are those of the other images of a batch
+    call, *_ = read_calls(statement, b"", family)  # the others, if any, are those of the other images of a batch
     if call.name == "arm_avgpool_s8":
         return 4 * int(call.arguments[2][3]) if family == "dsp" else 0
     if call.name not in ("arm_convolve_wrapper_s8", "arm_depthwise_conv_wrapper_s8"):
@@ -126,45 +62,13 @@ def scratch_bytes(statement: str, family: Family) -> int:
     return 4 * -(-area * depth // 8) * 8 if family == "helium" else 4 * area * depth
 
 
-def _calls(statement: str, constants: bytes | bytearray, family: Family) -> Iterator[_Call]:
-    for pattern, by in _AS_PYTHON:
-        statement = pattern.sub(by, statement)
-    try:
-        nodes = [line.value for line in ast.parse(statement).body if isinstance(line, ast.Expr)]
-        for node in nodes:
-            name, arguments = _value(node)
-            if name == "ew_check":
-                ((name, arguments),) = arguments
-            yield _Call(name, arguments, constants, family)
-    except (SyntaxError, ValueError, TypeError) as error:
-        raise UnknownKernel(statement.partition("(")[0]) from error
-
-
-def _value(node: ast.AST) -> Any:
-    """A number, a name, a list, or a call as its name and arguments; an address is its offset."""
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.UnaryOp(op=ast.USub()):
-            return -_value(node.operand)
-        case ast.Name():
-            return 0 if node.id in ("ew_arena", "ew_constants") else node.id
-        case ast.BinOp(op=ast.Add()):
-            return _value(node.left) + _value(node.right)
-        case ast.List():
-            return [_value(each) for each in node.elts]
-        case ast.Call(func=ast.Name(id=name)):
-            return name, [_value(each) for each in node.args]
-    raise ValueError(f"unexpected {ast.dump(node)}")
-
-
 def _taps(size: int, kernel: int, *, stride: int, before: int, count: int, dilation: int = 1) -> NDArray[np.int64]:
     """Number of the kernel's taps that lie within the input, per output position along one dimension."""
     places = np.arange(count)[:, None] * stride - before + np.arange(kernel) * dilation
     return np.asarray(((places >= 0) & (places < size)).sum(1), np.int64)
 
 
-def _matrix_product(call: _Call, rows: int, columns: int, depth: int) -> Counts:
+def _matrix_product(call: Call, rows: int, columns: int, depth: int) -> Counts:
     """`arm_nn_mat_mult_nt_t_s8`: columns in pairs and rows in pairs, or four rows at a time with Helium."""
     if call.family == "helium":
         single = rows % 4
@@ -185,7 +89,7 @@ def _matrix_product(call: _Call, rows: int, columns: int, depth: int) -> Counts:
     }
 
 
-def _kernel_of_convolution(call: _Call) -> str:
+def _kernel_of_convolution(call: Call) -> str:
     """The kernel that `arm_convolve_wrapper_s8` picks; what it calls `arm_convolve_1_x_n_s8` needs Helium."""
     _, parameters, _, source, _, weights, _, _, _, out, _ = call.arguments
     _, _, stride, padding, dilation, _ = parameters
@@ -195,7 +99,7 @@ def _kernel_of_convolution(call: _Call) -> str:
     return "arm_convolve_1_x_n_s8" if in_row and call.family == "helium" else "arm_convolve_s8"
 
 
-def _convolution(call: _Call) -> tuple[str, Counts]:
+def _convolution(call: Call) -> tuple[str, Counts]:
     _, parameters, _, source, _, weights, _, _, _, out, _ = call.arguments
     _, _, (stride_w, stride_h), (pad_w, pad_h), (dilation_w, dilation_h), _ = parameters
     (_, height, width, depth), (_, k_h, k_w, _), (_, out_h, out_w, columns) = source, weights, out
@@ -232,7 +136,7 @@ def _convolution(call: _Call) -> tuple[str, Counts]:
     return kernel, counts
 
 
-def _row_convolution(call: _Call, taps: NDArray[np.int64], kernel: int, columns: int, depth: int) -> Counts:
+def _row_convolution(call: Call, taps: NDArray[np.int64], kernel: int, columns: int, depth: int) -> Counts:
     """`arm_convolve_1_x_n_s8` with Helium: four pixels at a time, or one by one where the kernel leaves the input."""
     groups = taps.reshape(-1, 4)
     edge = (groups[:, 0] < kernel) | (groups[:, 3] < kernel)
@@ -248,7 +152,7 @@ def _row_convolution(call: _Call, taps: NDArray[np.int64], kernel: int, columns:
     return counts
 
 
-def _depthwise(call: _Call) -> tuple[str, Counts]:
+def _depthwise(call: Call) -> tuple[str, Counts]:
     _, parameters, _, source, _, weights, _, _, _, out, _ = call.arguments
     _, _, multiple, (stride_w, stride_h), (pad_w, pad_h), (dilation_w, dilation_h), _ = parameters
     (_, height, width, channels), (_, k_h, k_w, _), (_, out_h, out_w, made) = source, weights, out
@@ -279,7 +183,7 @@ def _depthwise(call: _Call) -> tuple[str, Counts]:
     return "depthwise_conv_s8_generic", counts
 
 
-def _dsp_depthwise(call: _Call, sizes: tuple[int, int, int, int], k_h: int, k_w: int) -> Counts:
+def _dsp_depthwise(call: Call, sizes: tuple[int, int, int, int], k_h: int, k_w: int) -> Counts:
     """`arm_depthwise_conv_s8_opt`: columns of 16-bit numbers, then four channels at a time."""
     pixels, taps, rows, channels = sizes
     return {
@@ -295,7 +199,7 @@ def _dsp_depthwise(call: _Call, sizes: tuple[int, int, int, int], k_h: int, k_w:
 
 
 def _helium_depthwise(
-    call: _Call, high: NDArray[np.int64], wide: NDArray[np.int64], kernel: tuple[int, int], channels: int
+    call: Call, high: NDArray[np.int64], wide: NDArray[np.int64], kernel: tuple[int, int], channels: int
 ) -> Counts:
     """`arm_depthwise_conv_s8_opt` with Helium: blocks of channels, in each four pixels at a time."""
     pixels, taps, area = len(high) * len(wide), int(high.sum() * wide.sum()), kernel[0] * kernel[1]
@@ -317,7 +221,7 @@ def _helium_depthwise(
     return counts
 
 
-def _fully_connected(call: _Call) -> tuple[str, Counts]:
+def _fully_connected(call: Call) -> tuple[str, Counts]:
     source, weights, out = (call.arguments[place] for place in (3, 5, 9))
     rows, depth, columns = source[0], weights[0], out[3]
     together = 2 if call.family == "dsp" else 3
@@ -328,7 +232,7 @@ def _fully_connected(call: _Call) -> tuple[str, Counts]:
     }
 
 
-def _pool(call: _Call) -> tuple[str, Counts]:
+def _pool(call: Call) -> tuple[str, Counts]:
     _, ((stride_w, stride_h), (pad_w, pad_h), _), source, _, kernel, out, _ = call.arguments
     (_, height, width, channels), (_, k_h, k_w, _), (_, out_h, out_w, _) = source, kernel, out
     high = _taps(height, k_h, stride=stride_h, before=pad_h, count=out_h)
@@ -357,13 +261,13 @@ def _nested(loops: Sequence[Sequence[int]]) -> tuple[int, int, int]:
     return nodes, runs, loops[-1][0]
 
 
-def _broadcast(call: _Call) -> tuple[str, Counts]:
+def _broadcast(call: Call) -> tuple[str, Counts]:
     loops = call.loops(6, 4)
     nodes, runs, length = _nested(loops)
     return call.arguments[0], {f"nodes of {len(loops)}": nodes, **call.plain("rows", runs, length)}
 
 
-def _move(call: _Call) -> tuple[str, Counts]:
+def _move(call: Call) -> tuple[str, Counts]:
     loops = call.loops(3, 3)
     nodes, runs, length = _nested(loops)
     if loops[-1][1] == loops[-1][2] == 1:
@@ -371,26 +275,51 @@ def _move(call: _Call) -> tuple[str, Counts]:
     return call.name, {"nodes": nodes, **blockwise("strided rows", runs, length)}
 
 
-def _sum(call: _Call) -> tuple[str, Counts]:
-    nodes, rows, outputs = _nested(call.loops(7, 3))
+def _reduction(call: Call) -> tuple[str, Counts]:
+    nodes, rows, outputs = _nested(call.loops(len(call.arguments) - 1, 3))
     inner = call.loops(2, 2)
     inner_nodes, runs, length = _nested(inner)
     kind = "contiguous" if inner[-1][1] == 1 else "strided"
     made = rows * outputs
     return call.name, {
-        "nodes": nodes, "rows": rows, f"outputs of {len(inner)} loops": made, "inner nodes": made * inner_nodes,
-        **call.plain(f"{kind} sums", made * runs, length),
+        "nodes": nodes, "rows": rows, "inner nodes": made * inner_nodes, f"outputs of {len(inner)} loops": made,
+        **call.plain(f"{kind} runs of {len(inner)} loops", made * runs, length),
     }  # fmt: skip
 
 
-def _softmax(call: _Call) -> tuple[str, Counts]:
+def _arg(call: Call) -> tuple[str, Counts]:
+    outer, count, inner = call.arguments[1:4]
+    return call.name, {"outer": outer, **blockwise("rows", outer * inner, count - 1)}
+
+
+def _matrices(call: Call) -> tuple[str, Counts]:
+    nodes, runs, matrices = _nested(call.loops(5, 4))
+    rows, depth, columns = call.arguments[2][0]
+    made = runs * matrices * rows
+    return call.name, {
+        "nodes": nodes, "matrices": runs * matrices, "rows": made, **call.plain("outputs", made * columns, depth)
+    }  # fmt: skip
+
+
+def _bilinear(call: Call) -> tuple[str, Counts]:
+    batches, _, _, channels, height, width = call.arguments[1:7]
+    rows = batches * height
+    return call.name, {"rows": rows, **call.plain("pixels", rows * width, channels)}
+
+
+def _normalization(call: Call) -> tuple[str, Counts]:
+    rows, columns = call.arguments[1:3]
+    return call.name, call.plain("rows", rows, columns)
+
+
+def _softmax(call: Call) -> tuple[str, Counts]:
     rows, columns, _, _, least = call.arguments[1:6]
     # Values that are far below the highest one have no exponential: these are the others, if all are equally frequent.
     near = round(rows * columns * min(1.0, (1 - least) / 256))
     return call.name, {"rows": rows, "values": rows * columns, "exponentials": near}
 
 
-def _transposed(call: _Call) -> tuple[str, Counts]:
+def _transposed(call: Call) -> tuple[str, Counts]:
     into, kernel, made, strides, before, *_ = call.arguments[2]
     pairs = [
         np.array([[(place - tap) % stride == 0 and 0 <= (place - tap) // stride < size for tap in range(taps)]
@@ -405,7 +334,7 @@ def _transposed(call: _Call) -> tuple[str, Counts]:
     }  # fmt: skip
 
 
-def _svdf(call: _Call) -> tuple[str, Counts]:
+def _svdf(call: Call) -> tuple[str, Counts]:
     batches, inputs, units, rank, memory, width, *_ = call.arguments[3]
     filters = batches * units * rank
     kind = f"{8 * width}-bit"
@@ -416,29 +345,35 @@ def _svdf(call: _Call) -> tuple[str, Counts]:
     }  # fmt: skip
 
 
-def _elementwise(call: _Call) -> tuple[str, Counts]:
+def _elementwise(call: Call) -> tuple[str, Counts]:
     return call.name, call.plain("values", 1, call.arguments[-1])
 
 
-def _bytes(call: _Call) -> tuple[str, Counts]:
+def _bytes(call: Call) -> tuple[str, Counts]:
     return call.name, blockwise("bytes", 1, call.arguments[2], 64, 16, 4)
 
 
-_KERNELS: Mapping[str, Callable[[_Call], tuple[str, Counts]]] = {
+_KERNELS: Mapping[str, Callable[[Call], tuple[str, Counts]]] = {
     "arm_avgpool_s8": _pool,
     "arm_convolve_wrapper_s8": _convolution,
     "arm_depthwise_conv_wrapper_s8": _depthwise,
     "arm_fully_connected_s8": _fully_connected,
     "arm_max_pool_s8": _pool,
+    "ew_arg_s8": _arg,
     "ew_broadcast": _broadcast,
     "ew_copy": _bytes,
     "ew_dequantize_f32": _elementwise,
+    "ew_extreme_s8": _reduction,
     "ew_fill": _bytes,
+    "ew_l2_normalization_s8": _normalization,
     "ew_lookup_s8": _elementwise,
+    "ew_matmul_s8": _matrices,
     "ew_move": _move,
     "ew_quantize_f32": _elementwise,
+    "ew_resize_bilinear_s8": _bilinear,
+    "ew_rsqrt_s8": _elementwise,
     "ew_softmax_s8": _softmax,
-    "ew_sum_s8": _sum,
+    "ew_sum_s8": _reduction,
     "ew_svdf_s8": _svdf,
     "ew_transpose_conv_s8": _transposed,
 }

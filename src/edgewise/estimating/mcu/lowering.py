@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.emit import CanNotLower, Emitter, OperatorRefused, refuse
 from edgewise.estimating.mcu.moving import MOVING
@@ -60,7 +62,8 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         try:
             if operator.code not in LOWERINGS:
                 raise refuse(operator, _NOT_SUPPORTED)
-            kernel, call = LOWERINGS[operator.code](emitter, operator)
+            with np.errstate(all="ignore"):  # an infinite scale becomes a refusal
+                kernel, call = LOWERINGS[operator.code](emitter, operator)
         except OperatorRefused as error:
             refused[error.why].append(operator)
         except (CanNotLower, ValueError, LookupError, TypeError, ArithmeticError) as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgewise.estimating.mcu.calls import FAMILIES
 from edgewise.estimating.mcu.costs import sum_costs
-from edgewise.estimating.mcu.loops import FAMILIES, scratch_bytes
+from edgewise.estimating.mcu.loops import scratch_bytes
 from edgewise.estimating.mcu.lowering import Lowered
 from edgewise.estimating.mcu.network import IntNetwork
 from edgewise.estimating.mcu.table import CostTable, PredictedCosts
@@ -22,7 +23,8 @@ def predicted_rows(
     lowered: Lowered, predicted: Sequence[PredictedCosts], table: CostTable, *, core: str, arena_bytes: int
 ) -> tuple[Measurement, ...]:
     """The rows of an estimate that differ from those of an emulation: instructions and memory."""
-    total = sum_costs([each.costs for each in predicted]).instructions
+    costs = sum_costs([each.costs for each in predicted])
+    total = costs.instructions
     error = total_error(predicted)
     scratch = max((scratch_bytes(call, FAMILIES[core]) for call in lowered.calls), default=0)
     stack = int(table.cores[core]["stack_bytes"])
@@ -42,15 +44,8 @@ def predicted_rows(
             f"arena {arena_bytes} B + scratch of CMSIS-NN {scratch} B + stack {stack} B (the deepest of the table's "
             "operators)", basis="estimated",
         ),
-        _flash_read(predicted),
+        Measurement.of("flash_read", costs.flash_bytes or 0, "operator costs of edgewise's table", basis="estimated"),
     )  # fmt: skip
-
-
-def _flash_read(predicted: Sequence[PredictedCosts]) -> Measurement:
-    read = sum_costs([each.costs for each in predicted]).flash_bytes
-    if read is None:
-        return Measurement.absent("flash_read", "the table has no reads of flash")
-    return Measurement.of("flash_read", read, "operator costs of edgewise's table", basis="estimated")
 
 
 def prediction_conditions(

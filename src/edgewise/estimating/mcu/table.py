@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from edgewise.errors import Unavailable
+from edgewise.estimating.mcu.calls import FAMILIES, UnknownKernel
 from edgewise.estimating.mcu.costs import CLASSES, OperatorCosts
 from edgewise.estimating.mcu.emit import CanNotLower
-from edgewise.estimating.mcu.loops import FAMILIES, UnknownKernel, kernel_loops
+from edgewise.estimating.mcu.loops import kernel_loops
 from edgewise.estimating.mcu.lowering import Lowered
 
 FILE = "operator_costs.json"
+COLUMNS = (*CLASSES, "flash_bytes")
+"""The costs of a loop in the table."""
+AROUND = 100
+"""Instructions that relative errors add to those of an operator: what is around a kernel decides about tiny ones."""
 BEYOND = 20.0
 """A loop that runs more often than this times its most in the sweep is beyond the sweep."""
 
@@ -42,13 +47,12 @@ class CostTable:
     """What the loops of the kernels cost.
 
     Attributes:
-        columns: names of the costs per loop: ``instructions``, or the classes of `OperatorCosts` and ``flash_bytes``.
-        cores: per core that code is compiled for, ``stack_bytes`` and per kernel ``loops``, ``median`` and ``p95``.
+        cores: per core that code is compiled for, ``stack_bytes`` and per kernel ``median`` and ``p95`` of its relative
+            errors, and ``loops``: per loop, `COLUMNS`.
         most: per family of cores, kernel and loop, how often it ran at most in the sweep.
         compiler: that the emulated code was built with.
     """
 
-    columns: Sequence[str]
     cores: Mapping[str, Mapping[str, Any]]
     most: Mapping[str, Mapping[str, Mapping[str, int]]]
     compiler: str
@@ -70,30 +74,26 @@ class CostTable:
     def costs_of(self, loops: Mapping[str, Mapping[str, int]], core: str) -> PredictedCosts:
         """Return the costs of one operator, whose kernels run these loops. Raises `CanNotLower` as `predict`."""
         kernels, most = self.cores[core]["kernels"], self.most[FAMILIES[core]]
-        sums, total, wrong = dict.fromkeys(self.columns, 0.0), 0.0, 0.0
+        sums, wrong = dict.fromkeys(COLUMNS, 0.0), 0.0
         for kernel, counts in loops.items():
             if kernel not in kernels:
                 raise CanNotLower(f"the table of operator costs has no kernel {kernel} on {core}")
-            per_loop = kernels[kernel]["loops"]
-            before = total
+            wrong += AROUND * kernels[kernel]["p95"]
             for loop, count in counts.items():
-                for column, cost in zip(self.columns, per_loop.get(loop, ()), strict=False):
+                costs = kernels[kernel]["loops"].get(loop, [0.0] * len(COLUMNS))
+                for column, cost in zip(COLUMNS, costs, strict=True):
                     sums[column] += count * cost
-                    total += count * cost if column != "flash_bytes" else 0.0
-            wrong += (total - before) * kernels[kernel]["p95"]
+                wrong += count * sum(costs[: len(CLASSES)]) * kernels[kernel]["p95"]
         beyond = tuple(
             kernel
             for kernel, counts in loops.items()
             if any(count > BEYOND * most[kernel].get(loop, 0) for loop, count in counts.items())
         )
-        return PredictedCosts(costs=_rounded(sums), error=wrong / total if total else 0.0, beyond=beyond)
-
-
-def _rounded(sums: Mapping[str, float]) -> OperatorCosts:
-    if "instructions" in sums:
-        return OperatorCosts(round(sums["instructions"]))
-    classes = {name: round(sums[name]) for name in CLASSES}
-    return OperatorCosts(sum(classes.values()), classes, round(sums["flash_bytes"]))
+        classes = {name: round(sums[name]) for name in CLASSES}
+        total = sum(classes.values())
+        return PredictedCosts(
+            costs=OperatorCosts(total, classes, round(sums["flash_bytes"])), error=wrong / max(1, total), beyond=beyond
+        )
 
 
 @cache
@@ -101,9 +101,6 @@ def load_table() -> CostTable:
     """Return the table that edgewise brings. Raises `Unavailable` if it is missing or damaged."""
     try:
         told = json.loads((resources.files("edgewise.estimating.mcu") / FILE).read_bytes())
-        return CostTable(
-            columns=tuple(told["columns"]), cores=dict(told["cores"]), most=dict(told["most"]),
-            compiler=str(told["compiler"]),
-        )  # fmt: skip
+        return CostTable(cores=dict(told["cores"]), most=dict(told["most"]), compiler=str(told["compiler"]))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise Unavailable(f"{FILE} is missing or damaged", advice="install edgewise again") from error

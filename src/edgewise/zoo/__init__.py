@@ -1,0 +1,1 @@
+"""Reference networks, made from code with random weights, to measure on devices."""

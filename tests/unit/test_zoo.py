@@ -1,0 +1,134 @@
+"""Reference networks: their published sizes, their files, and what they compute."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.model.cost import total_of
+from edgewise.service.zoo import build
+from edgewise.workload.resolved_graph import read_resolved_graph
+from edgewise.zoo.layers import divisible
+from edgewise.zoo.networks import REFERENCES, Reference, make
+from edgewise.zoo.onnx import to_onnx
+
+#: Published numbers of which the source does not say what they count in; all others agree to 3 %.
+TOLERANCE = {"efficientnet-lite0": 0.06}
+
+
+def rough(reference: Reference) -> dict[str, float]:
+    """Settings of a small variant, as arguments of `make`."""
+    return {"width": 0.25, **({"resolution": 48} if reference.resizable else {})}
+
+
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=lambda row: row.name)
+def test_macs_and_parameters_are_the_published_ones(reference: Reference, tmp_path: Path):
+    net = make(reference, seed=None)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(to_onnx(net, name=reference.name, weights=False))
+    total = total_of(read_resolved_graph(path, shapes={}).graph)
+    assert total.why == ""
+    bound = TOLERANCE.get(reference.name, 0.03)
+    assert total.macs == pytest.approx(reference.macs, rel=bound)
+    parameters = sum(array.size for layer in net.rows for array in layer.weights)
+    assert parameters == pytest.approx(reference.parameters, rel=0.03)
+
+
+def test_a_file_without_weights_costs_the_same_as_the_file(tmp_path: Path):
+    (path,) = build(["ds-cnn"], tmp_path)
+    total = total_of(read_resolved_graph(path, shapes={}).graph)
+    assert (total.macs, total.parameters) == (2_656_768, 22_604)
+
+
+def outputs(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """What ONNX Runtime computes for two inputs."""
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(content)
+    (wanted,) = session.get_inputs()
+    random = np.random.default_rng(0)
+    arrays = [
+        random.integers(0, 30522, wanted.shape)
+        if "int64" in wanted.type
+        else random.random(wanted.shape, dtype=np.float32) * np.float32(brightness)
+        for brightness in (1, 0.25)
+    ]
+    one, other = (session.run(None, {wanted.name: array})[0] for array in arrays)
+    return one, other
+
+
+def check_outputs(content: bytes) -> None:
+    """Finite, not constant, and neither lost nor grown in the depth of the network."""
+    one, other = outputs(content)
+    assert np.isfinite(one).all()
+    assert 0.02 < one.std() < 20
+    assert np.abs(one - other).max() > 0.01 * one.std()
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=lambda row: row.name)
+def test_small_variants_run(reference: Reference):
+    content = to_onnx(make(reference, **rough(reference)), name="m")
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    check_outputs(content)
+
+
+@pytest.mark.long
+@pytest.mark.engine
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=lambda row: row.name)
+def test_full_networks_run(reference: Reference):
+    check_outputs(to_onnx(make(reference), name="m"))
+
+
+def test_the_same_settings_give_the_same_bytes(tmp_path: Path):
+    names = ["resnet-8", "autoencoder"]
+    one, other = build(names, tmp_path / "a"), build(names, tmp_path / "b")
+    assert [path.name for path in one] == ["resnet-8.onnx", "autoencoder.onnx"]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
+    (reseeded,) = build(["resnet-8"], tmp_path, seed=1, width=0.5)
+    assert reseeded.name == "resnet-8-w0.5-s1.onnx"
+    assert build(names, tmp_path / "a") == one  # equal content stays
+
+
+def test_another_file_is_overwritten_only_on_request(tmp_path: Path):
+    path = tmp_path / "ds-cnn.onnx"
+    path.write_bytes(b"mine")
+    with pytest.raises(BadInput):
+        build(["ds-cnn"], tmp_path)
+    assert path.read_bytes() == b"mine"
+    assert build(["ds-cnn"], tmp_path, overwrite=True) == [path]
+
+
+def test_width_scales_channels_and_resolution_the_input():
+    full, half = (make(REFERENCES["mobilenet-v1"], width=width, resolution=96, seed=None) for width in (1.0, 0.5))
+    assert half.shape(0) == (3, 96, 96)
+    assert half.shape(-2) == (512,) and full.shape(-2) == (1024,)
+    assert half.shape(-1) == full.shape(-1) == (1000,)
+
+
+@pytest.mark.parametrize(("channels", "rounded"), [(9, 16), (8.8, 8), (11.9, 16), (12, 16), (24, 24), (1, 8)])
+def test_rounding_of_channels(channels: float, rounded: int):
+    assert divisible(channels) == rounded
+
+
+@pytest.mark.parametrize(
+    ("names", "settings", "words"),
+    [
+        (["lenet"], {}, "no reference network 'lenet'"),
+        (["ds-cnn"], {"resolution": 64}, "--resolution does not apply to ds-cnn"),
+        (["resnet-8"], {"width": 5.0}, "--width 5 is out of range"),
+        (["resnet-8"], {"width": math.nan}, "--width nan is out of range"),
+        (["resnet-18"], {"resolution": 4}, "--resolution 4 is out of range"),
+        (["squeezenet-1.1"], {"resolution": 16}, "the input is too small"),
+        (["resnet-8"], {"seed": -1}, "--seed must be at least 0, not -1"),
+        (["resnet-8"], {"format": "ncnn"}, "--format ncnn is unknown"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_written(tmp_path: Path, names, settings, words):
+    with pytest.raises(BadInput, match=words):
+        build(["resnet-18", *names], tmp_path / "out", **settings)
+    assert not (tmp_path / "out").exists()
