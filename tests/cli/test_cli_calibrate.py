@@ -9,6 +9,7 @@ import pytest
 
 import edgewise.data
 from edgewise.cli.main import run
+from edgewise.predicting import atlas
 from edgewise.predicting import calibration as module
 
 TABLE = """model,host_latency_ms,latency_ms,family
@@ -23,6 +24,7 @@ ResNet50,95,330,image
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "calibrations_folder", lambda: tmp_path / "calibrations")
+    monkeypatch.setattr(atlas, "atlas_folder", lambda: tmp_path / "atlas")
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "measured.csv").write_text(TABLE)
@@ -105,3 +107,47 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     assert run(["estimate", str(digits), "-d", "board", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["models"]
     assert row["value"] > 0 and math.isfinite(row["high"])
+
+
+def test_suggested_networks_are_written_with_a_table_and_then_calibrate_the_device(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--suggest", "3", "-o", "nets", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    files = [row["file"] for row in found["models"]]
+    assert len(files) == len({row["family"] for row in found["models"]}) == 3
+    rows = (tmp_path / "nets" / "measured.csv").read_text().splitlines()
+    assert rows[0] == "model,latency_ms,family"
+    assert found["steps"][-1]["step"] == "edgewise calibrate phone --measurements nets/measured.csv"
+    works = [row["work"] for row in found["models"]]
+    values = [f"{name},{work / 1e7 + 0.1:.3f},{family}" for (name, _, family), work in zip(
+        (row.split(",") for row in rows[1:]), works, strict=True)]  # fmt: skip
+    (tmp_path / "nets" / "measured.csv").write_text("\n".join([rows[0], *values]) + "\n")
+    assert run(["calibrate", "phone", "--measurements", "nets/measured.csv"]) == 0
+    capsys.readouterr()
+    assert run(["calibrate", "phone", "--suggest", "2", "-o", "nets"]) == 0
+    printed = capsys.readouterr().out
+    assert "beside the 3 measured ones" in printed
+    assert not any(file.removeprefix("nets/") in printed.split("Next")[0] for file in files)
+    assert (tmp_path / "nets" / "measured.csv").read_text().endswith("\n".join(values) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--suggest", "3", "--measurements", "measured.csv"], "--suggest and --measurements exclude each other"),
+        (["--suggest", "3", "--method", "line"], "--suggest and --method exclude each other"),
+        (["--suggest", "99"], "reference networks suit this device"),
+        (["--suggest", "0"], "--suggest must be greater than or equal to 1, not 0"),
+        (["--suggest", "3", "-o", "a", "-o", "b"], "--suggest writes to one folder, not 2"),
+        ([], "no measurements given"),
+    ],
+)
+def test_what_does_not_go_together_with_suggestions(capsys, tmp_path, arguments, words):
+    assert run(["calibrate", "phone", *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "phone-models").exists()
+
+
+def test_a_dry_run_of_a_suggestion_is_a_request(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--suggest", "3", "-o", "nets", "--dry-run"]) == 0
+    assert "would run: edgewise calibrate phone --suggest 3 --output nets" in capsys.readouterr().out
+    assert not (tmp_path / "nets").exists()

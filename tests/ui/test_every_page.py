@@ -10,9 +10,11 @@ import pytest
 
 from edgewise.report.comparison_html import render_comparison_html
 from edgewise.report.evaluation_html import render_evaluation_html
+from edgewise.report.forecast_html import render_calibration_html, render_forecasts_html
 from edgewise.report.html import render_html
 from edgewise.report.optimization_html import render_optimization_html
 from edgewise.report.profile_html import render_profile_html
+from sample_calibrations import calibration, forecasts
 from sample_comparisons import four_variants
 from sample_optimizations import found, two_models
 from sample_profiles import faster_run, profiled_run
@@ -36,6 +38,8 @@ PAGES = {
     "comparison": lambda: render_comparison_html(four_variants()),
     "evaluation": lambda: render_evaluation_html(two_models()),
     "optimization": lambda: render_optimization_html(found()),
+    "calibration": lambda: render_calibration_html(calibration()),
+    "estimates": lambda: render_forecasts_html(forecasts()),
 }
 ELSEWHERE = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>/usr/share/fonts/truetype/dejavu</dir><cachedir>{}</cachedir></fontconfig>"""

@@ -10,8 +10,8 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.predicting import calibration as module
 from edgewise.predicting.base import Point, Subject
-from edgewise.predicting.calibration import Calibration, load, names, rank_correlation, save
-from edgewise.predicting.choice import choose
+from edgewise.predicting.calibration import Calibration, load, names, rank_correlation, save, validation
+from edgewise.predicting.choice import choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
 from edgewise.predicting.points import check_points, join_repeats, read_table
@@ -96,7 +96,7 @@ def test_one_family_and_a_giant_are_cautions():
     assert "family image" in caution
     giant = [*points(), Point(subject=Subject(name="giant", host=5.0), value=20.0)]
     (caution,) = check_points(giant, what="latency")
-    assert caution.startswith("giant alone decides R²")
+    assert caution.startswith("giant alone decides R² of the latency")
 
 
 def test_a_calibration_survives_its_file(own_folder):
@@ -110,7 +110,7 @@ def test_a_calibration_survives_its_file(own_folder):
     assert scale["error"] == pytest.approx(0, abs=1e-9) and scale["rank_correlation"] == pytest.approx(1)
     assert scale["r2"] == pytest.approx(1) and scale["left_out"] == pytest.approx([4 * host for host in HOSTS.values()])
     assert {law["law"] for law in document["metrics"]["latency"]["laws"] if law["unusable_because"]} == {
-        "operators", "host+operators",
+        "operators", "host+operators", "catalogue",
     }  # fmt: skip
 
 
@@ -197,3 +197,25 @@ def test_rank_correlation_averages_ranks_of_equal_values():
     assert rank_correlation([1, 2, 3, 4], [10, 30, 20, 40]) == pytest.approx(0.8)
     assert rank_correlation([1, 1, 2], [1, 2, 3]) == pytest.approx(0.8660254)
     assert rank_correlation([1, 1, 1], [1, 2, 3]) is None
+
+
+def test_a_left_out_point_is_judged_by_a_law_and_an_error_that_never_saw_it():
+    four = points(e=0.9)[:5]
+    trial = choose(four, method="scale").chosen
+    at = 4
+    found = leave_out(trial, four)[at]
+    without = choose(four[:4], method="scale")
+    by_hand = without.predict([four[at].subject])[0]
+    this = found.prediction()
+    assert (this.value, this.low, this.high) == pytest.approx((by_hand.value, by_hand.low, by_hand.high))
+    assert this.value == pytest.approx(4 * HOSTS["e"]) and this.value == pytest.approx(trial.left_out[at])
+    wide = found.prediction(0.99)
+    assert wide.low < this.low and wide.high > this.high and found.inside(0.99)
+
+
+def test_the_coverage_of_a_law_is_the_share_of_left_out_points_inside():
+    exact = validation(choose(points(), method="scale").chosen, points())
+    assert [row["share"] for row in exact["coverage"]] == [1.0] * 4
+    assert [row["nominal"] for row in exact["coverage"]] == [0.5, 0.8, 0.9, 0.95]
+    off = points(e=10.0)  # eighteen times what the others say
+    assert [row["share"] for row in validation(choose(off, method="scale").chosen, off)["coverage"]][:3] == [0.8] * 3

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
 
 OPTIONS = (
-    argument("models", "Model file; several for a calibrated device.", list[str], metavar="MODEL…", default=None),
+    argument(
+        "models",
+        "Model file; several for a calibrated device, also tables and names of the atlas.",
+        list[str],
+        metavar="MODEL…",
+        default=None,
+    ),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),
     option(
@@ -44,7 +50,8 @@ OPTIONS = (
     options.TOP,
     options.DETAILS,
     options.OUTPUTS.worded(
-        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; repeatable"
+        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; "
+        "of a calibrated device .md, .html, .csv or .json; repeatable"
     ),
     options.FORCE,
     options.AS_JSON,

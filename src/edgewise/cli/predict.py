@@ -27,9 +27,14 @@ class ForecastPresentation(Presentation["Forecasts"]):
         print_document(forecasts_document(result), console, details=output.details)
 
     def finish(self, result: Forecasts, *, output: Output) -> int:
-        """A model without any prediction is a failure."""
+        """A model without any prediction is a failure, and one without a value to compare with its target."""
         del output
-        refused = [row for row in result.rows if row.refused]
+        known = {row.subject.name for row in result.rows if row.prediction}
+        refused = [
+            row
+            for row in result.rows
+            if row.refused and (row.subject.name not in known or row.metric in result.targets)
+        ]
         for row in refused:
             complain(f"{row.subject.name}: {row.refused}", "'edgewise calibrate' learns from more models")
         return ExitCode.RUN_FAILED if refused else ExitCode.DONE

@@ -15,11 +15,13 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
-from edgewise.predicting.choice import Choice, Trial, choose
+from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Trial, choose, leave_out
 from edgewise.predicting.features import OperatorProfile
 from edgewise.predicting.points import UNITS
 
 SCHEMA = 1
+COVERAGES = (0.5, 0.8, COVERAGE, 0.95)
+"""Of the intervals that a validation counts left-out points in."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -72,7 +74,8 @@ class Calibration:
 def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
     """How well a law predicts points that it was not fitted to. None where that can't be said.
 
-    ``error`` is the mean relative error, ``rank_correlation`` Spearman's, ``r2`` that of the fitted values themselves.
+    ``error`` is the mean relative error, ``rank_correlation`` Spearman's, ``r2`` that of the fitted values themselves,
+    ``coverage`` the share of left-out points inside their intervals of each nominal coverage.
     """
     values = np.array([point.value for point in points])
     row: dict[str, Any] = {
@@ -82,6 +85,7 @@ def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
         "error": None,
         "rank_correlation": None,
         "r2": None,
+        "coverage": None,
         "left_out": [None if math.isnan(value) else value for value in trial.left_out.tolist()],
         "unusable_because": trial.because or None,
     }
@@ -91,7 +95,16 @@ def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
         row["error"] = float(np.mean(np.abs(trial.left_out / values - 1)))
         row["rank_correlation"] = rank_correlation(trial.left_out, values)
         row["r2"] = 1 - float(np.sum((values - fitted) ** 2)) / rest if rest else None
+        row["coverage"] = covered(leave_out(trial, points))
     return row
+
+
+def covered(points: Sequence[LeftOut]) -> list[dict[str, float]]:
+    """For each of `COVERAGES`, the share of left-out points inside their intervals."""
+    return [
+        {"nominal": nominal, "share": sum(point.inside(nominal) for point in points) / len(points)}
+        for nominal in COVERAGES
+    ]
 
 
 def rank_correlation(one: Any, other: Any) -> float | None:

@@ -19,6 +19,8 @@ PRIOR_POINTS = 2.0
 
 COEFFICIENTS = 2.0
 """Of a law: points that its fit uses up."""
+MOST_REFITTED = 30
+"""Points up to which the error of a law is found anew without each of them; of more, one hardly changes it."""
 WIDEST = 50.0
 """Of an interval, to each side, as a logarithm: an interval as wide as this says that nothing is known."""
 
@@ -39,6 +41,10 @@ class Trial:
     error: float = math.inf
     left_out: Floats
     because: str = ""
+
+    def lacking(self, subject: Subject) -> str:
+        """What the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
+        return self.predictor.lacking(subject) or (self.fitted.lacking(subject) if self.fitted else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +79,7 @@ class Choice:
 
     def usable_for(self, subject: Subject) -> Trial | None:
         """The best law of which `subject` lacks nothing; None where there is none."""
-        usable = (trial for trial in self.trials if trial.fitted is not None and not trial.predictor.lacking(subject))
+        usable = (trial for trial in self.trials if trial.fitted is not None and not trial.lacking(subject))
         return next(usable, None)
 
     def predict(self, subjects: Sequence[Subject], *, coverage: float = COVERAGE) -> list[Prediction]:
@@ -91,13 +97,58 @@ class Choice:
         if trial.fitted is None:
             raise ValueError("the law could not be fitted")
         logs, spread = trial.fitted.predict(subjects)
-        spreads = trial.error * np.sqrt(1.0 + spread + further)
-        reach = np.minimum(t_quantile(0.5 + coverage / 2, self.freedom) * spreads, WIDEST)
-        found = [
-            Prediction(value=math.exp(log), low=math.exp(log - width), high=math.exp(log + width))
-            for log, width in zip(logs.tolist(), reach.tolist(), strict=True)
-        ]
-        return found, spreads.tolist()
+        spreads: list[float] = (trial.error * np.sqrt(1.0 + spread + further)).tolist()
+        found = [_around(log, each, self.freedom, coverage) for log, each in zip(logs.tolist(), spreads, strict=True)]
+        return found, spreads
+
+
+def _around(log: float, spread: float, freedom: float, coverage: float) -> Prediction:
+    """The value with the logarithm `log` and its interval."""
+    width = min(t_quantile(0.5 + coverage / 2, freedom) * spread, WIDEST)
+    return Prediction(value=math.exp(log), low=math.exp(log - width), high=math.exp(log + width))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A point as predicted by a law that was fitted, and whose error was found, without it.
+
+    Attributes:
+        log: natural logarithm of the predicted value.
+        spread: standard deviation of the logarithm.
+        freedom: degrees of freedom of `spread`.
+    """
+
+    point: Point
+    log: float
+    spread: float
+    freedom: float
+
+    def prediction(self, coverage: float = COVERAGE) -> Prediction:
+        """The predicted value with its interval."""
+        return _around(self.log, self.spread, self.freedom, coverage)
+
+    def inside(self, coverage: float) -> bool:
+        """Whether the interval holds the measured value."""
+        found = self.prediction(coverage)
+        return found.low <= self.point.value <= found.high
+
+
+def leave_out(trial: Trial, points: Sequence[Point]) -> list[LeftOut]:
+    """Each point as predicted by the law of `trial` without it; nothing where the law can't be used.
+
+    Of more than `MOST_REFITTED` points, the law is fitted without the point, and its error is that of all points.
+    """
+    if trial.fitted is None:
+        return []
+    found: list[LeftOut] = []
+    for at, point in enumerate(points):
+        rest = [*points[:at], *points[at + 1 :]]
+        error = try_law(trial.predictor, rest).error if len(points) <= MOST_REFITTED else trial.error
+        logs, spread = trial.predictor.fit(rest).predict([point.subject])
+        freedom = len(rest) + PRIOR_POINTS - COEFFICIENTS
+        spreads = error * math.sqrt(1.0 + float(spread[0]))
+        found.append(LeftOut(point=point, log=float(logs[0]), spread=spreads, freedom=freedom))
+    return found
 
 
 def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
@@ -131,6 +182,10 @@ def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
     for point in points:
         if lack := law.lacking(point.subject):
             return Trial(predictor=law, left_out=left_out, because=f"{point.subject.name}: {lack}")
+    fitted = law.fit(points)
+    for point in points:
+        if lack := fitted.lacking(point.subject):
+            return Trial(predictor=law, left_out=left_out, because=f"{point.subject.name}: {lack}")
     squares: list[float] = []
     for at, point in enumerate(points):
         logs, spread = law.fit([*points[:at], *points[at + 1 :]]).predict([point.subject])
@@ -141,4 +196,4 @@ def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
         return Trial(predictor=law, left_out=left_out, because=f"without {worst}, it predicts nothing above 0 for it")
     # One less in the divisor: the least of several errors is chosen, and that is on average too small.
     error = math.sqrt((PRIOR_POINTS * law.prior_error**2 + sum(squares)) / (PRIOR_POINTS + len(points) - 1))
-    return Trial(predictor=law, fitted=law.fit(points), error=error, left_out=left_out)
+    return Trial(predictor=law, fitted=fitted, error=error, left_out=left_out)

@@ -166,7 +166,7 @@ def check_points(points: Sequence[Point], *, what: str) -> list[str]:
                     f"{ratios.max() / ratios.min():.3g}",
                     advice="check that the measurement saw the model itself",
                 )
-    return [*_one_family(points), *_one_giant(points)]
+    return [*_one_family(points), *_one_giant(points, what=what)]
 
 
 def _check_units(points: Sequence[Point], ratios: np.ndarray, *, what: str, named: str) -> None:
@@ -187,7 +187,7 @@ def _one_family(points: Sequence[Point]) -> list[str]:
     return []
 
 
-def _one_giant(points: Sequence[Point]) -> list[str]:
+def _one_giant(points: Sequence[Point], *, what: str) -> list[str]:
     """Leverage of the largest model in the straight line through this machine's values."""
     hosts = np.array([point.subject.host or math.nan for point in points])
     if len(points) < 4 or not np.isfinite(hosts).all():
@@ -198,4 +198,5 @@ def _one_giant(points: Sequence[Point]) -> list[str]:
     if leverage[at] < 0.9:
         return []
     name = points[at].subject.name
-    return [f"{name} alone decides R² (its leverage is {leverage[at]:.2f} of 1): R² says little about the others."]
+    told = f"{name} alone decides R² of the {what} (its leverage is {leverage[at]:.2f} of 1)"
+    return [f"{told}: R² says little about the others."]

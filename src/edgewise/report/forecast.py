@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from edgewise.formatting import percent, quantity
 from edgewise.metrics import METRICS
-from edgewise.predicting.base import Point
+from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, validation
 from edgewise.predicting.choice import COVERAGE, Choice
-from edgewise.predicting.forecast import Forecast, Forecasts
+from edgewise.predicting.features import TERMS
+from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
+from edgewise.predicting.suggestion import Suggestion, profile_in
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_of
 from edgewise.text import one_line
+from edgewise.units import format_si
+
+UNCOUNTED = ("elements", "operators")
+"""Terms of a profile that are not MACs."""
 
 
 def calibration_document(calibration: Calibration) -> Document:
@@ -19,21 +25,18 @@ def calibration_document(calibration: Calibration) -> Document:
     tables: list[Table] = []
     for metric, choice in calibration.choices.items():
         tables += [_laws(metric, choice), _points(metric, choice)]
-    chosen = [
-        f"{METRICS[metric].label} by {choice.chosen.predictor.name}: {_equation(choice)}."
-        for metric, choice in calibration.choices.items()
-    ]
     return Document(
         title=f"Calibration of {calibration.name}",
-        answer=tuple(chosen),
+        answer=tuple(chosen_law(metric, choice) for metric, choice in calibration.choices.items()),
         tables=tuple(tables),
         sections=tuple(_origin(calibration)),
     )
 
 
-def _equation(choice: Choice) -> str:
-    fitted = choice.chosen.fitted
-    return fitted.equation if fitted else ""
+def chosen_law(metric: str, choice: Choice) -> str:
+    """The law that predicts `metric`, with its coefficients, as a sentence."""
+    law, fitted = choice.chosen.predictor, choice.chosen.fitted
+    return f"{METRICS[metric].label} by {law.name}, {law.title}: {fitted.equation if fitted else ''}."
 
 
 def _origin(calibration: Calibration) -> list[Section]:
@@ -54,20 +57,25 @@ def _laws(metric: str, choice: Choice) -> Table:
     """A law per row."""
     rows = [(trial, validation(trial, choice.points)) for trial in choice.trials]
     return Table(
-        title=f"{METRICS[metric].label}: laws, by their error on models that they were not fitted to",
+        title=f"{METRICS[metric].label}: laws, best first; error, coverage of {COVERAGE:.0%} intervals and rank of "
+        "left-out models",
         columns=(
             Column(title="Law"),
             Column(title="Error", numeric=True),
+            Column(title="Coverage", numeric=True, rank=3),
             Column(title="Rank corr.", numeric=True, rank=1),
             Column(title="R²", numeric=True, rank=2),
-            Column(title="Equation", folds=True, rank=3),
+            Column(title="n", numeric=True, rank=4),
+            Column(title="Equation", folds=True, rank=5),
         ),
         rows=tuple(
             (
-                Cell(text=trial.predictor.name, notes=(f"{trial.predictor.name}: {trial.predictor.title}",)),
+                Cell(text=trial.predictor.name),
                 _share(row["error"], trial.because),
+                _inside(row["coverage"]),
                 _plain(row["rank_correlation"]),
                 _plain(row["r2"]),
+                Cell(text=str(len(choice.points)), value=len(choice.points)),
                 Cell(text=row["equation"] or ""),
             )
             for trial, row in rows
@@ -77,6 +85,12 @@ def _laws(metric: str, choice: Choice) -> Table:
 
 def _share(value: float | None, because: str) -> Cell:
     return absent(one_line(because)) if value is None else Cell(text=percent(value), value=value)
+
+
+def _inside(coverage: Sequence[Mapping[str, float]] | None) -> Cell:
+    """Of left-out points, the share inside their intervals."""
+    share = next((each["share"] for each in coverage or () if each["nominal"] == COVERAGE), None)
+    return absent() if share is None else Cell(text=f"{share:.0%}", value=share)
 
 
 def _plain(value: float | None) -> Cell:
@@ -135,7 +149,7 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
 
     def value(row: Forecast) -> Cell:
         if row.prediction is None:
-            return absent(one_line(f"{row.subject.name}: {row.refused}"))
+            return absent(one_line(str(row.refused)))
         this = row.prediction
         return Cell(text=quantity(this.value, unit), value=this.value, notes=tuple(map(one_line, row.cautions)))
 
@@ -143,21 +157,60 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         this = row.prediction
         return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
 
+    def law(row: Forecast) -> Cell:
+        return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
+
     columns: list[tuple[Column, object]] = [
         (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
         (Column(title=METRICS[metric].label, numeric=True), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
-        (Column(title="Law", rank=1), lambda row: Cell(text=row.law)),
+        (Column(title="Law", rank=1), law),
         (Column(title="Most like", rank=2), lambda row: Cell(text=one_line(", ".join(row.nearest)))),
     ]
+    title = f"{METRICS[metric].label}, estimated"
     if metric in found.targets:
-        title = f"P(≤ {quantity(found.targets[metric], unit)})"
-        columns.insert(3, (Column(title=title, numeric=True), _on_target))
-    return table_of(f"{METRICS[metric].label}, estimated", rows, columns)  # type: ignore[arg-type]
+        columns.insert(3, (Column(title="On target", numeric=True), _on_target))
+        title += f"; on target: probability of at most {quantity(found.targets[metric], unit)}"
+    return table_of(title, rows, columns)  # type: ignore[arg-type]
 
 
 def _on_target(row: Forecast) -> Cell:
     return absent() if row.on_target is None else Cell(text=f"{row.on_target:.0%}", value=row.on_target)
+
+
+def suggestion_document(found: Suggestion) -> Document:
+    """The networks to measure, and the commands to run next."""
+
+    def work(subject: Subject) -> Cell:
+        profile = profile_in(subject)
+        macs = sum(amount for term, amount in zip(TERMS, profile.amounts, strict=True) if term not in UNCOUNTED)
+        return Cell(text=format_si(macs, ""), value=macs)
+
+    def kinds(subject: Subject) -> Cell:
+        shares = sorted(zip(profile_in(subject).shares.tolist(), TERMS, strict=True), reverse=True)
+        return Cell(text=", ".join(f"{KINDS[term]} {share:.0%}" for share, term in shares[:2] if share >= SEEN_SHARE))
+
+    before = f" beside the {found.measured} measured ones" if found.measured else ""
+    lines = tuple(f"{where}: {one_line(step)}" for where, step in found.steps)
+    return Document(
+        title=f"Networks to measure on {found.device}",
+        answer=(
+            f"{len(found.subjects)} networks to measure on {found.device}{before}, written to "
+            f"{one_line(str(found.folder))}.",
+        ),
+        tables=(
+            table_of(
+                "Networks, the one that tells most first",
+                found.subjects,
+                [
+                    (Column(title="File", name=True), lambda one: Cell(text=one_line(one.name))),
+                    (Column(title="MACs", numeric=True), work),
+                    (Column(title="Most of the work", folds=True), kinds),
+                ],
+            ),
+        ),
+        sections=(Section(title="Next", lines=lines),),
+    )
 
 
 def refusals(found: Forecasts) -> Sequence[Forecast]:

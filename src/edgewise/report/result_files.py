@@ -191,14 +191,16 @@ def _estimate_folder_writers() -> Writers[Estimate]:
 
 def _calibration_writers() -> Writers[Calibration]:
     from edgewise.report.forecast import calibration_document
+    from edgewise.report.forecast_html import render_calibration_html
 
-    return _plain_writers(calibration_document)
+    return {**_plain_writers(calibration_document), ".html": render_calibration_html}
 
 
 def _forecast_writers() -> Writers[Forecasts]:
     from edgewise.report.forecast import forecasts_document
+    from edgewise.report.forecast_html import render_forecasts_html
 
-    return _plain_writers(forecasts_document)
+    return {**_plain_writers(forecasts_document), ".html": render_forecasts_html}
 
 
 def _plain_writers(document_of: Callable[[T], Document]) -> Writers[T]:
@@ -256,10 +258,10 @@ ESTIMATES: ResultFormat[Estimate] = ResultFormat(
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
 CALIBRATIONS: ResultFormat[Calibration] = ResultFormat(
-    noun="calibration", extensions=(".md", ".csv", ".json"), load=_calibration_writers, model_paths=lambda result: []
+    noun="calibration", extensions=_USUAL, load=_calibration_writers, model_paths=lambda result: []
 )
 FORECASTS: ResultFormat[Forecasts] = ResultFormat(
-    noun="estimates", extensions=(".md", ".csv", ".json"), load=_forecast_writers, model_paths=lambda result: []
+    noun="estimates", extensions=_USUAL, load=_forecast_writers, model_paths=lambda result: []
 )
 FITS: ResultFormat[Fits] = ResultFormat(
     noun="list of boards",
