@@ -9,6 +9,7 @@ import pytest
 
 import edgewise.data
 from edgewise.cli.main import run
+from edgewise.predicting import atlas
 from edgewise.predicting import calibration as module
 
 TABLE = """model,host_latency_ms,latency_ms,family
@@ -23,6 +24,7 @@ ResNet50,95,330,image
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "calibrations_folder", lambda: tmp_path / "calibrations")
+    monkeypatch.setattr(atlas, "atlas_folder", lambda: tmp_path / "atlas")
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "measured.csv").write_text(TABLE)

@@ -146,9 +146,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         return Forecast(subject=subject, metric=metric, refused=unlike)
     trial = choice.usable_for(subject)
     if trial is None or trial.fitted is None:
-        lacks = "; ".join(
-            dict.fromkeys(trial.predictor.lacking(subject) for trial in choice.trials if trial.fitted is not None)
-        )
+        lacks = "; ".join(dict.fromkeys(trial.lacking(subject) for trial in choice.trials if trial.fitted is not None))
         return Forecast(subject=subject, metric=metric, refused=f"no law applies: {lacks}")
     (prediction,), (spread,) = choice.predict_by(trial, [subject], further=_beyond(subject, choice.points) ** 2)
     on_target = None
@@ -157,7 +155,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         on_target = 1 - t_tail(t, choice.freedom) if t >= 0 else t_tail(-t, choice.freedom)
     cautions = []
     if trial is not choice.chosen:
-        lack = choice.chosen.predictor.lacking(subject)
+        lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
     if (beyond := _beyond(subject, choice.points)) > 0:
         cautions.append(f"Its size is a factor of {math.exp(beyond):.2g} beyond the measured models.")

@@ -157,11 +157,14 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         this = row.prediction
         return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
 
+    def law(row: Forecast) -> Cell:
+        return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
+
     columns: list[tuple[Column, object]] = [
         (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
         (Column(title=METRICS[metric].label, numeric=True), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
-        (Column(title="Law", rank=1), lambda row: Cell(text=row.law)),
+        (Column(title="Law", rank=1), law),
         (Column(title="Most like", rank=2), lambda row: Cell(text=one_line(", ".join(row.nearest)))),
     ]
     title = f"{METRICS[metric].label}, estimated"

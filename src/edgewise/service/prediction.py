@@ -14,6 +14,7 @@ from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, file_of, load, save
 from edgewise.predicting.choice import FEWEST_POINTS, choose
 from edgewise.predicting.features import profile_of
+from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
 from edgewise.predicting.points import UNITS, Row, check_points, join_repeats, read_table
 from edgewise.record import Run
@@ -107,7 +108,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     calibration = load(request.device)
     models: list[_Model] = []
     for path in request.models:
-        models += _from_table(Path(path)) if path.lower().endswith(TABLE) else [_from_file(Path(path))]
+        models += _from_word(path)
     if calibration.runtime:
         _with_host_values(models, context, wanted=calibration.runtime)
     for metric in request.targets:
@@ -137,6 +138,16 @@ def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
 def _subject(model: _Model, metric: str, engine: str) -> Subject:
     host = model.hosts.get(metric, model.stored.get(engine, {}).get(metric))
     return replace(model.subject, host=host)
+
+
+def _from_word(word: str) -> list[_Model]:
+    """The models of a table or a file; what is neither may be a name of the atlas."""
+    path, named = Path(word), Subject(name=word)
+    if word.lower().endswith(TABLE):
+        return _from_table(path)
+    if not path.exists() and not Catalogue().lacking(named):
+        return [_Model(subject=named)]
+    return [_from_file(path)]
 
 
 def _from_table(path: Path) -> list[_Model]:

@@ -392,7 +392,7 @@ class PredictRequest(Request):
     """Predict models for a calibrated device.
 
     Attributes:
-        models: model files, or CSV files with models and their values on this machine.
+        models: model files, names of models in the atlas, or CSV files with models and their values on this machine.
         device: the name of a calibrated device.
         targets: metric → largest value wanted, in SI.
     """
