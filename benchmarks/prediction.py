@@ -3,9 +3,10 @@
     python benchmarks/prediction.py FOLDER [--draws 6] [--seed 1]
 
 FOLDER holds public measurements (`aihub.csv`, `ncnn_bench.csv`, `help_nasbench201_wide.csv`). Each device is calibrated
-with k models drawn at random, and all others are predicted: device and models are both new, and nothing of other
-devices is known. One device of the same table stands for this machine. The networks of NAS-Bench-201 have operators,
-counted from their description; of the others only names are known, so that laws of operators can't be used.
+with k models drawn at random, and all others are predicted. First, device and models are both new, and nothing of
+other devices is known. One device of the same table stands for this machine. The networks of NAS-Bench-201 have
+operators, counted from their description; of the others only names are known, so that laws of operators can't be used.
+Then only the device is new: all others, except those of the same hardware, are the atlas of the law `catalogue`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import csv
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,10 @@ import numpy as np
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import rank_correlation
-from edgewise.predicting.choice import choose
+from edgewise.predicting.choice import Choice, choose, try_law
 from edgewise.predicting.features import OperatorProfile
+from edgewise.predicting.fleet import Catalogue, Fleet, fleets
+from edgewise.predicting.tables import read_source
 
 POINTS = (3, 5, 10)
 LEAST = 0.02
@@ -119,12 +123,89 @@ def judge(device: Device, count: int, random: np.random.Generator) -> tuple[floa
     return (*errors, float(held), rank_correlation(predicted, true) or 0.0)
 
 
+@dataclass(frozen=True)
+class Newcomer:
+    """A device, and the fleet of the same conditions without its hardware."""
+
+    title: str
+    law: Catalogue
+    names: list[str]
+    values: np.ndarray
+
+
+def newcomers(folder: Path, per_fleet: int, random: np.random.Generator) -> Iterator[Newcomer]:
+    """Devices of AI Hub's fleets and of ncnn's processors, at most `per_fleet` of each."""
+    for file in ("aihub.csv", "ncnn_bench.csv"):
+        rows = read_source("table", folder / file)
+        for fleet in fleets({file: rows}):
+            if fleet.title.endswith("GPU") or fleet.logs.shape[1] <= max(POINTS) + 5:
+                continue
+            full = {at: name for name, at in fleet.models.items()}
+            for device in random.permutation(len(fleet.logs))[:per_fleet]:
+                others = replace_devices(fleet, fleet.groups != fleet.groups[device])
+                seen = np.isfinite(fleet.logs[device]) & (np.isfinite(others.logs).sum(axis=0) > 1)
+                columns = np.flatnonzero(seen)
+                if len(columns) > max(POINTS) + 5:
+                    yield Newcomer(
+                        f"{file.split('.')[0]}: {fleet.title}",
+                        Catalogue([others]),
+                        [full[at] for at in columns],
+                        np.exp(fleet.logs[device, columns]),
+                    )
+
+
+def replace_devices(fleet: Fleet, kept: np.ndarray) -> Fleet:
+    """`fleet` with the devices where `kept` is true."""
+    return replace(
+        fleet, logs=fleet.logs[kept], groups=np.unique(fleet.groups[kept], return_inverse=True)[1], kernels=[]
+    )
+
+
+def judge_newcomer(device: Newcomer, count: int, random: np.random.Generator) -> tuple[float, float, float]:
+    """Mean relative error, coverage and rank correlation of one draw."""
+    order = random.permutation(len(device.names))
+    points = [Point(subject=Subject(name=device.names[at]), value=float(device.values[at])) for at in order[:count]]
+    true = device.values[order[count:]]
+    choice = Choice(points=tuple(points), trials=(try_law(device.law, points),))
+    found = choice.predict([Subject(name=device.names[at]) for at in order[count:]])
+    predicted = np.array([each.value for each in found])
+    held = np.mean([each.low <= value <= each.high for each, value in zip(found, true, strict=True)])
+    return float(np.mean(np.abs(predicted / true - 1))), float(held), rank_correlation(predicted, true) or 0.0
+
+
+def catalogue(arguments: argparse.Namespace) -> None:
+    """Print the table of the law `catalogue`."""
+    sets: dict[str, list[Newcomer]] = defaultdict(list)
+    for device in newcomers(arguments.folder, 40, np.random.default_rng(arguments.seed)):
+        sets[device.title].append(device)
+    print("| fleet | new devices | k | error | coverage of 90 % | rank correlation |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for title, devices in sets.items():
+        for count in POINTS:
+            random = np.random.default_rng(arguments.seed)
+            rows = [judge_newcomer(device, count, random) for device in devices for _ in range(arguments.draws)]
+            error, held, rank = np.array(rows).T
+            print(
+                f"| {title} | {len(devices)} | {count} | {np.median(error):.1%} | {np.mean(held):.1%} "
+                f"| {np.median(rank):.3f} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only-catalogue", action="store_true", help="leave out the laws of single devices")
     arguments = parser.parse_args()
+    catalogue(arguments)
+    if not arguments.only_catalogue:
+        laws_of_one_device(arguments)
+
+
+def laws_of_one_device(arguments: argparse.Namespace) -> None:
+    """Print the table of the laws that know nothing of other devices."""
     sets: dict[str, list[Device]] = defaultdict(list)
     for source in (nas_bench, ai_hub, ncnn):
         for device in source(arguments.folder):

@@ -11,6 +11,7 @@ import pytest
 import edgewise
 import edgewise.data
 from edgewise.cli.main import run
+from edgewise.predicting import atlas
 from edgewise.predicting import calibration as module
 from edgewise.store.exchange import export_runs
 from sample_runs import all_runs
@@ -27,6 +28,7 @@ ResNet50,95,330,image
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "calibrations_folder", lambda: tmp_path / "calibrations")
+    monkeypatch.setattr(atlas, "atlas_folder", lambda: tmp_path / "atlas")
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "measured.csv").write_text(TABLE)
@@ -180,3 +182,67 @@ def test_python_has_the_same_doors(tmp_path):
     assert [row.subject.name for row in forecasts.of("latency")] == ["EfficientNet", "DenseNet"]
     assert edgewise.calibrate("other", "measured.csv", keep=False).name == "other"
     assert module.names() == ["phone"]
+
+
+def test_suggested_networks_are_written_with_a_table_and_then_calibrate_the_device(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--suggest", "3", "-o", "nets", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    files = [row["file"] for row in found["models"]]
+    assert len(files) == len({row["family"] for row in found["models"]}) == 3
+    rows = (tmp_path / "nets" / "measured.csv").read_text().splitlines()
+    assert rows[0] == "model,latency_ms,family"
+    assert found["steps"][-1]["step"] == "edgewise calibrate phone --measurements nets/measured.csv"
+    works = [row["work"] for row in found["models"]]
+    values = [f"{name},{work / 1e7 + 0.1:.3f},{family}" for (name, _, family), work in zip(
+        (row.split(",") for row in rows[1:]), works, strict=True)]  # fmt: skip
+    (tmp_path / "nets" / "measured.csv").write_text("\n".join([rows[0], *values]) + "\n")
+    assert run(["calibrate", "phone", "--measurements", "nets/measured.csv"]) == 0
+    capsys.readouterr()
+    assert run(["calibrate", "phone", "--suggest", "2", "-o", "nets"]) == 0
+    printed = capsys.readouterr().out
+    assert "beside the 3 measured ones" in printed
+    assert not any(file.removeprefix("nets/") in printed.split("Next")[0] for file in files)
+    assert (tmp_path / "nets" / "measured.csv").read_text().endswith("\n".join(values) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--suggest", "3", "--measurements", "measured.csv"], "--suggest and --measurements exclude each other"),
+        (["--suggest", "3", "--method", "line"], "--suggest and --method exclude each other"),
+        (["--suggest", "99"], "reference networks suit this device"),
+        (["--suggest", "0"], "--suggest must be greater than or equal to 1, not 0"),
+        (["--suggest", "3", "-o", "a", "-o", "b"], "--suggest writes to one folder, not 2"),
+        ([], "no measurements given"),
+    ],
+)
+def test_what_does_not_go_together_with_suggestions(capsys, tmp_path, arguments, words):
+    assert run(["calibrate", "phone", *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "phone-models").exists()
+
+
+def test_a_dry_run_of_a_suggestion_is_a_request(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--suggest", "3", "-o", "nets", "--dry-run"]) == 0
+    assert "would run: edgewise calibrate phone --suggest 3 --output nets" in capsys.readouterr().out
+    assert not (tmp_path / "nets").exists()
+
+
+@pytest.mark.engine
+def test_exported_runs_beside_the_networks_calibrate_a_device(capsys, tmp_path):
+    pytest.importorskip("onnxruntime")
+    assert run(["zoo", "build", "ds-cnn", "autoencoder", "resnet-8", "-o", "nets"]) == 0
+    files = [f"nets/{name}.onnx" for name in ("ds-cnn", "autoencoder", "resnet-8")]
+    bench = ["bench", *files, "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "-q"]
+    assert run([*bench, "-o", "nets/measured.json"]) == 0
+    capsys.readouterr()
+    assert run(["calibrate", "phone", "--measurements", "nets/measured.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    points = found["metrics"]["latency"]["points"]
+    assert [point["profile"] is None for point in points] == [False] * 3
+    assert all(point["value"] == point["host"] for point in points)  # this machine is the device
+    (tmp_path / "nets" / "measured.json").rename(tmp_path / "alone.json")
+    assert run(["calibrate", "phone", "--measurements", "alone.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["metrics"]) == ["latency"]  # the store has no memory of this machine, and there are no files
+    assert any(text.startswith("memory_peak is not predicted: nothing relates") for text in found["cautions"])

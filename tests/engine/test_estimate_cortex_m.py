@@ -12,7 +12,7 @@ import pytest
 
 import edgewise
 from edgewise.cli.main import run as edgewise_command
-from edgewise.errors import RunFailed
+from edgewise.errors import BadInput, RunFailed
 from edgewise.estimating.mcu import cores, cortex_m, firmware
 from edgewise.estimating.mcu.arena import arena_on_32_bits
 from edgewise.estimating.mcu.network import read_network
@@ -112,6 +112,11 @@ def test_the_arena_of_tflite_micro_is_known_for_32_bits(shared_models, name, on_
     network = read_network(path)
     reference = run_reference(path, [[np.zeros(each.shape, np.int8) for each in network.inputs]], outputs=1)
     assert arena_on_32_bits(reference, network) == pytest.approx(on_32_bits - 2_128, rel=0.004)
+
+
+def test_an_arena_that_is_no_size_names_the_setting(tmp_path):
+    with pytest.raises(BadInput, match=r"^--set arena: 'x' is not a size"):
+        edgewise.estimate(dense(tmp_path), "cortex-m4", settings={"arena": "x"})
 
 
 def test_the_smallest_arena_runs_the_model_and_16_bytes_less_do_not(tmp_path):

@@ -224,4 +224,5 @@ def test_the_terminal_the_files_and_the_list_of_devices(tmp_path, capsys, monkey
     assert edgewise_command(["estimate", "--devices"]) == 0
     listed = " ".join(capsys.readouterr().out.split())
     assert re.search(r"ethos-u55-32 Arm Ethos-U55 NPU, 32 MACs per cycle \[\d+\]", listed)
+    assert "--set memory_mode=…: Memory mode of Vela: which memory holds weights" in listed
     assert "defaults of --set: system_config=Ethos_U55_High_End_Embedded, memory_mode=Shared_Sram, optimise=" in listed

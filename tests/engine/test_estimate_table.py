@@ -71,7 +71,7 @@ def test_kernels_without_branches_on_data_are_exact(tmp_path, core):
     chains = [(seed, ["LOGISTIC", "HARD_SWISH", "RELU"]) for seed in range(12)]
     rows, *_ = both(write_chains(tmp_path / "tables.tflite", chains), core)
     for counted, each in rows:
-        assert abs(each.costs.instructions - counted) <= 6  # the emulator's clock counts to within 5
+        assert abs(each.costs.instructions - counted) <= 5  # what the emulator's clock adds
 
 
 @pytest.mark.parametrize("core", ALL_CORES)

@@ -126,10 +126,12 @@ def test_a_folder_gets_every_file(tmp_path):
     assert json.loads((folder / "report.mltk.json").read_text()) == mltk.to_dict(found)
     header, row = (folder / "summary.csv").read_text().splitlines()
     assert header == (
-        "Model,Device,Software,Basis,Latency (s),Latency low (s),Latency high (s),Latency coverage,"
-        "Energy (J),Energy low (J),Energy high (J),Energy coverage,SRAM (B),Arena (B),Flash (B),Notes"
+        "Model,Device,Clock (Hz),Settings,Software,Basis,Latency (s),Latency low (s),Latency high (s),"
+        "Latency coverage,Energy (J),Energy low (J),Energy high (J),Energy coverage,SRAM (B),Arena (B),Flash (B),Notes"
     )
-    start = 'dense.tflite,toy-core,toy 1.0,"estimated, derived",0.001,n/a,n/a,n/a,1e-06,5e-07,2e-06,0.9,n/a,24,n/a,'
+    start = (
+        'dense.tflite,toy-core,1000000,,toy 1.0,"estimated, derived",0.001,n/a,n/a,n/a,1e-06,5e-07,2e-06,0.9,n/a,24,'
+    )
     assert row.startswith(start)
     with pytest.raises(BadInput, match="exists already"):
         ESTIMATES.check(folder, overwrite=False)

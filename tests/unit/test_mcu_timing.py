@@ -80,9 +80,9 @@ def test_another_board_has_its_own_factor_and_a_wider_interval():
 
 
 def test_what_is_not_known_is_an_error():
-    with pytest.raises(NoTiming, match="on cortex-m55; there are some for cortex-m4"):
+    with pytest.raises(NoTiming, match="an instruction of this core takes; there are some for cortex-m4"):
         timed(OPERATOR, board=None, core="cortex-m55")
-    with pytest.raises(BadInput, match="software is own, not 'vendor'"):
+    with pytest.raises(BadInput, match="software must be own, not 'vendor'"):
         timed(OPERATOR, software="vendor")
 
 
@@ -145,7 +145,11 @@ def test_layers_have_cycles_and_times_and_add_up_to_the_total():
 @pytest.mark.parametrize(
     ("name", "clock_hz", "reasons"),
     [
-        ("cortex-m4", None, {"latency": "no clock is given: -d cortex-m4@120MHz", "energy": "the latency is absent"}),
+        (
+            "cortex-m4",
+            None,
+            {"latency": "no clock is given: -d cortex-m4@120MHz", "energy": "a core has no power of its own"},
+        ),
         ("cortex-m4", 1e8, {"energy": "a core has no power of its own"}),
         ("nucleo-f401re", 84e6, {"energy": "no source gives the power of this board"}),
         ("nucleo-l4r5zi", 8e7, {"energy": "was measured at 120 MHz"}),
@@ -161,5 +165,8 @@ def test_what_is_not_known_is_absent_with_the_reason(name, clock_hz, reasons):
 
 @pytest.mark.parametrize("clock", ["0MHz", "11GHz", "1e400Hz"])
 def test_a_clock_that_no_core_has_is_an_error(clock):
-    with pytest.raises(BadInput, match=r"a clock is more than 0 and at most 10 GHz|is not a frequency"):
+    with pytest.raises(
+        BadInput,
+        match=r"^the clock of cortex-m4( must be more than 0 and at most 10 GHz, not|: '1e400Hz' is not a freq)",
+    ):
         find_device(f"cortex-m4@{clock}")

@@ -113,7 +113,11 @@ def test_coordinate_descent_finds_the_constrained_minimum():
 def test_what_a_law_lacks_is_said_and_the_next_one_is_taken():
     points = [Point(subject=Subject(name=str(at), host=host), value=2 * host) for at, host in enumerate(HOSTS)]
     choice = choose(points)
-    assert {trial.predictor.name for trial in choice.trials if trial.because} == {"operators", "host+operators"}
+    assert {trial.predictor.name for trial in choice.trials if trial.because} == {
+        "operators",
+        "host+operators",
+        "catalogue",
+    }
     assert choice.usable_for(Subject(name="unmeasured", profile=KINDS[0])) is None
     with pytest.raises(BadInput, match="too few"):
         choose(points[:2])

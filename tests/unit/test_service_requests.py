@@ -23,6 +23,7 @@ LEAST = {
     "estimate": {"model": "m.tflite", "device": "ethos-u55-128"},
     "fits": {"model": "m.tflite", "max_ram": 2**18, "capacity": "10Wh", "idle_power": "5mW", "per_hour": 60.0},
     "calibrate": {"name": "phone", "measurements": ["m.csv", "last"], "method": "line"},
+    "suggest": {"name": "phone", "suggest": 5, "folder": "networks"},
     "predict": {"models": ["m.onnx"], "device": "phone", "targets": {"latency": 0.03}},
     "evaluate": {"models": ["m.onnx"], "data": "d.npz"},
     "optimize": {"model": "m.onnx"},

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
-from edgewise.errors import ExitCode
+from edgewise.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.predicting.calibration import Calibration
+    from edgewise.predicting.suggestion import Suggestion
 
 OPTIONS = (
     argument("name", "Name of the device, as 'edgewise estimate -d' takes it afterwards.", str, metavar="DEVICE"),
@@ -22,7 +24,13 @@ OPTIONS = (
         "CSV file with the columns model, latency_ms, host_latency_ms and the like; stored runs or exported files of "
         "the device; repeatable",
         list[str],
-        default=...,
+    ),
+    option(
+        "--suggest K",
+        options.MEASURE,
+        "Instead of learning: write K reference networks to measure next on DEVICE to the folder of -o (default: "
+        "DEVICE-models), and print the commands to run",
+        int,
     ),
     option("--method LAW", options.MEASURE, "Law to take (default: the one that predicts left-out models best)"),
     option(
@@ -36,7 +44,9 @@ OPTIONS = (
         "Engine whose runs of the device are taken, such as 'litert/cpu, 1 thread' or its beginning; needed where the "
         "runs are of several",
     ),
-    options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
+    options.OUTPUTS.worded(
+        "Also write .md, .html, .csv or .json; repeatable. With --suggest: the folder of the networks"
+    ),
     options.FORCE,
     options.STORE,
     options.AS_JSON,
@@ -62,6 +72,21 @@ class CalibrationPresentation(Presentation["Calibration"]):
         return ExitCode.DONE
 
 
+class SuggestionPresentation(Presentation["Suggestion"]):
+    """How suggested networks are shown."""
+
+    def show(self, result: Suggestion, console: Console, *, output: Output) -> None:
+        """Networks and commands."""
+        from edgewise.report.forecast import suggestion_document
+        from edgewise.report.text import print_document
+
+        print_document(suggestion_document(result), console, details=output.details)
+
+    def finish(self, result: Suggestion, *, output: Output) -> int:
+        """Nothing can fail any more."""
+        return ExitCode.DONE
+
+
 PRESENTATION = CalibrationPresentation()
 
 
@@ -75,4 +100,22 @@ def command(values: Values) -> int:
     """
     from edgewise.service.requests import CalibrateRequest
 
+    if values["suggest"] is not None:
+        return _suggest(values)
+    if not values["measurements"]:
+        raise BadInput("no measurements given", advice="--measurements F.csv, or --suggest 5 for models to measure")
     return perform(request_of(CalibrateRequest, OPTIONS, values), PRESENTATION, output_of(values))
+
+
+def _suggest(values: Values) -> int:
+    from edgewise.service.requests import SuggestRequest
+
+    if unused := [name for name in ("measurements", "method", "host") if values[name]]:
+        raise BadInput(
+            f"--suggest and --{unused[0]} exclude each other", advice="calibrate when the suggested models are measured"
+        )
+    folders = values["output"] or ()
+    if len(folders) > 1:
+        raise BadInput(f"--suggest writes to one folder, not {len(folders)}", advice="give -o once")
+    request = request_of(SuggestRequest, OPTIONS, values, folder=str(folders[0]) if folders else None)
+    return perform(request, SuggestionPresentation(), replace(output_of(values), files=()))

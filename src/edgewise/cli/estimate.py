@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
 
 OPTIONS = (
-    argument("models", "Model file; several for a calibrated device.", list[str], metavar="MODEL…", default=None),
+    argument(
+        "models",
+        "Model file; several for a calibrated device, also tables and names of the atlas.",
+        list[str],
+        metavar="MODEL…",
+        default=None,
+    ),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),
     option(

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("edgewise.cli.inspect", "Count what a model costs, layer by layer, without timing it."),
     "estimate": ("edgewise.cli.estimate", "Estimate a model on hardware that is not at hand, such as an NPU."),
     "calibrate": ("edgewise.cli.calibrate", "Learn a device from a few models that were measured on it."),
+    "atlas": ("edgewise.cli.atlas", "Import, list and remove tables of what models take on other devices."),
     "zoo": ("edgewise.cli.zoo", "List and build reference networks to measure on devices."),
     "firmware": ("edgewise.cli.firmware", "Write a model as firmware that speaks MLPerf Tiny's protocol."),
     "profile": ("edgewise.cli.profile", "Measure the time of each layer and show where it goes and why."),

@@ -276,10 +276,14 @@ def _adapted(
     adapted = replace(device, settings={**device.settings, **settings})
     if clock is None:
         return adapted
-    clock_hz = parse_frequency(clock)
+    example = f"such as {device.name}@{(device.clock_hz or 120e6) / 1e6:g}MHz"
+    try:
+        clock_hz = parse_frequency(clock)
+    except BadInput as error:
+        raise BadInput(f"the clock of {device.name}: {error.message}", advice=f"{error.advice}, {example}") from None
     if not 0 < clock_hz <= 1e10:
         raise BadInput(
-            f"a clock is more than 0 and at most 10 GHz, not {clock}", advice=f"such as {device.name}@120MHz"
+            f"the clock of {device.name} must be more than 0 and at most 10 GHz, not {clock}", advice=example
         )
     if device.board is not None and clock_hz > device.board.clock_hz:
         most = f"{device.board.clock_hz / 1e6:g} MHz"

@@ -59,10 +59,10 @@ class EthosU:
     name = "ethos-u"
     title = "Arm Ethos-U NPUs, by Arm's compiler Vela"
     settings: Mapping[str, str] = {
-        "system_config": "system configuration of Vela: clock, memories and their speed",
-        "memory_mode": "memory mode of Vela: which memory holds weights and feature maps",
-        "optimise": "Performance or Size",
-        "cpu": "core that executes what the NPU can't, such as cortex-m85@400MHz; without a clock it has the NPU's",
+        "system_config": "System configuration of Vela: clock, memories and their speed.",
+        "memory_mode": "Memory mode of Vela: which memory holds weights and feature maps.",
+        "optimise": "Aim of Vela: Performance or Size.",
+        "cpu": "Core that executes the other operators, such as cortex-m85@400MHz; without a clock it has the NPU's.",
     }
 
     def availability(self) -> Availability:

@@ -23,6 +23,7 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import MVP, boards
+from edgewise.estimating.mcu.lowering import advice_of
 from edgewise.estimating.mcu.network import IntNetwork, read_network
 from edgewise.estimating.mvp_programs import NotAccelerated, NotModelled, Programs, programs_of
 from edgewise.estimating.processor import ProcessorPart, processor_part
@@ -58,7 +59,7 @@ class Mvp:
 
     name = "mvp"
     title = "Silicon Labs MVP accelerators, by edgewise's model of their programs"
-    settings: Mapping[str, str] = {"software": f"the accelerator's driver: {_DEFAULT} or gecko-sdk-4.0"}
+    settings: Mapping[str, str] = {"software": f"Driver of the accelerator: {_DEFAULT} or gecko-sdk-4.0."}
 
     def availability(self) -> Availability:
         """Always available; the CPU's part needs what Cortex-M cores need."""
@@ -93,7 +94,7 @@ class Mvp:
                 device=device,
                 software=_software(device, None),
                 refused=f"the MVP executes none of the model's operators: {reasons}",
-                advice=f"'edgewise estimate {path} -d {CORE}' estimates it on the CPU; the MVP needs int8",
+                advice=advice_of(network) or f"'edgewise estimate {path} -d {CORE}' estimates it on the CPU",
             )
         part = processor_part(path, graph, placed.left, core=CORE, clock_hz=device.clock_hz)
         timed = _Timed(graph=graph, device=device, placed=placed, part=part, fit=fit)
@@ -120,7 +121,7 @@ def fitted(software: str) -> Mapping[str, Any]:
     """The fitted numbers for `software`, and their errors. Raises `BadInput` for an unknown one."""
     if software not in _table():
         raise BadInput(
-            f"software is {' or '.join(_table())}, not {software!r}", advice=f"such as --set software={_DEFAULT}"
+            f"software must be {' or '.join(_table())}, not {software!r}", advice=f"such as --set software={_DEFAULT}"
         )
     return _table()[software]
 

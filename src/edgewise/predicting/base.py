@@ -57,6 +57,9 @@ class Fitted(Protocol):
         0 with perfectly known coefficients, and 1/n for the mean of n points.
         """
 
+    def lacking(self, subject: Subject) -> str:
+        """What is not known of `subject`, as the points make it necessary; "" where nothing is."""
+
 
 class Predictor(Protocol):
     """A law that relates what is known of a model to what it takes on the device.

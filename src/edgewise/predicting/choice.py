@@ -42,6 +42,10 @@ class Trial:
     left_out: Floats
     because: str = ""
 
+    def lacking(self, subject: Subject) -> str:
+        """What the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
+        return self.predictor.lacking(subject) or (self.fitted.lacking(subject) if self.fitted else "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
@@ -75,7 +79,7 @@ class Choice:
 
     def usable_for(self, subject: Subject) -> Trial | None:
         """The best law of which `subject` lacks nothing; None where there is none."""
-        usable = (trial for trial in self.trials if trial.fitted is not None and not trial.predictor.lacking(subject))
+        usable = (trial for trial in self.trials if trial.fitted is not None and not trial.lacking(subject))
         return next(usable, None)
 
     def predict(self, subjects: Sequence[Subject], *, coverage: float = COVERAGE) -> list[Prediction]:
@@ -184,6 +188,10 @@ def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
     for point in points:
         if lack := law.lacking(point.subject):
             return Trial(predictor=law, left_out=left_out, because=f"{point.subject.name}: {lack}")
+    fitted = law.fit(points)
+    for point in points:
+        if lack := fitted.lacking(point.subject):
+            return Trial(predictor=law, left_out=left_out, because=f"{point.subject.name}: {lack}")
     squares: list[float] = []
     for at, point in enumerate(points):
         logs, spread = law.fit([*points[:at], *points[at + 1 :]]).predict([point.subject])
@@ -194,4 +202,4 @@ def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
         return Trial(predictor=law, left_out=left_out, because=f"without {worst}, it predicts nothing above 0 for it")
     # One less in the divisor: the least of several errors is chosen, and that is on average too small.
     error = math.sqrt((PRIOR_POINTS * law.prior_error**2 + sum(squares)) / (PRIOR_POINTS + len(points) - 1))
-    return Trial(predictor=law, fitted=law.fit(points), error=error, left_out=left_out)
+    return Trial(predictor=law, fitted=fitted, error=error, left_out=left_out)

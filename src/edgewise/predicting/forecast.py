@@ -149,9 +149,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         return Forecast(subject=subject, metric=metric, refused=unlike)
     trial = choice.usable_for(subject)
     if trial is None or trial.fitted is None:
-        lacks = "; ".join(
-            dict.fromkeys(trial.predictor.lacking(subject) for trial in choice.trials if trial.fitted is not None)
-        )
+        lacks = "; ".join(dict.fromkeys(trial.lacking(subject) for trial in choice.trials if trial.fitted is not None))
         return Forecast(subject=subject, metric=metric, refused=f"no law applies: {lacks}")
     (prediction,), (spread,) = choice.predict_by(trial, [subject], further=_beyond(subject, choice.points) ** 2)
     on_target = None
@@ -160,7 +158,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         on_target = 1 - t_tail(t, choice.freedom) if t >= 0 else t_tail(-t, choice.freedom)
     cautions = []
     if trial is not choice.chosen:
-        lack = choice.chosen.predictor.lacking(subject)
+        lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
     if (beyond := _beyond(subject, choice.points)) > math.log(LEAST_BEYOND):
         cautions.append(f"Its size is a factor of {math.exp(beyond):.2g} beyond the measured models.")
@@ -188,7 +186,7 @@ def refusal(subject: Subject, points: Sequence[Point]) -> str:
         for term, share, most in zip(TERMS, subject.profile.shares, seen, strict=True):
             if share > UNSEEN_SHARE and most < SEEN_SHARE:
                 return (
-                    f"{_KINDS[term]} are {share:.0%} of its work, and at most {most:.0%} of that of a measured model: "
+                    f"{KINDS[term]} are {share:.0%} of its work, and at most {most:.0%} of that of a measured model: "
                     "measure one that has more of them"
                 )
     if (beyond := _beyond(subject, points)) > math.log(MOST_BEYOND):
@@ -198,7 +196,7 @@ def refusal(subject: Subject, points: Sequence[Point]) -> str:
     return ""
 
 
-_KINDS = dict(
+KINDS = dict(
     zip(
         TERMS,
         (
@@ -208,6 +206,7 @@ _KINDS = dict(
         strict=True,
     )
 )  # fmt: skip
+"""Term of a profile → what a person calls it."""
 
 
 def _sizes(subject: Subject, points: Sequence[Point]) -> tuple[float, list[float]]:

@@ -81,7 +81,7 @@ def settings_of(device: EstimatedDevice, between: str) -> list[str]:
 
 
 def totals_table(estimate: Estimate) -> Table:
-    """A metric per row, with its interval if the estimator states a coverage, its basis and its method."""
+    """A metric per row, with its interval where there is one, its basis and its method."""
     columns: list[tuple[Column, Callable[[Measurement], Cell]]] = [
         (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
         (Column(title="Value", numeric=True), _value),
@@ -89,19 +89,20 @@ def totals_table(estimate: Estimate) -> Table:
         (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
         (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
     ]
-    if not estimate.coverage:
+    if not any(interval_cell(row, estimate).text for row in estimate.measurements):
         del columns[2]
     return table_of("Whole model", estimate.measurements, columns)
 
 
 def interval_cell(row: Measurement, estimate: Estimate) -> Cell:
-    """The interval of `row`, with its coverage; empty where the estimator states none."""
-    coverage = estimate.coverage.get(row.metric)
-    if coverage is None or row.low is None or row.high is None:
+    """The interval of `row`, with its coverage if the estimator states one; empty where both ends look the same."""
+    if row.low is None or row.high is None:
         return Cell(text="")
     low, high = (
         format_si(end, "").strip() if row.unit == "1" else quantity(end, row.unit) for end in (row.low, row.high)
     )
+    if (coverage := estimate.coverage.get(row.metric)) is None:
+        return Cell(text="" if low == high else f"{low} to {high}")
     return Cell(text=f"{coverage:.0%}: {low} to {high}")
 
 
@@ -124,11 +125,13 @@ _HEADLINES = (*_WITH_INTERVAL, "memory_sram", "memory_arena", "flash")
 
 def summary_table(estimate: Estimate) -> Table:
     """One row with the headline numbers, in the same columns for every model and device."""
-    rows = [estimate.measurement(metric) or estimate.absent(metric) for metric in _HEADLINES]
+    device, rows = estimate.device, [estimate.measurement(each) or estimate.absent(each) for each in _HEADLINES]
     bases = ", ".join(dict.fromkeys(row.basis for row in rows if row.basis is not None))
     columns = [
         (Column(title="Model", name=True), Cell(text=one_line(str(estimate.model.get("name", ""))))),
-        (Column(title="Device", name=True), Cell(text=estimate.device.name)),
+        (Column(title="Device", name=True), Cell(text=device.name)),
+        (Column(title="Clock", numeric=True, rank=3, unit="Hz"), _quantity(device.clock_hz, "Hz")),
+        (Column(title="Settings", rank=4), Cell(text=", ".join(settings_of(device, "=")))),
         (Column(title="Software", rank=2), Cell(text=one_line(estimate.software))),
         (Column(title="Basis", rank=1), Cell(text=bases)),
     ]
@@ -273,7 +276,10 @@ def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[Est
                 for device in devices
                 if device.board is None
             ),
-            notes=() if state else (f"{state.reason}: {state.install_hint}",),
+            notes=(
+                *(f"--set {name}=…: {meaning}" for name, meaning in estimator.settings.items()),
+                *(() if state else (f"{state.reason}: {state.install_hint}",)),
+            ),
         )
         for estimator, state, devices in found
     ]

@@ -26,12 +26,15 @@ def fits_document(fits: Fits) -> Document:
     )
     if lines := tuple(map(one_line, (*fits.conditions, *software))):
         sections.append(Section(title="Estimated by", lines=lines))
-    tables = (boards_table(fits.listed),) if fits.listed else ()
+    sure = [each for each in fits.listed if each.fit.fits]
+    possible = [each for each in fits.listed if not each.fit.fits]
+    titles = ("Boards that hold the model", "Boards that may hold the model: only a lower bound of its memory is known")
+    tables = tuple(boards_table(those, title) for title, those in zip(titles, (sure, possible), strict=True) if those)
     name = one_line(str(fits.model.get("name", "")))
     return Document(title=f"Boards that hold {name}", tables=tables, sections=tuple(sections))
 
 
-def boards_table(candidates: Sequence[Candidate]) -> Table:
+def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Table:
     """One row per board; RAM and flash as needed / available, in KiB."""
     columns: list[tuple[Column, Callable[[Candidate], Cell]]] = [
         (Column(title="-d"), lambda each: Cell(text=each.fit.board.name)),
@@ -42,18 +45,18 @@ def boards_table(candidates: Sequence[Candidate]) -> Table:
             lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
         ),
         (
-            Column(title="Flash (KiB)", numeric=True, rank=1),
+            Column(title="Flash (KiB)", numeric=True, rank=2),
             lambda each: _memory(each.fit, "flash", each.fit.flash_bytes, each.fit.board.flash_bytes),
         ),
         (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
-        (Column(title="Interval", numeric=True, rank=2), _interval),
+        (Column(title="Interval", numeric=True, rank=1), _interval),
         (Column(title="Energy", numeric=True, rank=3, unit="J"), lambda each: _number(each, "energy")),
         (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
         (Column(title="Left out", hidden=True), lambda each: Cell(text=", ".join(each.left_out))),
     ]
     if all(each.estimate.measurement("battery_life") is None for each in candidates):
         columns = [column for column in columns if column[0].title != "Battery"]
-    return table_of("Boards that hold the model", candidates, columns)
+    return table_of(f"{title} (memory: needed / of the board)", candidates, columns)
 
 
 def _clock(clock_hz: float) -> Cell:

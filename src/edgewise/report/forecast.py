@@ -7,12 +7,18 @@ from typing import Any
 
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
-from edgewise.predicting.base import Point
+from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, validation
 from edgewise.predicting.choice import COVERAGE, Choice
-from edgewise.predicting.forecast import Forecast, Forecasts
+from edgewise.predicting.features import TERMS
+from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
+from edgewise.predicting.suggestion import Suggestion, profile_in
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_of
 from edgewise.text import one_line
+from edgewise.units import format_si
+
+UNCOUNTED = ("elements", "operators")
+"""Terms of a profile that are not MACs."""
 
 
 def calibration_document(calibration: Calibration) -> Document:
@@ -171,11 +177,14 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         this = row.prediction
         return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
 
+    def law(row: Forecast) -> Cell:
+        return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
+
     columns: list[tuple[Column, object]] = [
         (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
         (Column(title=METRICS[metric].label, numeric=True), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
-        (Column(title="Law", rank=1), lambda row: Cell(text=row.law)),
+        (Column(title="Law", rank=1), law),
         (Column(title="Most like", rank=2), lambda row: Cell(text=one_line(", ".join(row.nearest)))),
     ]
     title = f"{METRICS[metric].label}, estimated"
@@ -187,6 +196,41 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
 
 def _on_target(row: Forecast) -> Cell:
     return absent() if row.on_target is None else Cell(text=f"{row.on_target:.0%}", value=row.on_target)
+
+
+def suggestion_document(found: Suggestion) -> Document:
+    """The networks to measure, and the commands to run next."""
+
+    def work(subject: Subject) -> Cell:
+        profile = profile_in(subject)
+        macs = sum(amount for term, amount in zip(TERMS, profile.amounts, strict=True) if term not in UNCOUNTED)
+        return Cell(text=format_si(macs, ""), value=macs)
+
+    def kinds(subject: Subject) -> Cell:
+        shares = sorted(zip(profile_in(subject).shares.tolist(), TERMS, strict=True), reverse=True)
+        return Cell(text=", ".join(f"{KINDS[term]} {share:.0%}" for share, term in shares[:2] if share >= SEEN_SHARE))
+
+    before = f" beside the {found.measured} measured ones" if found.measured else ""
+    lines = tuple(f"{where}: {one_line(step)}" for where, step in found.steps)
+    return Document(
+        title=f"Networks to measure on {found.device}",
+        answer=(
+            f"{len(found.subjects)} networks to measure on {found.device}{before}, written to "
+            f"{one_line(str(found.folder))}.",
+        ),
+        tables=(
+            table_of(
+                "Networks, the one that tells most first",
+                found.subjects,
+                [
+                    (Column(title="File", name=True), lambda one: Cell(text=one_line(one.name))),
+                    (Column(title="MACs", numeric=True), work),
+                    (Column(title="Most of the work", folds=True), kinds),
+                ],
+            ),
+        ),
+        sections=(Section(title="Next", lines=lines),),
+    )
 
 
 def refusals(found: Forecasts) -> Sequence[Forecast]:

@@ -98,6 +98,7 @@ _HANDLERS = {
     "inspect": "measuring:inspect",
     "estimate": "estimation:estimate",
     "calibrate": "prediction:calibrate",
+    "suggest": "suggestion:suggest",
     "predict": "prediction:predict",
     "fits": "estimation:fits",
     "evaluate": "evaluation:evaluate",

@@ -31,7 +31,7 @@ FLAGS = {
     "command": "the command",
 }
 """Field → flag, where the flag is not called like the field."""
-_COMMANDS = {"fits": ("estimate", "--fits"), "predict": ("estimate",)}
+_COMMANDS = {"fits": ("estimate", "--fits"), "predict": ("estimate",), "suggest": ("calibrate",)}
 """Verb → the words that ask for it, where they are not the verb."""
 _POSITIONAL = ("model", "models", "subjects", "candidate", "name")
 _SECONDS = ("timeout", "sample", "duration", "spread", "sustained", "time_budget", "max_latency")

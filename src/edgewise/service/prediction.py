@@ -16,6 +16,7 @@ from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, file_of, load, save
 from edgewise.predicting.choice import FEWEST_POINTS, choose
 from edgewise.predicting.features import profile_of
+from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
 from edgewise.predicting.points import UNITS, Row, check_points, is_measurement, join_repeats, read_table
 from edgewise.record import Run
@@ -57,9 +58,9 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         )
     tables = [path for path in request.measurements if path.lower().endswith(TABLE)]
     models = [model for path in tables for model in _from_table(Path(path))]
-    runs = _runs([one for one in request.measurements if one not in tables], context)
-    kept_runs, cautions = _of_one_engine(runs, wanted=request.runtime)
-    models += [_from_run(run, cautions) for run in kept_runs]
+    others = [one for one in request.measurements if one not in tables]
+    runs, cautions = _of_one_engine(_runs(others, context), wanted=request.runtime)
+    models += [_from_run(run, [Path(one).parent for one in others], cautions) for run in runs]
     if len(models) > MOST_MODELS:
         raise BadInput(f"{len(models)} measured models", advice=f"give {MOST_MODELS} at most; 10 are mostly enough")
     if not models:
@@ -78,10 +79,11 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         if 0 < len(found) < FEWEST_POINTS and len(points) > 1
     ]
     kept = {metric: found for metric, found in points.items() if len(found) >= FEWEST_POINTS} or points
-    usable = _predictable(kept, request.method, cautions)
+    kept, reasons = _predictable(kept, method=request.method)
+    cautions += reasons
     found = Calibration(
         name=request.name,
-        points={metric: tuple(rows) for metric, rows in usable.items()},
+        points={metric: tuple(rows) for metric, rows in kept.items()},
         method=request.method,
         host=machine,
         runtime=engine,
@@ -94,22 +96,22 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     return found
 
 
-def _predictable(
-    points: Mapping[str, list[Point]], method: str | None, cautions: list[str]
-) -> Mapping[str, list[Point]]:
-    """The metrics that a law relates to something; those without become cautions, unless none has a law."""
-    kept: dict[str, list[Point]] = {}
-    failed: list[tuple[str, BadInput]] = []
-    for metric, found in points.items():
+def _predictable(points: Mapping[str, list[Point]], *, method: str | None) -> tuple[dict[str, list[Point]], list[str]]:
+    """The metrics for which a law can be chosen, and a sentence on each of the others.
+
+    Raises `BadInput` as `choose` does where there is none.
+    """
+    found, problems = {}, {}
+    for metric, rows in points.items():
         try:
-            choose(found, method=method)
-            kept[metric] = found
+            choose(rows, method=method)
         except BadInput as error:
-            failed.append((metric, error))
-    if not kept:
-        raise failed[0][1]
-    cautions += [f"{metric} is not predicted: {error.message}." for metric, error in failed]
-    return kept
+            problems[metric] = error
+        else:
+            found[metric] = rows
+    if not found:
+        raise next(iter(problems.values()))
+    return found, [f"{metric} is not predicted: {error.message}." for metric, error in problems.items()]
 
 
 def predict(request: PredictRequest, context: Context) -> Forecasts:
@@ -117,7 +119,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     calibration = load(request.device)
     models: list[_Model] = []
     for path in request.models:
-        models += _from_table(Path(path)) if path.lower().endswith(TABLE) else [_from_file(Path(path))]
+        models += _from_word(path)
     if calibration.runtime:
         _with_host_values(models, context, wanted=calibration.runtime)
     for metric in request.targets:
@@ -147,6 +149,16 @@ def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
 def _subject(model: _Model, metric: str, engine: str) -> Subject:
     host = model.hosts.get(metric, model.stored.get(engine, {}).get(metric))
     return replace(model.subject, host=host)
+
+
+def _from_word(word: str) -> list[_Model]:
+    """The models of a table or a file; what is neither may be a name of the atlas."""
+    path, named = Path(word), Subject(name=word)
+    if word.lower().endswith(TABLE):
+        return _from_table(path)
+    if not path.exists() and not Catalogue().lacking(named):
+        return [_Model(subject=named)]
+    return [_from_file(path)]
 
 
 def _from_table(path: Path) -> list[_Model]:
@@ -206,9 +218,11 @@ def _of_one_engine(runs: Sequence[Run], *, wanted: str | None) -> tuple[list[Run
     return [run for run in kept if engine_text(run.job.runtime) in engines], cautions
 
 
-def _from_run(run: Run, cautions: list[str]) -> _Model:
-    """The model of a run on the device, and what its file says, where it is still there and the same."""
+def _from_run(run: Run, folders: Sequence[Path], cautions: list[str]) -> _Model:
+    """The model of a run on the device, and what its file says, where it is still there, or in one of `folders`."""
     path = Path(run.job.model.path) if run.job.model.path else None
+    if path is not None and not path.is_file():  # exported runs keep only the file's name
+        path = next((place / path.name for place in folders if (place / path.name).is_file()), None)
     values = {metric: value for metric in UNITS if (value := run.value(metric)) is not None and is_measurement(value)}
     model = _Model(subject=Subject(name=run.job.model.name), sha256=run.job.model.sha256 or "", values=values)
     if path is not None and path.is_file():

@@ -371,11 +371,30 @@ class CalibrateRequest(Request):
     runtime: str | None = None
 
 
+class SuggestRequest(Request):
+    """Choose reference networks to measure next on a device, and write their files.
+
+    Attributes:
+        name: of the device that is to be calibrated.
+        suggest: number of networks.
+        folder: its `output`: where the files go; None is ``NAME-models`` in the current folder.
+        force: overwrite other files of the same names.
+    """
+
+    PATHS = ("folder",)
+
+    verb: Literal["suggest"] = "suggest"
+    name: str
+    suggest: Whole = Field(ge=1)
+    folder: FilePath | None = None
+    force: bool = False
+
+
 class PredictRequest(Request):
     """Predict models for a calibrated device.
 
     Attributes:
-        models: model files, or CSV files with models and their values on this machine.
+        models: model files, names of models in the atlas, or CSV files with models and their values on this machine.
         device: the name of a calibrated device.
         targets: metric → largest value wanted, in SI.
     """
@@ -809,6 +828,7 @@ REQUESTS: dict[str, type[Request]] = {
         InspectRequest,
         EstimateRequest,
         CalibrateRequest,
+        SuggestRequest,
         PredictRequest,
         FitsRequest,
         EvaluateRequest,

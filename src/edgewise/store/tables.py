@@ -165,7 +165,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "cause": run.failure.cause if run.failure else None,
         "grade": run.trust.grade if run.trust else None,
         **_value_columns(headline),
-        "machine": _text(_machine(run)),
+        "machine": _text(machine_of(run)),
     }
 
 
@@ -202,8 +202,8 @@ def _headline(run: Run) -> Measurement | None:
     return next((row for row in known if row.metric == run.headline), next(iter(scores), None))
 
 
-def _machine(run: Run) -> str | None:
-    """The device, or the name of the processor."""
+def machine_of(run: Run) -> str | None:
+    """The device, or the name of the processor; None where neither is known."""
     processor = run.environment.get("cpu")
     model = processor.get("model") if isinstance(processor, Mapping) else processor
     return run.job.target.device if run.job.target.device != "local" else model if isinstance(model, str) else None

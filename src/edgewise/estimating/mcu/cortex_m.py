@@ -278,8 +278,8 @@ def _conditions(core: Core, emulated: Emulated, *, inputs: int) -> tuple[str, ..
     counted = (
         "QEMU's plug-in counts the instructions by class, and the bytes read from flash in the first input."
         if not emulated.uncounted
-        else f"Instructions are not counted by class: {emulated.uncounted}. The emulator's clock counts them, to "
-        "within 5 per operator and 5 more per 2 million, in which the clock's own interrupt is handled."
+        else f"Instructions are not counted by class: {emulated.uncounted}. The emulator's clock counts them: up "
+        "to 5 more per operator, and 5 more per 2 million for the clock's interrupt."
     )
     sentences = (
         f"{emulated.emulator} ({core.board.name}) executed the model on {inputs} inputs: {RANDOM_INPUTS} random ones, "
@@ -360,7 +360,10 @@ def _arena_of(devices: Sequence[EstimatedDevice]) -> str:
 
 
 def _read_arena(text: str) -> int:
-    return -1 if text.strip().startswith("-") else parse_size(text)
+    try:
+        return -1 if text.strip().startswith("-") else parse_size(text)
+    except BadInput as error:
+        raise BadInput(f"--set arena: {error.message}", advice=error.advice) from None
 
 
 def _flash_read(emulated: Emulated) -> Measurement:

@@ -102,10 +102,10 @@ def _latency(device: EstimatedDevice, timing: Timing, software: str) -> Measurem
 
 def _energy(device: EstimatedDevice, latency: Measurement, timing: Timing) -> Measurement:
     board, power = device.board, fitted()["power"]
-    if latency.value is None:
-        return Measurement.absent("energy", f"the latency is absent: {latency.absent_because}")
     if board is None:
         return Measurement.absent("energy", "a core has no power of its own; some boards have: -d nucleo-l4r5zi")
+    if latency.value is None:
+        return Measurement.absent("energy", f"the latency is absent: {latency.absent_because}")
     if board.power_w is None:
         return Measurement.absent("energy", "no source gives the power of this board")
     if board.accelerator:

@@ -75,7 +75,7 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         reasons = [_reason(why, operators) for why, operators in refused.items()]
         reasons.sort(key=lambda reason: not reason.startswith(_NOT_SUPPORTED))
         more = [f"and {len(reasons) - _MOST} more reasons"] if len(reasons) > _MOST else []
-        raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=_advice(network))
+        raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=advice_of(network))
     lowered.constants = emitter.constants
     lowered.reset = " ".join(
         f"ew_fill({emitter.at(each)}, {each.zero_point if each.dtype == 'int8' else 0}, {each.bytes});"
@@ -91,10 +91,10 @@ def _reason(why: str, operators: Sequence[IntOperator]) -> str:
         return f"{why}: {', '.join(f'{code} (operator {places[code]})' for code in places)}"
     if len(operators) == 1:
         return OperatorRefused(operators[0], why).message
-    return f"each of {len(operators)} operators ({', '.join(codes)}; the first is {operators[0].index}) {why}"
+    return f"each of {len(operators)} operators ({', '.join(codes)}; the first is operator {operators[0].index}) {why}"
 
 
-def _advice(network: IntNetwork) -> str:
+def advice_of(network: IntNetwork) -> str:
     """What to do about operators that don't compute in int8; "" where all do."""
     found: set[str] = set()
     weights: set[str] = set()

@@ -134,7 +134,8 @@ def engine_of(software: str, fit: Mapping[str, Any] | None = None) -> Mapping[st
     known: Mapping[str, Mapping[str, Any]] = (fit or fitted())["software"]
     if software not in known:
         raise BadInput(
-            f"software is {' or '.join(known)}, not {software!r}", advice=f"such as --set software={DEFAULT_SOFTWARE}"
+            f"software must be {' or '.join(known)}, not {software!r}",
+            advice=f"such as --set software={DEFAULT_SOFTWARE}",
         )
     return known[software]
 
@@ -147,7 +148,8 @@ def place_of(core: str, board: str | None, fit: Mapping[str, Any] | None = None)
     if core not in fit["cores"]:
         measured = ", ".join(sorted(fit["cores"]))
         raise NoTiming(
-            f"no published latency tells how many cycles an instruction takes on {core}; there are some for {measured}"
+            "no published latency tells how many cycles an instruction of this core takes; there are some for "
+            f"{measured}"
         )
     return {**fit["cores"][core], "name": core}
 

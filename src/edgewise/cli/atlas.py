@@ -1,0 +1,90 @@
+"""``edgewise atlas``: import, list and remove tables of what models take on other devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgewise.cli.console import err, out, print_json
+from edgewise.text import one_line
+
+app = typer.Typer(no_args_is_help=True, help="Import, list and remove tables of what models take on other devices.")
+
+SCHEMA = 1
+
+
+@app.command("import")
+def import_table(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="ncnn (benchmark/README.md), ai-hub (perf.yaml), timm (results/benchmark-infer-*.csv), "
+            "table (CSV with the columns model, device, latency_ms …) or runs (from 'edgewise runs export').",
+        ),
+    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Your copy; for ai-hub and timm, a file or a folder.")],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Name of the table (default: SOURCE; for table and runs, the name of the file)"),
+    ] = None,
+    source: Annotated[
+        str, typer.Option("--source", metavar="TEXT", help="Where it is from, such as 'Tencent/ncnn@a4d2ea1'")
+    ] = "",
+    licence: Annotated[str, typer.Option("--licence", metavar="TEXT", help="Its licence, such as BSD-3-Clause")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a table of that name")] = False,
+) -> None:
+    """Read published results, or your own, into the atlas; 'edgewise calibrate' then uses them."""
+    from edgewise.predicting.atlas import save
+    from edgewise.predicting.tables import read_source
+
+    rows = read_source(kind, path, source=source, licence=licence)
+    name = name or (path.stem if kind in ("table", "runs") else kind)
+    save(name, rows, overwrite=force)
+    devices, models = len({row.device for row in rows}), len({row.model for row in rows})
+    err().print(
+        f"{name}: {len(rows)} measurements of {models} models on {devices} devices", markup=False, highlight=False
+    )
+
+
+@app.command("list")
+def list_tables(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False) -> None:
+    """List the tables of the atlas, with their sources and licences."""
+    from edgewise.predicting.atlas import atlas_folder, stamp, tables
+
+    found = [
+        {
+            "table": name,
+            "measurements": len(rows),
+            "devices": len({row.device for row in rows}),
+            "models": len({(row.model, row.variant) for row in rows}),
+            "runtimes": sorted({row.runtime for row in rows}),
+            "sources": sorted({row.source for row in rows}),
+            "licences": sorted({row.licence for row in rows if row.licence}),
+        }
+        for name, rows in tables(stamp()).items()
+    ]
+    if as_json:
+        print_json({"schema": SCHEMA, "folder": str(atlas_folder()), "tables": found})
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from edgewise.text import enumerate_few
+
+    table = Table("Table", "Rows", "Devices", "Models", "Sources", "Licences", box=None, padding=(0, 2, 0, 0))
+    for row in found:
+        cells = [str(row[key]) for key in ("table", "measurements", "devices", "models")]
+        cells += [one_line(enumerate_few([str(text) for text in row[key]], 2)) for key in ("sources", "licences")]  # type: ignore[attr-defined]
+        table.add_row(*map(Text, cells))
+    out().print(table)
+
+
+@app.command()
+def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the table.")]) -> None:
+    """Remove a table from the atlas. Your copy of the results stays."""
+    from edgewise.predicting.atlas import remove
+
+    err().print(f"{name} removed: {remove(name)}", markup=False, highlight=False)

@@ -1,0 +1,299 @@
+"""The law of the catalogue: the model was measured on other devices of the atlas, and only the device is new.
+
+The logarithm of what a device takes for a model is an offset of the device, plus the mean of the model over a fleet,
+plus a draw from N(0, K): K says which models are slow together. It is estimated from the fleet by expectation and
+maximisation with missing cells, as covariances are (Little and Rubin, Statistical Analysis with Missing Data, 11.2),
+shrunk to its mean variance. The prediction is the mean of that Gaussian process and of the devices nearest to the
+points.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from edgewise.predicting.atlas import AtlasRow, Stamp, normal, stamp, tables
+from edgewise.predicting.base import Floats, Point, Subject
+
+FEWEST_GROUPS = 3
+"""Hardware groups without which a fleet says nothing of a new device."""
+MOST_OTHERS = 50
+"""Models beside those that are asked for, from which K is estimated."""
+ROUNDS = 12
+SHRINKAGE = 2.0
+"""Hardware groups that the equal variances count for, to which K is shrunk."""
+NOISE = 0.1
+"""Variance of single measurements, relative to that of the fleet around its means."""
+LEAST_VARIANCE = 1e-6
+"""Of a fleet around its means: no clock and no processor is steadier than 0.1 %."""
+LEAST_DISTANCE = 0.02
+"""Relative difference below which devices are equally near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What a fleet says of some of its models: their column → place, means, and K."""
+
+    places: Mapping[int, int]
+    means: Floats
+    covariance: Floats
+    noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Devices that ran the same models under the same conditions.
+
+    Attributes:
+        title: the conditions.
+        tables: of the atlas, that its rows are from.
+        models: full name (with the variant) → column.
+        short: name without variant → columns.
+        logs: natural logarithms of s, (devices, models); NaN where nothing was measured.
+        groups: number of the hardware group of each device.
+    """
+
+    title: str
+    tables: tuple[str, ...]
+    models: Mapping[str, int]
+    short: Mapping[str, Sequence[int]]
+    logs: Floats
+    groups: np.ndarray
+    kernels: list[Kernel] = field(default_factory=list)
+
+    @property
+    def weights(self) -> Floats:
+        """Of the devices: each hardware group counts as one."""
+        return np.asarray(1.0 / np.bincount(self.groups)[self.groups], dtype=np.float64)
+
+    def find(self, name: str) -> int | None:
+        """The column of the model `name`; None where there is none, or several variants."""
+        known = normal(name)
+        columns = self.short.get(known, ())
+        return self.models.get(known, columns[0] if len(columns) == 1 else None)
+
+    def kernel(self, columns: Iterable[int]) -> Kernel:
+        """One that has `columns`, estimated once for them and the `MOST_OTHERS` models that most devices have."""
+        wanted = set(columns)
+        for known in self.kernels:
+            if wanted <= known.places.keys():
+                return known
+        by_coverage = np.argsort(-np.isfinite(self.logs).sum(axis=0), kind="stable").tolist()
+        others = [column for column in by_coverage if column not in wanted][:MOST_OTHERS]
+        self.kernels.append(estimate_kernel(self.logs, self.weights, sorted([*wanted, *others])))
+        return self.kernels[-1]
+
+
+def estimate_kernel(logs: Floats, weights: Floats, columns: Sequence[int]) -> Kernel:
+    """Means and covariance of the models in `columns` over devices, each device up to an offset.
+
+    Args:
+        logs: (devices, models), NaN for missing cells.
+        weights: of the devices.
+    """
+    found = logs[:, columns]
+    rows = np.isfinite(found).any(axis=1)
+    found, weights = found[rows], weights[rows]
+    known = np.isfinite(found)
+    heavy = known * weights[:, None]
+    offsets, means = np.nanmedian(found, axis=1), np.zeros(len(columns))
+    for _ in range(30):
+        means = np.where(known, found - offsets[:, None], 0.0).T @ weights / np.maximum(heavy.sum(axis=0), 1e-12)
+        offsets = np.where(known, found - means, 0.0).sum(axis=1) / known.sum(axis=1)
+    rest = np.where(known, found - offsets[:, None] - means, 0.0)
+    variance = max(float(np.sum(rest**2 * weights[:, None]) / heavy.sum()), LEAST_VARIANCE)
+    noise, size, total = NOISE * variance, len(columns), float(weights.sum())
+    patterns, members = np.unique(known, axis=0, return_inverse=True)
+    covariance = variance * np.eye(size)
+    for _ in range(ROUNDS):
+        moments = np.zeros((size, size))
+        for at, seen in enumerate(patterns):
+            devices = np.flatnonzero(members.ravel() == at)
+            inner = covariance[np.ix_(seen, seen)] + noise * np.eye(int(seen.sum()))
+            gain = np.linalg.solve(inner, covariance[seen]).T
+            filled = rest[np.ix_(devices, seen)] @ gain.T
+            moments += (filled * weights[devices, None]).T @ filled
+            moments += weights[devices].sum() * (covariance - gain @ covariance[seen])
+        equal = np.trace(moments) / size / total * np.eye(size)
+        covariance = (moments + SHRINKAGE * equal) / (total + SHRINKAGE)
+    return Kernel({column: at for at, column in enumerate(columns)}, means, covariance, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnFleet:
+    """The points of a device, on a fleet that has all of them."""
+
+    fleet: Fleet
+    columns: Sequence[int]
+    logs: Floats
+
+    def _solve(self, kernel: Kernel) -> tuple[list[int], Floats, Floats]:
+        """Places of the points, the inverse of their covariance, and how far they are from the means."""
+        at = [kernel.places[column] for column in self.columns]
+        inner = kernel.covariance[np.ix_(at, at)] + kernel.noise * np.eye(len(at))
+        return at, np.asarray(np.linalg.inv(inner), dtype=np.float64), self.logs - kernel.means[at]
+
+    def likelihood(self) -> float:
+        """The logarithm of the density of the differences between points, up to a constant."""
+        _, inverse, off = self._solve(self.fleet.kernel(self.columns))
+        total = float(inverse.sum())
+        away = off - float(np.sum(inverse @ off)) / total
+        return float(np.linalg.slogdet(inverse)[1] - np.log(total) - away @ inverse @ away) / 2
+
+    def predict(self, column: int) -> tuple[float, float]:
+        """The logarithm of a model's value, and its variance relative to that of a point given the others, less 1.
+
+        Regression on a Gaussian process whose constant is unknown (Rasmussen and Williams, Gaussian Processes for
+        Machine Learning, 2.7).
+        """
+        kernel = self.fleet.kernel([*self.columns, column])
+        at, inverse, off = self._solve(kernel)
+        place, total, sums = kernel.places[column], float(inverse.sum()), inverse.sum(axis=0)
+        offset = float(sums @ off) / total
+        cross = kernel.covariance[place, at]
+        log = float(kernel.means[place] + offset + cross @ inverse @ (off - offset))
+        own = float(kernel.covariance[place, place]) + kernel.noise
+        variance = own - float(cross @ inverse @ cross) + (1 - float(sums @ cross)) ** 2 / total
+        precisions = np.diag(inverse) - sums**2 / total
+        usual = float(np.mean(1 / precisions)) if len(at) > 1 else own + 1 / total
+        near = self._nearest(column)
+        return (log if near is None else (log + near) / 2), variance / usual - 1
+
+    def _nearest(self, column: int) -> float | None:
+        """The same from the devices that have the model, weighted by their squared distance on the points."""
+        there = self.fleet.logs[:, self.columns]
+        rows = np.isfinite(self.fleet.logs[:, column])
+        rows &= np.isfinite(there).sum(axis=1) >= max(1.0, len(self.columns) / 2)
+        if not rows.any():
+            return None
+        apart = self.logs - there[rows]
+        offsets = np.nanmedian(apart, axis=1)
+        distances = np.nanmean((apart - offsets[:, None]) ** 2, axis=1) + LEAST_DISTANCE**2
+        weights = self.fleet.weights[rows] * (distances / distances.min()) ** (-len(self.columns) / 2)
+        return float((self.fleet.logs[rows, column] + offsets) @ weights / weights.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogued:
+    """A device among the fleets that have all of its points, the likeliest fleet first."""
+
+    known: Sequence[_OnFleet]
+
+    @property
+    def equation(self) -> str:
+        """The fleet that the device is compared with."""
+        if not self.known:
+            return ""
+        fleet = self.known[0].fleet
+        groups = len(set(fleet.groups.tolist()))
+        return f"as on {groups} kinds of hardware with {fleet.title} (atlas: {', '.join(fleet.tables)})"
+
+    def lacking(self, subject: Subject) -> str:
+        """As `edgewise.predicting.base.Fitted.lacking`."""
+        if self._of(subject) is None:
+            return "no fleet of the atlas has it together with all measured models"
+        return ""
+
+    def predict(self, subjects: Sequence[Subject]) -> tuple[Floats, Floats]:
+        """As `edgewise.predicting.base.Fitted.predict`."""
+        found = []
+        for subject in subjects:
+            on_fleet = self._of(subject)
+            if on_fleet is None:
+                raise ValueError(f"{subject.name} is in no fleet")
+            column = on_fleet.fleet.find(subject.name)
+            found.append(on_fleet.predict(column) if column is not None else (np.nan, np.nan))
+        logs, spreads = np.array(found).reshape(-1, 2).T
+        return logs, spreads
+
+    def _of(self, subject: Subject) -> _OnFleet | None:
+        return next((each for each in self.known if each.fleet.find(subject.name) is not None), None)
+
+
+class Catalogue:
+    """What the model takes on other devices that ran the measured models too.
+
+    Args:
+        known: the fleets; None takes those of the user's atlas, as it is at each call.
+    """
+
+    name = "catalogue"
+    title = "what the model takes on other devices of the atlas"
+    prior_error = 0.15
+    automatic = True
+
+    def __init__(self, known: Sequence[Fleet] | None = None) -> None:
+        self._known = known
+
+    def _fleets(self) -> Sequence[Fleet]:
+        return _fleets_at(stamp()) if self._known is None else self._known
+
+    def lacking(self, subject: Subject) -> str:
+        """As `edgewise.predicting.base.Predictor.lacking`."""
+        if any(fleet.find(subject.name) is not None for fleet in self._fleets()):
+            return ""
+        return "it is not in the atlas"
+
+    def fit(self, points: Sequence[Point]) -> Catalogued:
+        """As `edgewise.predicting.base.Predictor.fit`."""
+        logs = np.log([point.value for point in points])
+        found = []
+        for fleet in self._fleets():
+            columns = [fleet.find(point.subject.name) for point in points]
+            placed = [column for column in columns if column is not None]
+            if len(placed) == len(points):
+                found.append(_OnFleet(fleet, placed, logs))
+        return Catalogued(sorted(found, key=_OnFleet.likelihood, reverse=True))
+
+
+@lru_cache(maxsize=2)
+def _fleets_at(state: Stamp) -> tuple[Fleet, ...]:
+    """The fleets of the atlas as it is at `state`, which is `stamp()`."""
+    return fleets(tables(state))
+
+
+def fleets(found: Mapping[str, Sequence[AtlasRow]]) -> tuple[Fleet, ...]:
+    """The fleets of tables by name: rows with the same runtime, precision and unit, batched or not."""
+    by_conditions: dict[tuple[str, ...], list[tuple[str, AtlasRow]]] = defaultdict(list)
+    for table, rows in found.items():
+        for row in rows:
+            batched = "several inputs at a time" if row.batch > 1 else ""
+            by_conditions[row.runtime, row.precision, row.unit, batched].append((table, row))
+    made = (_fleet(conditions, rows) for conditions, rows in by_conditions.items())
+    return tuple(fleet for fleet in made if fleet is not None)
+
+
+def _fleet(conditions: Sequence[str], rows: Sequence[tuple[str, AtlasRow]]) -> Fleet | None:
+    """The fleet of `rows`, without models that one device alone has; None where it has too little hardware."""
+    cells: dict[tuple[tuple[str, str, str], str], list[float]] = defaultdict(list)
+    short: dict[str, str] = {}
+    for _, row in rows:
+        full = normal(f"{row.model} {row.variant}")
+        short[full] = normal(row.model)
+        cells[(row.device, row.setting, row.group), full].append(row.latency_s)
+    shared = Counter(full for _, full in cells)
+    models = {full: at for at, full in enumerate(sorted(full for full, count in shared.items() if count > 1))}
+    devices = sorted({device for device, full in cells if full in models})
+    groups = sorted({group for _, _, group in devices})
+    if len(groups) < FEWEST_GROUPS:
+        return None
+    logs = np.full((len(devices), len(models)), np.nan)
+    places = {device: at for at, device in enumerate(devices)}
+    for (device, full), values in cells.items():
+        if full in models:
+            logs[places[device], models[full]] = np.log(np.median(values))
+    by_short: dict[str, list[int]] = defaultdict(list)
+    for full, at in models.items():
+        by_short[short[full]].append(at)
+    return Fleet(
+        title=" ".join(filter(None, conditions)) or "no conditions known",
+        tables=tuple(sorted({table for table, _ in rows})),
+        models=models,
+        short=by_short,
+        logs=logs,
+        groups=np.array([groups.index(group) for _, _, group in devices]),
+    )

@@ -1,0 +1,273 @@
+"""Reads public tables of results for the atlas; one function per format. Errors name the wrong line."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput
+from edgewise.predicting.atlas import GROUP_LENGTH, AtlasRow
+from edgewise.predicting.points import UNITS
+
+MOST_BYTES = 64 * 2**20
+_RESULT = re.compile(r"\s*(\S+)\s+min\s*=\s*(\S+)\s+max\s*=\s*(\S+)\s+avg\s*=\s*(\S+)\s*")
+_SETTING = re.compile(r"\s*(num_threads|powersave|gpu_device)\s*=\s*(-?\d+)\s*")
+_TIMM = re.compile(r"benchmark-infer-([a-z0-9_]+)-(nchw|nhwc)-(pt\d+)-(?:(cpu|cu\d+)-)?(.+?)(-dynamo)?\.csv")
+_LATENCIES = {f"latency_{unit}": factor for unit, factor in UNITS["latency"].items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file, as errors name it."""
+
+    path: Path
+    line: int
+
+    def error(self, problem: str, advice: str) -> BadInput:
+        """What is wrong there."""
+        return BadInput(f"{self.path}, line {self.line}: {problem}", advice=advice)
+
+    def positive(self, text: Any, what: str) -> float:
+        """`text` as a number above 0. Raises `BadInput`."""
+        try:
+            value = float(text)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not (math.isfinite(value) and value > 0):
+            raise self.error(f"{what} is {str(text)[:40]!r}, not a number above 0", "leave out what was not measured")
+        return value
+
+
+def read_source(kind: str, path: Path, *, source: str = "", licence: str = "") -> list[AtlasRow]:
+    """The rows of the results at `path`.
+
+    Args:
+        kind: one of `SOURCES`.
+        source, licence: for rows that have none of their own; without `source`, the file is named.
+
+    Raises:
+        BadInput: no such kind, an unreadable file, a wrong line, or no rows.
+    """
+    if kind not in SOURCES:
+        raise BadInput(f"no source {kind!r}", advice=f"one of: {', '.join(SOURCES)}")
+    rows = [
+        replace(
+            row,
+            group=row.group or row.device[:GROUP_LENGTH],
+            source=row.source or source or path.name,
+            licence=row.licence or licence,
+        )
+        for row in SOURCES[kind](path)
+    ]
+    if not rows:
+        raise BadInput(f"{path} has no results", advice=f"is it of the kind {kind!r}?")
+    return rows
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MiB", advice="is it the right file?")
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} can't be read: {error}", advice="give your own copy of the results") from None
+
+
+def _files(path: Path, pattern: str) -> list[Path]:
+    """The file itself, or those in a folder and below it."""
+    return sorted(path.rglob(pattern)) if path.is_dir() else [path]
+
+
+def _lines(path: Path) -> Iterator[tuple[Place, Mapping[str, str]]]:
+    """The rows of a CSV file by its header. Raises `BadInput`."""
+    reader = csv.reader(_text(path).splitlines())
+    header: list[str] | None = None
+    try:
+        for cells in reader:
+            place = Place(path, reader.line_num)
+            if header is None:
+                header = [cell.strip() for cell in cells]
+                if len(set(header)) < len(header):
+                    raise place.error("a column is there twice", "give each column once")
+            elif any(cells):
+                if len(cells) != len(header):
+                    raise place.error(f"{len(cells)} cells for {len(header)} columns", "mend or remove the line")
+                yield place, {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+    except csv.Error as error:
+        raise Place(path, reader.line_num).error(str(error), "mend or remove the line") from None
+
+
+def _ncnn(path: Path) -> Iterator[AtlasRow]:
+    """``benchmark/README.md`` of ncnn: a block per device, named by the last line before it; ms in the column avg.
+
+    A block repeats the program's settings (``num_threads = 4``) before the results of each call.
+    """
+    device, inside, settings = "", False, dict[str, str]()
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        place = Place(path, number)
+        if line.lstrip().startswith("```"):
+            inside, settings = not inside, {}
+        elif not inside:
+            device = line.strip().lstrip("#").strip() or device
+        elif "loop_count" in line:
+            settings = {}
+        elif found := _SETTING.fullmatch(line):
+            settings[found[1]] = found[2]
+        elif found := _RESULT.fullmatch(line):
+            if "num_threads" not in settings:
+                raise place.error("a result before num_threads", "keep the lines that benchncnn prints before results")
+            if not device:
+                raise place.error("a result of an unnamed device", "name the device in the line before the block")
+            cores = settings.get("powersave", "0")
+            yield AtlasRow(
+                model=found[1],
+                device=device,
+                group="",
+                runtime="ncnn",
+                precision="int8" if re.search(r"[-_]int8$", found[1]) else "float",
+                unit="CPU" if int(settings.get("gpu_device", "-1")) < 0 else "GPU",
+                setting=f"{settings['num_threads']} threads" + (f", powersave {cores}" if cores != "0" else ""),
+                latency_s=place.positive(found[4], "avg") / 1e3,
+                source="",
+            )
+        elif re.search(r"\b(min|avg)\s*=", line):
+            raise place.error(f"{line.strip()[:60]!r} is not a result", "expected: NAME min = 1.0 max = 1.2 avg = 1.1")
+
+
+def _ai_hub(path: Path) -> Iterator[AtlasRow]:
+    """``perf.yaml`` of Qualcomm AI Hub, or a folder with such files, each in the folder of its model.
+
+    Precision → component of the model → device → runtime. A job that is listed for several devices ran on one of them
+    and counts once.
+    """
+    from edgewise.evaluating.safe_yaml import parse_mapping
+
+    for file in _files(path, "perf.yaml"):
+        document, model, jobs = parse_mapping(_text(file), str(file)), file.resolve().parent.name, set[str]()
+        try:
+            cells = [
+                (precision, component, device, runtime, cell)
+                for precision, found in document["precisions"].items()
+                for component, part in found["components"].items()
+                for device, runtimes in (part.get("performance_metrics") or {}).items()
+                for runtime, cell in runtimes.items()
+                if cell.get("inference_time_milliseconds")
+            ]
+        except (KeyError, AttributeError, TypeError) as error:
+            raise BadInput(
+                f"{file} is no perf.yaml of AI Hub: {error!r}",
+                advice="precisions, components, performance_metrics are expected, as in releases since 2025",
+            ) from None
+        for precision, component, device, runtime, cell in cells:
+            job = f"{cell.get('job_id') or device} {component} {precision} {runtime}"
+            if job in jobs:
+                continue
+            jobs.add(job)
+            latency = cell["inference_time_milliseconds"]
+            try:
+                seconds = float(latency) / 1e3
+            except (TypeError, ValueError):
+                seconds = math.nan
+            if not (math.isfinite(seconds) and seconds > 0):
+                where = f"{precision}, {component}, {device}, {runtime}"
+                raise BadInput(
+                    f"{file}: {where}: the time is {str(latency)[:40]!r}", advice="it must be a number above 0"
+                )
+            yield AtlasRow(
+                model=model, variant=component, device=device, group="", runtime=runtime, precision=precision,
+                unit=str(cell.get("primary_compute_unit") or ""), latency_s=seconds, source="",
+            )  # fmt: skip
+
+
+def _timm(path: Path) -> Iterator[AtlasRow]:
+    """``results/benchmark-infer-*.csv`` of timm, or a folder with them; the conditions are in the name of the file."""
+    for file in _files(path, "benchmark-infer-*.csv"):
+        name = _TIMM.fullmatch(file.name)
+        if name is None:
+            raise BadInput(
+                f"{file.name} does not tell its conditions",
+                advice="keep timm's names, such as benchmark-infer-amp-nchw-pt240-cu124-rtx4090.csv",
+            )
+        precision, layout, version, backend, device, compiled = name.groups()
+        for place, cells in _lines(file):
+            if not cells.get("model"):
+                raise place.error("no model", "the columns model and infer_samples_per_sec are needed")
+            if not cells.get("infer_samples_per_sec"):
+                continue  # timm leaves the cells of models that failed empty
+            yield AtlasRow(
+                model=cells["model"],
+                variant=cells.get("infer_img_size", ""),
+                device=device,
+                group="",
+                runtime=f"pytorch-{layout}{compiled or ''}",
+                precision=precision,
+                unit="CPU" if backend == "cpu" else "GPU",
+                setting=" ".join(filter(None, (version, backend))),
+                batch=int(place.positive(cells.get("infer_batch_size") or 1, "infer_batch_size")),
+                latency_s=1 / place.positive(cells["infer_samples_per_sec"], "infer_samples_per_sec"),
+                source="",
+            )
+
+
+def _table(path: Path) -> Iterator[AtlasRow]:
+    """A CSV file with the columns model, device and latency_ms (or _s, _us, _ns), and others by their names."""
+    for place, cells in _lines(path):
+        column = next((name for name in _LATENCIES if cells.get(name)), None)
+        if column is None or not cells.get("model") or not cells.get("device"):
+            advice = "each line needs model, device and latency_ms; others: variant, runtime, precision, threads, …"
+            raise place.error("no model, device or latency", advice)
+        threads = cells.get("threads")
+        yield AtlasRow(
+            model=cells["model"],
+            variant=cells.get("variant", ""),
+            device=cells["device"],
+            group=cells.get("group", ""),
+            runtime=cells.get("runtime", ""),
+            precision=cells.get("precision", ""),
+            unit=cells.get("compute_unit") or cells.get("unit", ""),
+            setting=f"{place.positive(threads, 'threads'):g} threads" if threads else "",
+            batch=int(place.positive(cells.get("batch") or 1, "batch")),
+            latency_s=place.positive(cells[column], column) * _LATENCIES[column],
+            source=cells.get("source", ""),
+            licence=cells.get("licence") or cells.get("license", ""),
+        )
+
+
+def _runs(path: Path) -> Iterator[AtlasRow]:
+    """Runs that ``edgewise runs export`` wrote; those without a latency are left out."""
+    from edgewise.record.facts import precision_of, threads_of
+    from edgewise.store.exchange import read_runs
+    from edgewise.store.tables import machine_of
+
+    for run in read_runs(path):
+        latency = run.value("latency")
+        if latency is None or latency <= 0:
+            continue
+        threads = threads_of(run)
+        yield AtlasRow(
+            model=run.job.model.name,
+            device=machine_of(run) or run.job.target.device,
+            group="",
+            runtime=run.job.runtime.name,
+            precision=precision_of(run) or "",
+            unit=run.job.runtime.provider or "",
+            setting="" if threads is None else f"{threads} threads",
+            batch=run.job.workload.batch,
+            latency_s=latency / run.job.workload.batch,
+            source=f"run {run.id}",
+        )
+
+
+SOURCES: Mapping[str, Callable[[Path], Iterator[AtlasRow]]] = {
+    "ncnn": _ncnn,
+    "ai-hub": _ai_hub,
+    "timm": _timm,
+    "table": _table,
+    "runs": _runs,
+}
+"""Kind of results → reader. A reader leaves `group`, `source` and `licence` empty where the results don't tell them."""

@@ -1,0 +1,233 @@
+"""``edgewise atlas``, and devices whose models other devices of the atlas ran too, as a user runs them."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from edgewise.cli.main import run
+from edgewise.predicting import atlas, calibration
+from edgewise.predicting.atlas import load
+from edgewise.predicting.tables import SOURCES, read_source
+
+NCNN = """benchncnn measures ncnn.
+
+Usage
+```shell
+./benchncnn [loop count] [num threads] [powersave] [gpu device]
+```
+### Board A (Cortex-A76 2.4 GHz x 4)
+```
+pi@a:~ $ ./benchncnn 8 4 0 -1 1
+[0 V3D]  queueC=0[1]
+loop_count = 8
+num_threads = 4
+powersave = 0
+gpu_device = -1
+          squeezenet  min =   11.73  max =   11.88  avg =   11.78
+     squeezenet_int8  min =   21.63  max =   21.73  avg =   21.68
+
+pi@a:~ $ ./benchncnn 8 1 2 0
+loop_count = 8
+num_threads = 1
+powersave = 2
+gpu_device = 0
+          squeezenet  min =    1.00  max =    1.10  avg =    1.05
+```
+Older board (no heading)
+```
+loop_count = 8
+num_threads = 2
+           vgg16  min = 1245.07  max = 1453.01  avg = 1377.76
+```
+"""
+TIMM = """model,infer_samples_per_sec,infer_step_time,infer_batch_size,infer_img_size,infer_gmacs
+tinynet_e,50000,20.48,1024,106,0.03
+failed,,,,224,
+resnet18,8000.0,128.0,1024,224,1.82
+"""
+PERF = """supported_devices:
+- Phone 1
+precisions:
+  float:
+    components:
+      ACT:
+        universal_assets:
+          tflite: {model_id: m1}
+        performance_metrics:
+          Phone 1:
+            tflite:
+              job_id: j1
+              job_status: Passed
+              inference_time_milliseconds: 16.5
+              primary_compute_unit: NPU
+            onnx:
+              job_id: j2
+              job_status: Failed
+          Phone 1 (Proxy):
+            tflite:
+              job_id: j1
+              inference_time_milliseconds: 16.5
+              primary_compute_unit: NPU
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(atlas, "atlas_folder", lambda: tmp_path / "data" / "atlas")
+    monkeypatch.setattr(calibration, "calibrations_folder", lambda: tmp_path / "data" / "calibrations")
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    monkeypatch.chdir(tmp_path)
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_ncnn_results_have_their_device_settings_and_unit(tmp_path):
+    first, integers, gpu, older = read_source("ncnn", write(tmp_path / "README.md", NCNN), source="ncnn@1", licence="B")
+    assert (first.model, first.device, first.setting, first.unit) == (
+        "squeezenet", "Board A (Cortex-A76 2.4 GHz x 4)", "4 threads", "CPU",
+    )  # fmt: skip
+    assert first.latency_s == pytest.approx(0.01178) and first.group == "Board A (Cortex-A76 2.4 GHz x "
+    assert (first.source, first.licence, first.precision, integers.precision) == ("ncnn@1", "B", "float", "int8")
+    assert (gpu.unit, gpu.setting) == ("GPU", "1 threads, powersave 2")
+    assert older.device == "Older board (no heading)" and older.latency_s == pytest.approx(1.37776)
+
+
+def test_timm_results_have_the_conditions_of_their_file_name(tmp_path):
+    write(tmp_path / "results" / "benchmark-infer-amp-nchw-pt240-cu124-rtx4090-dynamo.csv", TIMM)
+    write(
+        tmp_path / "results" / "benchmark-infer-fp32-nchw-pt240-cpu-i9_10940x.csv",
+        "model,infer_samples_per_sec\nvgg11,4\n",
+    )
+    small, resnet, slow = read_source("timm", tmp_path / "results")
+    assert (small.model, small.variant, small.batch, small.latency_s) == ("tinynet_e", "106", 1024, 2e-5)
+    assert (resnet.device, resnet.runtime, resnet.precision, resnet.unit, resnet.setting) == (
+        "rtx4090", "pytorch-nchw-dynamo", "amp", "GPU", "pt240 cu124",
+    )  # fmt: skip
+    assert (slow.device, slow.unit, slow.batch, slow.latency_s) == ("i9_10940x", "CPU", 1, 0.25)
+    assert slow.source == "results"
+
+
+def test_ai_hub_jobs_count_once_and_failed_ones_not_at_all(tmp_path):
+    write(tmp_path / "models" / "act" / "perf.yaml", PERF)
+    (row,) = read_source("ai-hub", tmp_path / "models")
+    assert (row.model, row.variant, row.device, row.runtime, row.precision, row.unit) == (
+        "act", "ACT", "Phone 1", "tflite", "float", "NPU",
+    )  # fmt: skip
+    assert row.latency_s == pytest.approx(0.0165)
+
+
+def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
+    text = "model,device,threads,latency_ms,compute_unit,extra,source\na,d,4.0,2,CPU,{},repo@1\nb,d,,3,,,\n"
+    one, two = read_source("table", write(tmp_path / "t.csv", text), source="mine")
+    assert (one.setting, one.latency_s, one.unit, one.source) == ("4 threads", 0.002, "CPU", "repo@1")
+    assert (two.setting, two.source) == ("", "mine")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "words"),
+    [
+        ("ncnn", NCNN.replace("avg =   11.78", "avg =   nan"), "line 15: avg is 'nan', not a number above 0"),
+        ("ncnn", NCNN.replace("  avg =   11.78", ""), "line 15: 'squeezenet min = 11.73 max = 11.88' is not"),
+        ("ncnn", NCNN.replace("num_threads = 4\n", ""), "line 14: a result before num_threads"),
+        ("ncnn", "nothing", "has no results"),
+        ("table", "model,device,latency_ms\na,d,1\nb,d,-1\n", "line 3: latency_ms is '-1'"),
+        ("table", "model,device,latency_ms\na,d\n", "line 2: 2 cells for 3 columns"),
+        ("table", "model,device,latency_ms\n,d,3\n", "line 2: no model, device or latency"),
+        ("table", "model,device,model\n", "line 1: a column is there twice"),
+        ("table", "model,device,latency_ms,threads\na,d,1,many\n", "line 2: threads is 'many'"),
+        ("table", "", "has no results"),
+        ("table", 'model,device,latency_ms\n"' + "x" * 200_000, "line 2: field larger"),
+        ("timm", TIMM, "does not tell its conditions"),
+        ("ai-hub", "precisions:\n  float: 3\n", "is no perf.yaml of AI Hub"),
+        ("ai-hub", "a: &x [1]\nb: *x\n", "anchor"),
+        ("ai-hub", PERF.replace("16.5", "soon"), "float, ACT, Phone 1, tflite: the time is 'soon'"),
+        ("runs", "{}", "file.txt"),
+        ("onnx", "", "no source 'onnx'"),
+    ],
+)
+def test_wrong_files_are_named_with_the_line_and_nothing_is_kept(tmp_path, capsys, kind, text, words):
+    path = write(tmp_path / "file.txt", text)
+    assert run(["atlas", "import", kind, str(path)]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "data").exists()
+
+
+def test_every_source_refuses_a_file_that_is_not_there(tmp_path):
+    for kind in SOURCES:
+        assert run(["atlas", "import", kind, str(tmp_path / "absent")]) == 2
+
+
+def test_tables_are_listed_replaced_only_by_force_and_removed(tmp_path, capsys):
+    write(tmp_path / "README.md", NCNN)
+    importing = ["atlas", "import", "ncnn", "README.md", "--source", "Tencent/ncnn@1", "--licence", "BSD-3-Clause"]
+    assert run(importing) == 0
+    assert run(importing) == 2
+    assert run([*importing, "--force"]) == 0
+    capsys.readouterr()
+    assert run(["atlas", "list", "--json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (table["table"], table["measurements"], table["devices"]) == ("ncnn", 4, 2)
+    assert (table["sources"], table["licences"]) == (["Tencent/ncnn@1"], ["BSD-3-Clause"])
+    assert run(["atlas", "list"]) == 0
+    assert "ncnn" in capsys.readouterr().out
+    assert load("ncnn") == tuple(
+        read_source("ncnn", tmp_path / "README.md", source="Tencent/ncnn@1", licence="BSD-3-Clause")
+    )
+    assert run(["atlas", "rm", "ncnn"]) == 0 and run(["atlas", "rm", "ncnn"]) == 2
+    assert run(["atlas", "import", "ncnn", "README.md", "--name", "../x"]) == 2
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    """Six boards that differ in speed, and in how they take to two kinds of model."""
+    random = np.random.default_rng(4)
+    means, kinds = np.geomspace(0.004, 0.4, 12), np.where(np.arange(12) % 2, 0.3, -0.3)
+    with (tmp_path / "boards.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["model", "device", "runtime", "precision", "compute_unit", "latency_s", "source"])
+        for board in range(6):
+            values = means * np.exp(random.normal(0, 1) + random.normal(0, 1) * kinds + random.normal(0, 0.02, 12))
+            writer.writerows(
+                [f"net_{at}", f"board {board}", "ncnn", "float", "CPU", repr(float(value)), "a@1"]
+                for at, value in enumerate(values)
+            )
+    new = means * np.exp(0.5 + 0.8 * kinds)
+    rows = "".join(f"Net-{at},{new[at] * 1e3}\n" for at in (0, 1, 4, 7, 10))
+    write(tmp_path / "measured.csv", "model,latency_ms\n" + rows)
+    assert run(["atlas", "import", "table", "boards.csv"]) == 0
+    return new
+
+
+def test_models_of_the_atlas_are_predicted_by_name_alone(fleet, capsys):
+    assert run(["calibrate", "mine", "--measurements", "measured.csv"]) == 0
+    assert "catalogue" in capsys.readouterr().out
+    assert run(["estimate", "net_3", "NET-8", "-d", "mine", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["models"]
+    for row, model in zip(found, (3, 8), strict=True):
+        assert row["value"] == pytest.approx(fleet[model], rel=0.1)
+        assert row["low"] < fleet[model] < row["high"]
+        assert row["method"] == "catalogue: as on 6 kinds of hardware with ncnn float CPU (atlas: boards)"
+    assert run(["estimate", "net_3", "-d", "mine"]) == 0
+    assert "atlas: boards" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_is_in_no_table_is_refused_and_a_damaged_table_is_named(fleet, capsys, tmp_path):
+    assert run(["calibrate", "mine", "--measurements", "measured.csv"]) == 0
+    assert run(["estimate", "unheard-of", "-d", "mine"]) == 2
+    assert "no such file: unheard-of" in capsys.readouterr().err
+    write(tmp_path / "more.csv", "model\nunheard-of\n")
+    assert run(["estimate", "more.csv", "-d", "mine"]) == 4
+    assert "it is not in the atlas" in " ".join(capsys.readouterr().err.split())
+    assert run(["atlas", "rm", "boards"]) == 0
+    assert run(["estimate", "more.csv", "-d", "mine"]) == 2  # nothing relates the models to the device any more
+    write(tmp_path / "data" / "atlas" / "bad.csv", "model,latency_s\na,-1\n")
+    assert run(["calibrate", "mine", "--measurements", "measured.csv"]) == 2
+    assert "edgewise atlas rm bad" in " ".join(capsys.readouterr().err.split())
