@@ -151,3 +151,23 @@ def test_a_dry_run_of_a_suggestion_is_a_request(capsys, tmp_path):
     assert run(["calibrate", "phone", "--suggest", "3", "-o", "nets", "--dry-run"]) == 0
     assert "would run: edgewise calibrate phone --suggest 3 --output nets" in capsys.readouterr().out
     assert not (tmp_path / "nets").exists()
+
+
+@pytest.mark.engine
+def test_exported_runs_beside_the_networks_calibrate_a_device(capsys, tmp_path):
+    pytest.importorskip("onnxruntime")
+    assert run(["zoo", "build", "ds-cnn", "autoencoder", "resnet-8", "-o", "nets"]) == 0
+    files = [f"nets/{name}.onnx" for name in ("ds-cnn", "autoencoder", "resnet-8")]
+    bench = ["bench", *files, "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "-q"]
+    assert run([*bench, "-o", "nets/measured.json"]) == 0
+    capsys.readouterr()
+    assert run(["calibrate", "phone", "--measurements", "nets/measured.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    points = found["metrics"]["latency"]["points"]
+    assert [point["profile"] is None for point in points] == [False] * 3
+    assert all(point["value"] == point["host"] for point in points)  # this machine is the device
+    (tmp_path / "nets" / "measured.json").rename(tmp_path / "alone.json")
+    assert run(["calibrate", "phone", "--measurements", "alone.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["metrics"]) == ["latency"]  # the store has no memory of this machine, and there are no files
+    assert any(text.startswith("memory_peak is not predicted: nothing relates") for text in found["cautions"])

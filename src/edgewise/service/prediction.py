@@ -12,7 +12,7 @@ from edgewise.errors import BadInput, EdgewiseError
 from edgewise.model.precision import find_precision
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, file_of, load, save
-from edgewise.predicting.choice import FEWEST_POINTS
+from edgewise.predicting.choice import FEWEST_POINTS, choose
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
@@ -50,7 +50,8 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     file_of(request.name)
     tables = [path for path in request.measurements if path.lower().endswith(TABLE)]
     models = [model for path in tables for model in _from_table(Path(path))]
-    models += [_from_run(run) for run in _runs([one for one in request.measurements if one not in tables], context)]
+    others = [one for one in request.measurements if one not in tables]
+    models += [_from_run(run, [Path(one).parent for one in others]) for run in _runs(others, context)]
     if not models:
         raise BadInput("no measurements given", advice=f"give a CSV file or runs: {', '.join(request.measurements)}")
     machine, engine = _with_host_values(models, context, wanted=request.host)
@@ -67,6 +68,8 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         if 0 < len(found) < FEWEST_POINTS and len(points) > 1
     ]
     kept = {metric: found for metric, found in points.items() if len(found) >= FEWEST_POINTS} or points
+    kept, reasons = _predictable(kept, method=request.method)
+    cautions += reasons
     found = Calibration(
         name=request.name,
         points={metric: tuple(rows) for metric, rows in kept.items()},
@@ -80,6 +83,24 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     if context.keep:
         save(found)
     return found
+
+
+def _predictable(points: Mapping[str, list[Point]], *, method: str | None) -> tuple[dict[str, list[Point]], list[str]]:
+    """The metrics for which a law can be chosen, and a sentence on each of the others.
+
+    Raises `BadInput` as `choose` does where there is none.
+    """
+    found, problems = {}, {}
+    for metric, rows in points.items():
+        try:
+            choose(rows, method=method)
+        except BadInput as error:
+            problems[metric] = error
+        else:
+            found[metric] = rows
+    if not found:
+        raise next(iter(problems.values()))
+    return found, [f"{metric} is not predicted: {error.message}." for metric, error in problems.items()]
 
 
 def predict(request: PredictRequest, context: Context) -> Forecasts:
@@ -149,9 +170,11 @@ def _from_file(path: Path) -> _Model:
     return _Model(subject=subject, sha256=str(network.source.get("sha256") or ""))
 
 
-def _from_run(run: Run) -> _Model:
-    """The model of a run on the device, and what its file says, where it is still there."""
+def _from_run(run: Run, folders: Sequence[Path]) -> _Model:
+    """The model of a run on the device, and what its file says, where it is still there, or in one of `folders`."""
     path = Path(run.job.model.path) if run.job.model.path else None
+    if path is not None and not path.is_file():  # exported runs keep only the file's name
+        path = next((place / path.name for place in folders if (place / path.name).is_file()), None)
     values = {metric: value for metric in UNITS if (value := run.value(metric)) is not None and value > 0}
     model = _Model(subject=Subject(name=run.job.model.name), sha256=run.job.model.sha256 or "", values=values)
     if path is not None and path.is_file():
