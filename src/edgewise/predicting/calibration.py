@@ -171,14 +171,11 @@ def summaries() -> list[dict[str, Any]]:
 
 def save(calibration: Calibration) -> Path:
     """Keep `calibration`, in place of an earlier one of its name. Raises `BadInput` where that fails."""
-    from edgewise.store.exchange import write_file
+    from edgewise.store.exchange import write_with_folder
 
     path = file_of(calibration.name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{path.parent} can't be made: {error}", advice="check the rights of your data folder") from None
-    write_file(path, json.dumps(calibration.to_document(), indent=1, allow_nan=False) + "\n", overwrite=True)
+    document = json.dumps(calibration.to_document(), indent=1, allow_nan=False)
+    write_with_folder(path, f"{document}\n", overwrite=True)
     return path
 
 
