@@ -14,7 +14,19 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
-    from edgewise.api import bench, compare, estimate, evaluate, fits, inspect, open_store, optimize, profile
+    from edgewise.api import (
+        bench,
+        calibrate,
+        compare,
+        estimate,
+        evaluate,
+        fits,
+        inspect,
+        open_store,
+        optimize,
+        predict,
+        profile,
+    )
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
 
@@ -30,7 +42,19 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 _HOMES = {
     **dict.fromkeys(
-        ("bench", "compare", "estimate", "evaluate", "fits", "inspect", "open_store", "optimize", "profile"),
+        (
+            "bench",
+            "calibrate",
+            "compare",
+            "estimate",
+            "evaluate",
+            "fits",
+            "inspect",
+            "open_store",
+            "optimize",
+            "predict",
+            "profile",
+        ),
         "edgewise.api",
     ),
     **dict.fromkeys(
@@ -55,6 +79,7 @@ __all__ = [
     "Unavailable",
     "__version__",
     "bench",
+    "calibrate",
     "compare",
     "estimate",
     "evaluate",
@@ -62,6 +87,7 @@ __all__ = [
     "inspect",
     "open_store",
     "optimize",
+    "predict",
     "profile",
 ]
 

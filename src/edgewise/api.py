@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgewise.model.inspection import Inspection
     from edgewise.optimizing.choice import Aim
     from edgewise.optimizing.variant import Optimization
+    from edgewise.predicting import Calibration, Forecasts
     from edgewise.progress import Progress
     from edgewise.service.context import Context
     from edgewise.service.measuring import Measured
@@ -96,6 +97,71 @@ def estimate(
     cases = (dict(what_if),) if what_if else None
     fields = {"model": model, "cases": cases, "device": device, "set": settings, "shapes": shapes}
     found: Estimate = carry_out("estimate", context_of(None, None), **fields)
+    return found
+
+
+def calibrate(
+    name: str,
+    measurements: PathLike | Sequence[PathLike],
+    *,
+    method: str | None = None,
+    host: str | None = None,
+    runtime: str | None = None,
+    keep: bool = True,
+    store: str | Store | None = None,
+) -> Calibration:
+    """Learn a device from 3 or more models that were measured on it; `predict` then predicts others.
+
+    Args:
+        name: of the device; an earlier calibration of this name is replaced.
+        measurements: CSV files with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like; stored
+            runs (id, its beginning, tag) or files of exported runs.
+        method: the law to take; None chooses the one that predicts left-out models best.
+        host: engine whose stored runs on this machine are taken, or its beginning; None takes the one with the most.
+        runtime: engine whose runs of the device are taken; needed where `measurements` has runs of several.
+        keep: whether the calibration is kept in this user's data folder, where `predict` finds it.
+        store: of the runs; None is the user's own.
+
+    Returns:
+        An `edgewise.predicting.Calibration`; its `choices` have the laws and errors of each metric.
+
+    Raises:
+        BadInput: unreadable, contradictory or too few measurements, or an unknown law.
+    """
+    from edgewise.service.context import Context
+
+    fields = {"name": name, "measurements": several(measurements), "method": method, "host": host, "runtime": runtime}
+    found: Calibration = carry_out("calibrate", Context(store=store, keep=keep), **fields)
+    return found
+
+
+def predict(
+    models: PathLike | Sequence[PathLike],
+    device: str,
+    *,
+    targets: Mapping[str, float] | None = None,
+    store: str | Store | None = None,
+) -> Forecasts:
+    """Predict models for a calibrated device.
+
+    Args:
+        models: model files, or CSV files with the columns ``model`` and ``host_latency_ms`` and the like.
+        device: the name of a calibration.
+        targets: metric → largest value wanted, in SI; the forecasts then have the probability of meeting it.
+        store: of the runs on this machine; None is the user's own.
+
+    Returns:
+        An `edgewise.predicting.Forecasts`: its `of("latency")` has the models in their order. A forecast without a
+        prediction says in `refused` why.
+
+    Raises:
+        BadModel, BadInput: unreadable models, or a device that is not calibrated.
+    """
+    from edgewise.service.context import Context
+
+    found: Forecasts = carry_out(
+        "predict", Context(store=store), models=several(models), device=device, targets=targets
+    )
     return found
 
 

@@ -143,6 +143,7 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
         ("table", "model,device,latency_ms\n,d,3\n", "line 2: no model, device or latency"),
         ("table", "model,device,model\n", "line 1: a column is there twice"),
         ("table", "model,device,latency_ms,threads\na,d,1,many\n", "line 2: threads is 'many'"),
+        ("table", "model,device,latency_ms,batch\na,d,1,0.5\n", "line 2: batch is '0.5', not a whole number"),
         ("table", "", "has no results"),
         ("table", 'model,device,latency_ms\n"' + "x" * 200_000, "line 2: field larger"),
         ("timm", TIMM, "does not tell its conditions"),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
+import edgewise
 import edgewise.data
 from edgewise.cli.main import run
 from edgewise.predicting import atlas
 from edgewise.predicting import calibration as module
+from edgewise.store.exchange import export_runs
+from sample_runs import all_runs
 
 TABLE = """model,host_latency_ms,latency_ms,family
 MobileNetV1,12.1,45,image
@@ -67,6 +71,8 @@ def test_a_refused_model_is_an_exit_code_of_its_own(capsys, tmp_path):
     ("arguments", "words"),
     [
         (["calibrate", "phone", "--measurements", "absent.csv"], "can't be read"),
+        (["calibrate", "cortex-m4", "--measurements", "measured.csv"], "cortex-m4 is a device that edgewise knows"),
+        (["calibrate", "local", "--measurements", "measured.csv"], "local is a device that edgewise knows"),
         (["calibrate", "a/b", "--measurements", "measured.csv"], "can't be the name of a device"),
         (["calibrate", "phone", "--measurements", "measured.csv", "--method", "cubic"], "no method 'cubic'"),
         (["calibrate", "phone", "--measurements", "new.csv"], "no metric was measured on the device"),
@@ -107,6 +113,75 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     assert run(["estimate", str(digits), "-d", "board", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["models"]
     assert row["value"] > 0 and math.isfinite(row["high"])
+
+
+def exported(tmp_path, name, *changes):
+    """A file with a run of `sample_runs` for each of `changes`: fields of its model, its runtime and its target."""
+    base = next(run for run in all_runs() if run.status == "done" and run.value("latency"))
+    runs = []
+    for at, change in enumerate(changes):
+        job = replace(
+            base.job,
+            model=replace(base.job.model, name=change.get("model", f"m{at}"), path="", sha256=f"{at:064x}"),
+            runtime=replace(base.job.runtime, name=change.get("runtime", "litert"), provider="cpu", threads=1),
+            target=replace(base.job.target, device=change.get("device", "pi")),
+            workload=replace(base.job.workload, batch=change.get("batch", 1)),
+        )
+        runs.append(replace(base, id=f"{at + 1:026d}", job=job))
+    export_runs(runs, tmp_path / name)
+    return name
+
+
+def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_path):
+    several = exported(tmp_path, "devices.json", {}, {"device": "phone"}, {})
+    assert run(["calibrate", "board", "--measurements", several]) == 2
+    assert "the runs are of several devices: phone, pi" in capsys.readouterr().err
+    engines = exported(tmp_path, "engines.json", {"model": "a"}, {"model": "a", "runtime": "onnxruntime"}, {})
+    assert run(["calibrate", "board", "--measurements", engines]) == 2
+    told = capsys.readouterr().err
+    assert "several engines: litert/cpu, 1 thread; onnxruntime/cpu, 1 thread" in told and "--runtime" in told
+    assert run(["calibrate", "board", "--measurements", engines, "--runtime", "tvm"]) == 2
+    assert "no run is of tvm" in capsys.readouterr().err
+    batches = exported(tmp_path, "batches.json", {"batch": 8}, {"batch": 8})
+    assert run(["calibrate", "board", "--measurements", batches]) == 2
+    assert "left out: scenario single-stream, batch 8" in capsys.readouterr().err
+
+
+def test_a_host_engine_without_runs_is_an_error(capsys):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv", "--host", "tvm"]) == 2
+    assert "no runs of the models with tvm" in capsys.readouterr().err
+
+
+def test_calibrated_devices_are_listed_and_removed(capsys):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    capsys.readouterr()
+    assert run(["devices", "list"]) == 0
+    assert "Latency: 5" in capsys.readouterr().out
+    assert run(["estimate", "--devices", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["calibrated"]
+    assert found == {"name": "phone", "models": {"latency": 5}, "sources": ["measured.csv"], "reason": None}
+    assert run(["devices", "rm", "phone"]) == 0
+    assert run(["devices", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["calibrated"] == []
+    assert run(["devices", "rm", "--calibration", "phone"]) == 2
+
+
+def test_a_metric_that_nothing_relates_to_is_a_caution_beside_one_that_is_predicted(capsys, tmp_path):
+    text = "model,host_latency_ms,latency_ms,energy_mJ\n" + "".join(f"{n},{n},{4 * n},{9 * n}\n" for n in range(1, 5))
+    (tmp_path / "two.csv").write_text(text)
+    assert run(["calibrate", "phone", "--measurements", "two.csv", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document["metrics"]) == ["latency"]
+    assert "energy is not predicted: nothing relates" in document["cautions"][-1]
+
+
+def test_python_has_the_same_doors(tmp_path):
+    found = edgewise.calibrate("phone", "measured.csv")
+    assert found.choices["latency"].chosen.predictor.name == "scale"
+    forecasts = edgewise.predict("new.csv", "phone", targets={"latency": 0.2})
+    assert [row.subject.name for row in forecasts.of("latency")] == ["EfficientNet", "DenseNet"]
+    assert edgewise.calibrate("other", "measured.csv", keep=False).name == "other"
+    assert module.names() == ["phone"]
 
 
 def test_suggested_networks_are_written_with_a_table_and_then_calibrate_the_device(capsys, tmp_path):

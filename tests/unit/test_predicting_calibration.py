@@ -10,7 +10,16 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.predicting import calibration as module
 from edgewise.predicting.base import Point, Subject
-from edgewise.predicting.calibration import Calibration, load, names, rank_correlation, save, validation
+from edgewise.predicting.calibration import (
+    Calibration,
+    load,
+    names,
+    rank_correlation,
+    remove,
+    save,
+    summaries,
+    validation,
+)
 from edgewise.predicting.choice import choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
@@ -56,11 +65,23 @@ def test_a_table_gives_si_units(tmp_path):
         ("model,latency_ms\na,nan\n", "not a number above 0"),
         ("model,latency_ms\na,12 ms\n", "line 2: latency_ms is '12 ms'"),
         ("model,latency_ms\n,1\n", "line 2: no model"),
+        ("model;latency_ms\na;1,5\n", "line 1: columns are separated by ';'"),
+        ("model\tlatency_ms\na\t1\n", "line 1: columns are separated by"),
+        ("model,latency_ms\na,1,5\n", "line 2: 3 cells for 2 columns"),
+        ('model,latency_ms\nb,2\na,"1,5"\n', "line 3: latency_ms is '1,5'"),
+        ("model,latency_s\na,1e300\n", "line 2: latency_s is '1e300', which no model takes"),
+        ("model,latency_ns\na,1e-7\n", "which no model takes"),
+        ("model,latency_s\n" + "a,1\n" * 10_001, "more than 10000 rows"),
     ],
 )
 def test_what_is_no_table_is_refused_with_its_line(tmp_path, text, words):
     with pytest.raises(BadInput, match=words):
         table(tmp_path, text)
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_column(tmp_path):
+    (row,) = table(tmp_path, "\ufeffmodel,latency_ms\nnet,1\n")
+    assert row.values == pytest.approx({"latency": 0.001})
 
 
 def test_folders_binary_files_and_huge_ones_are_no_tables(tmp_path):
@@ -134,6 +155,45 @@ def test_a_calibration_with_impossible_points_is_damaged(own_folder):
         load("pi")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document["metrics"]["latency"]["points"][0].update(value=float("nan")),
+        lambda document: document["metrics"]["latency"]["points"][0].update(host=1e300),
+        lambda document: document["metrics"]["latency"]["points"][0].update(host="fast"),
+        lambda document: document["metrics"]["latency"]["points"][0].update(profile={"amounts": [1.0], "unknown": []}),
+        lambda document: document["metrics"]["latency"]["points"][0].update(
+            profile={"amounts": [float("nan")] * len(TERMS), "unknown": []}
+        ),
+        lambda document: document["metrics"].clear(),
+    ],
+)
+def test_a_calibration_edited_by_hand_is_damaged_rather_than_wrong(own_folder, change):
+    path = save(Calibration(name="pi", points={"latency": points()}))
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(BadInput, match="damaged"):
+        load("pi")
+    (found,) = summaries()
+    assert "damaged" in found["reason"] and found["name"] == "pi"
+
+
+def test_a_calibration_is_removed_by_its_name(own_folder):
+    save(Calibration(name="pi", points={"latency": points()}, sources=("f.csv",)))
+    assert summaries() == [{"name": "pi", "models": {"latency": 5}, "sources": ["f.csv"], "reason": None}]
+    remove("pi")
+    assert names() == []
+    with pytest.raises(BadInput, match="no device 'pi' is calibrated"):
+        remove("pi")
+
+
+def test_a_calibration_that_cant_be_kept_is_one_clear_error(own_folder):
+    own_folder.write_text("a file where the folder should be")
+    with pytest.raises(BadInput, match="can't be made"):
+        save(Calibration(name="pi", points={"latency": points()}))
+
+
 def test_unknown_devices_and_impossible_names(own_folder):
     with pytest.raises(BadInput, match="no device 'pi' is calibrated"):
         load("pi")
@@ -186,6 +246,18 @@ def test_other_precisions_and_unseen_operators_are_refused():
     assert "matrix products are 100% of its work" in refusal(unlike, spatial)
     assert refusal(Subject(name="n", host=0.02, precision="int8", profile=profile(spatial=2e6)), spatial) == ""
     assert choose(spatial).chosen.fitted is not None
+
+
+@pytest.mark.parametrize(("measured", "new"), [("f32", "float32"), ("FP32", "f32"), ("i8", "int8"), ("half", "fp16")])
+def test_names_of_one_precision_are_the_same(measured, new):
+    known = [replace(point, subject=replace(point.subject, precision=measured)) for point in points()]
+    assert refusal(Subject(name="n", host=0.02, precision=new), known) == ""
+    assert "its precision is uint8" in refusal(Subject(name="n", host=0.02, precision="u8"), known)
+
+
+def test_a_subject_that_the_law_knows_too_little_of_is_an_error():
+    with pytest.raises(BadInput, match="scale can't predict n: it was not measured on this machine"):
+        choose(points(), method="scale").predict([Subject(name="n")])
 
 
 def test_without_a_value_of_this_machine_the_reason_is_said():

@@ -30,6 +30,7 @@ FACE = [
     "Unavailable",
     "__version__",
     "bench",
+    "calibrate",
     "compare",
     "estimate",
     "evaluate",
@@ -37,6 +38,7 @@ FACE = [
     "inspect",
     "open_store",
     "optimize",
+    "predict",
     "profile",
 ]
 HEAVY = {

@@ -44,9 +44,7 @@ def import_table(
     name = name or (path.stem if kind in ("table", "runs") else kind)
     save(name, rows, overwrite=force)
     devices, models = len({row.device for row in rows}), len({row.model for row in rows})
-    err().print(
-        f"{name}: {len(rows)} measurements of {models} models on {devices} devices", markup=False, highlight=False
-    )
+    err().print(f"{name}: measurements {len(rows)}, models {models}, devices {devices}", markup=False, highlight=False)
 
 
 @app.command("list")

@@ -39,6 +39,12 @@ OPTIONS = (
         options.MEASURE,
         "Engine whose stored runs on this machine are taken, such as litert (default: the one with the most)",
     ),
+    option(
+        "--runtime ENGINE",
+        options.MEASURE,
+        "Engine whose runs of the device are taken, such as 'litert/cpu, 1 thread' or its beginning; needed where the "
+        "runs are of several",
+    ),
     options.OUTPUTS.worded(
         "Also write .md, .html, .csv or .json; repeatable. With --suggest: the folder of the networks"
     ),

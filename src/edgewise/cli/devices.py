@@ -57,13 +57,19 @@ def add(
 
 @app.command("list")
 def list_devices(file: FileOption = None, as_json: JsonOption = False) -> None:
-    """List this machine and the registered devices, without connecting to them."""
+    """List this machine, the registered devices, without connecting to them, and the calibrated ones."""
     from edgewise.device.devices import LOCAL, Device, read_devices
+    from edgewise.predicting.calibration import summaries
+    from edgewise.report.document import Document
+    from edgewise.report.forecast import calibrations_table
+    from edgewise.report.text import print_document
     from edgewise.service.devices import device_document
 
     devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(file)}.values())
+    calibrated = summaries()
     if as_json:
-        print_json({"schema": SCHEMA, "devices": [device_document(device) for device in devices]})
+        documents = [device_document(device) for device in devices]
+        print_json({"schema": SCHEMA, "devices": documents, "calibrated": calibrated})
         return
     from rich.table import Table
     from rich.text import Text
@@ -73,15 +79,26 @@ def list_devices(file: FileOption = None, as_json: JsonOption = False) -> None:
         settings = ", ".join(f"{key}={value}" for key, value in device.settings.items())
         table.add_row(Text(device.name), Text(device.url), Text(settings))
     out().print(table)
+    if calibrated:
+        out().print()
+        print_document(Document(title="", tables=(calibrations_table(calibrated),)), out())
 
 
 @app.command()
 def rm(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the device.")], file: FileOption = None
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the device.")],
+    file: FileOption = None,
+    calibration: Annotated[
+        bool, typer.Option("--calibration", help="Remove the calibration of a registered device, not the device")
+    ] = False,
 ) -> None:
-    """Remove a device from the file. Nothing on the device changes."""
-    from edgewise.device.devices import remove_device
+    """Remove a device from the file, or a calibrated device. Nothing on the device changes."""
+    from edgewise.device.devices import read_devices, remove_device
+    from edgewise.predicting.calibration import names, remove
 
+    if calibration or (file is None and name in names() and name not in read_devices(file)):
+        err().print(f"calibration removed: {remove(name)}", markup=False, highlight=False)
+        return
     err().print(f"{name} removed from {remove_device(name, file)}", markup=False, highlight=False)
 
 

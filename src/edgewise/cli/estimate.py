@@ -139,14 +139,17 @@ def _predict(values: Values) -> int:
 
 
 def _list_devices(*, as_json: bool) -> int:
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from edgewise.estimating.base import SCHEMA, estimators
+    from edgewise.predicting.calibration import summaries
     from edgewise.registry import availability_of
     from edgewise.report.estimate import devices_document
+    from edgewise.report.forecast import calibrations_table
     from edgewise.report.text import print_document
 
     found = [(each, availability_of(each), each.devices()) for _, each in estimators()]
+    calibrated = summaries()
     if as_json:
         print_json(
             {
@@ -156,8 +159,11 @@ def _list_devices(*, as_json: bool) -> int:
                     for _, state, devices in found
                     for device in devices
                 ],
+                "calibrated": calibrated,
             }
         )
     else:
-        print_document(devices_document(found), out())
+        document = devices_document(found)
+        tables = (calibrations_table(calibrated), *document.tables) if calibrated else document.tables
+        print_document(replace(document, tables=tables), out())
     return ExitCode.DONE

@@ -26,8 +26,9 @@ def command(
 ) -> int:
     """Write C sources of a model and a firmware image that speaks the protocol of MLPerf Tiny's runner.
 
-    The image runs in QEMU, and README.md in the folder says what to replace for another board. The model is executed
-    before, and its outputs are compared with those of tflite-micro.
+    The model first runs in QEMU, and its outputs must be equal to those of tflite-micro.
+
+    The image runs in QEMU, too. README.md in the folder has the steps for your own board.
     """
     from edgewise.cli.console import err
     from edgewise.estimating.mcu.runner import write_firmware

@@ -11,6 +11,20 @@ _PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication", "
 _HALVES = frozenset({"float16", "bfloat16"})
 
 
+_NAMES = {
+    "f32": "float32", "fp32": "float32", "float": "float32", "single": "float32",
+    "f16": "float16", "fp16": "float16", "half": "float16", "bf16": "bfloat16",
+    "f64": "float64", "fp64": "float64", "double": "float64",
+    "i8": "int8", "s8": "int8", "u8": "uint8", "i16": "int16", "s16": "int16",
+}  # fmt: skip
+
+
+def plain_precision(word: str) -> str:
+    """The name that graphs have for the precision `word`: ``float32`` for ``FP32``; other words as they are."""
+    word = word.strip().lower()
+    return _NAMES.get(word, word)
+
+
 def find_precision(graph: Graph) -> str:
     """Types that the products of a network work on, the most operators first; of all its data where it has none."""
     found = Counter(_precisions(graph))

@@ -35,14 +35,14 @@ class AtlasRow:
     model: str
     variant: str = ""
     device: str
-    group: str
+    group: str = ""
     runtime: str = ""
     precision: str = ""
     unit: str = ""
     setting: str = ""
     batch: int = 1
     latency_s: float
-    source: str
+    source: str = ""
     licence: str = ""
 
 
@@ -80,7 +80,7 @@ def names() -> list[str]:
 
 def save(name: str, rows: Iterable[AtlasRow], *, overwrite: bool) -> Path:
     """Keep `rows` as the table `name`. Raises `BadInput` where it exists and `overwrite` is not set, or that fails."""
-    from edgewise.store.exchange import write_file
+    from edgewise.store.exchange import write_with_folder
 
     path = file_of(name)
     if path.exists() and not overwrite:
@@ -89,11 +89,7 @@ def save(name: str, rows: Iterable[AtlasRow], *, overwrite: bool) -> Path:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     writer.writerows([getattr(row, column) for column in _COLUMNS] for row in rows)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{path.parent} can't be made: {error}", advice="check the rights of your data folder") from None
-    write_file(path, text.getvalue(), overwrite=overwrite)
+    write_with_folder(path, text.getvalue(), overwrite=overwrite)
     return path
 
 

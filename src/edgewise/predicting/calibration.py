@@ -16,8 +16,8 @@ import numpy as np
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Trial, choose, leave_out
-from edgewise.predicting.features import OperatorProfile
-from edgewise.predicting.points import UNITS
+from edgewise.predicting.features import TERMS, OperatorProfile
+from edgewise.predicting.points import UNITS, is_measurement
 
 SCHEMA = 1
 COVERAGES = (0.5, 0.8, COVERAGE, 0.95)
@@ -140,16 +140,42 @@ def names() -> list[str]:
     return sorted(path.stem for path in calibrations_folder().glob("*.json") if NAME.fullmatch(path.stem))
 
 
+def remove(name: str) -> Path:
+    """Delete the calibration `name` and return its file. Raises `BadInput` where there is none."""
+    path = file_of(name)
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        raise _unknown(name) from None
+    except OSError as error:
+        raise BadInput(f"{path} can't be deleted: {error.strerror}") from None
+    return path
+
+
+def _unknown(name: str) -> BadInput:
+    return BadInput(f"no device {name!r} is calibrated", advice=f"calibrated: {', '.join(names()) or 'none'}")
+
+
+def summaries() -> list[dict[str, Any]]:
+    """Name, metric → number of models, and sources of each calibration, or why its file can't be read."""
+    found: list[dict[str, Any]] = []
+    for name in names():
+        try:
+            this = load(name)
+            counts = {metric: len(points) for metric, points in this.points.items()}
+            found.append({"name": name, "models": counts, "sources": list(this.sources), "reason": None})
+        except BadInput as error:
+            found.append({"name": name, "models": {}, "sources": [], "reason": error.message})
+    return found
+
+
 def save(calibration: Calibration) -> Path:
     """Keep `calibration`, in place of an earlier one of its name. Raises `BadInput` where that fails."""
-    from edgewise.store.exchange import write_file
+    from edgewise.store.exchange import write_with_folder
 
     path = file_of(calibration.name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{path.parent} can't be made: {error}", advice="check the rights of your data folder") from None
-    write_file(path, json.dumps(calibration.to_document(), indent=1, allow_nan=False) + "\n", overwrite=True)
+    document = json.dumps(calibration.to_document(), indent=1, allow_nan=False)
+    write_with_folder(path, f"{document}\n", overwrite=True)
     return path
 
 
@@ -165,6 +191,8 @@ def load(name: str) -> Calibration:
             for metric, found in document["metrics"].items()
             if metric in UNITS
         }
+        if not points:
+            raise ValueError("no metric")
         return Calibration(
             name=name,
             points=points,
@@ -175,18 +203,20 @@ def load(name: str) -> Calibration:
             cautions=tuple(map(str, document["cautions"])),
         )
     except FileNotFoundError:
-        raise BadInput(
-            f"no device {name!r} is calibrated", advice=f"calibrated: {', '.join(names()) or 'none'}"
-        ) from None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _unknown(name) from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{path} is damaged: {error!r}", advice="calibrate the device again") from None
 
 
 def _point(found: Mapping[str, Any]) -> Point:
     profile, value, host = found["profile"], float(found["value"]), found["host"]
     for number in (value, *([] if host is None else [host])):
-        if not (math.isfinite(number) and number > 0):
+        if not is_measurement(float(number)):
             raise ValueError(f"{number} is not a measurement")
+    if profile is not None and not (
+        len(profile["amounts"]) == len(TERMS) and all(0 <= each < math.inf for each in profile["amounts"])
+    ):
+        raise ValueError(f"{found['name']} has no usable operators")
     return Point(
         value=value,
         subject=Subject(

@@ -83,7 +83,13 @@ class Choice:
         return next(usable, None)
 
     def predict(self, subjects: Sequence[Subject], *, coverage: float = COVERAGE) -> list[Prediction]:
-        """The values of models of which the chosen law lacks nothing, with intervals of this coverage."""
+        """The values of models with intervals of this coverage.
+
+        Raises `BadInput` for a model of which the chosen law lacks something.
+        """
+        for subject in subjects:
+            if lack := self.chosen.predictor.lacking(subject):
+                raise BadInput(f"{self.chosen.predictor.name} can't predict {subject.name}: {lack}")
         return self.predict_by(self.chosen, subjects, coverage=coverage)[0]
 
     def predict_by(

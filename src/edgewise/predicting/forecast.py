@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.model.precision import plain_precision
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.choice import COVERAGE, Choice, Prediction
@@ -18,6 +19,8 @@ from edgewise.predicting.points import MEASURES
 from edgewise.stats.distributions import t_tail
 
 SCHEMA = 1
+LEAST_BEYOND = 1.05
+"""A model more than this many times larger or smaller than all measured ones gets a caution."""
 MOST_BEYOND = 10.0
 """A model more than this many times larger or smaller than all measured ones is refused."""
 UNSEEN_SHARE, SEEN_SHARE = 0.3, 0.05
@@ -157,7 +160,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
     if trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
-    if (beyond := _beyond(subject, choice.points)) > 0:
+    if (beyond := _beyond(subject, choice.points)) > math.log(LEAST_BEYOND):
         cautions.append(f"Its size is a factor of {math.exp(beyond):.2g} beyond the measured models.")
     return Forecast(
         subject=subject,
@@ -174,9 +177,9 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
 
 def refusal(subject: Subject, points: Sequence[Point]) -> str:
     """Why the points say nothing about `subject`; "" where they do."""
-    precisions = {point.subject.precision for point in points}
-    if subject.precision and "" not in precisions and subject.precision not in precisions:
-        return f"its precision is {subject.precision}, and the measured models have {', '.join(sorted(precisions))}"
+    precisions, own = {plain_precision(point.subject.precision) for point in points}, plain_precision(subject.precision)
+    if own and "" not in precisions and own not in precisions:
+        return f"its precision is {own}, and the measured models have {', '.join(sorted(precisions))}"
     profiles = [point.subject.profile for point in points if point.subject.profile is not None]
     if subject.profile is not None and len(profiles) == len(points):
         seen = np.max([profile.shares for profile in profiles], axis=0)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,9 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     "memory_peak": {"B": 1.0, "kB": 1e3, "KiB": 2.0**10, "MB": 1e6, "MiB": 2.0**20, "GiB": 2.0**30},
 }
 """Metrics that can be predicted, with the units that a column's name may end in."""
+MOST_ROWS = 10_000
+PLAUSIBLE = (1e-15, 1e15)
+"""Values in SI beyond which a number is no measurement of a model, and squares may overflow."""
 EXAMPLE = "model,latency_ms,host_latency_ms"
 REPEATS_AGREE = 1.5
 """Measurements of one model that differ by less than this factor are averaged."""
@@ -67,16 +71,23 @@ def read_table(path: Path) -> list[Row]:
     reader = csv.reader(text.splitlines())
     try:
         header = [name.strip() for name in next(reader, [])]
+        if other := next((mark for mark in ";\t" if len(header) == 1 and mark in header[0]), ""):
+            raise BadInput(
+                f"{path}, line 1: columns are separated by {other!r}",
+                advice="save it with commas between columns and points in numbers (12.5)",
+            )
         columns = [_column(name, path) for name in header]
         if "model" not in header or len(set(header)) < len(header):
             raise BadInput(f"{path} has no column 'model', or a column twice", advice=f"begin the file with {EXAMPLE}")
         rows = [
-            _row(dict(zip(header, cells, strict=False)), columns, path, reader.line_num)
-            for cells in reader
+            _row(_cells(header, cells, path, reader.line_num), columns, path, reader.line_num)
+            for cells in islice(reader, MOST_ROWS + 1)
             if any(cell.strip() for cell in cells)
         ]
     except csv.Error as error:
         raise BadInput(f"{path}, line {reader.line_num}: {error}", advice=f"begin the file with {EXAMPLE}") from None
+    if len(rows) > MOST_ROWS:
+        raise BadInput(f"{path} has more than {MOST_ROWS} rows", advice="give one row per model")
     if not rows:
         raise BadInput(f"{path} has no rows", advice="give one row per model")
     return rows
@@ -99,6 +110,15 @@ def _column(name: str, path: Path) -> tuple[str, bool, str, float]:
     )
 
 
+def _cells(header: Sequence[str], cells: Sequence[str], path: Path, line: int) -> dict[str, str]:
+    if len(cells) > len(header):
+        raise BadInput(
+            f"{path}, line {line}: {len(cells)} cells for {len(header)} columns",
+            advice="write 12.5 for twelve and a half, and put a name with a comma in quotes",
+        )
+    return dict(zip(header, cells, strict=False))
+
+
 def _row(cells: Mapping[str, str], columns: Columns, path: Path, line: int) -> Row:
     texts = {name: cells.get(name, "").strip() for name in _TEXTS}
     if not texts["model"]:
@@ -106,24 +126,35 @@ def _row(cells: Mapping[str, str], columns: Columns, path: Path, line: int) -> R
     numbers: dict[bool, dict[str, float]] = {False: {}, True: {}}
     for name, host, metric, unit in columns:
         if metric and (text := cells.get(name, "").strip()):
-            numbers[host][metric] = _number(text, name, path, line) * unit
+            numbers[host][metric] = _number(text, name, unit, path, line)
     return Row(
         name=texts["model"], family=texts["family"], precision=texts["precision"], line=line,
         values=numbers[False], hosts=numbers[True],
     )  # fmt: skip
 
 
-def _number(text: str, name: str, path: Path, line: int) -> float:
+def is_measurement(value: float) -> bool:
+    """Whether `value`, in SI, can be what a model takes."""
+    return PLAUSIBLE[0] <= value <= PLAUSIBLE[1]
+
+
+def _number(text: str, name: str, unit: float, path: Path, line: int) -> float:
+    """The value in SI."""
+    advice = "leave the cell empty where nothing was measured"
     try:
         value = float(text)
     except ValueError:
         value = math.nan
+        if re.fullmatch(r"\d+,\d+", text):
+            advice = "write numbers with a point: 12.5"
     if not (math.isfinite(value) and value > 0):
+        raise BadInput(f"{path}, line {line}: {name} is {text[:40]!r}, not a number above 0", advice=advice)
+    if not is_measurement(value * unit):
         raise BadInput(
-            f"{path}, line {line}: {name} is {text[:40]!r}, not a number above 0",
-            advice="leave the cell empty where nothing was measured",
+            f"{path}, line {line}: {name} is {text[:40]!r}, which no model takes",
+            advice="check the number and the unit",
         )
-    return value
+    return value * unit
 
 
 def join_repeats(points: Iterable[Point]) -> list[Point]:

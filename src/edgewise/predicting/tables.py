@@ -23,14 +23,22 @@ _LATENCIES = {f"latency_{unit}": factor for unit, factor in UNITS["latency"].ite
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of a file, as errors name it."""
+    """A place in a file, as errors name it: the number of a line, or words."""
 
     path: Path
-    line: int
+    at: int | str
 
     def error(self, problem: str, advice: str) -> BadInput:
         """What is wrong there."""
-        return BadInput(f"{self.path}, line {self.line}: {problem}", advice=advice)
+        at = f"line {self.at}" if isinstance(self.at, int) else self.at
+        return BadInput(f"{self.path}, {at}: {problem}", advice=advice)
+
+    def count(self, text: Any, what: str) -> int:
+        """`text` as a whole number of at least 1, also written as ``4.0``. Raises `BadInput`."""
+        value = self.positive(text, what)
+        if value != int(value):
+            raise self.error(f"{what} is {str(text)[:40]!r}, not a whole number", "leave out what is not known")
+        return int(value)
 
     def positive(self, text: Any, what: str) -> float:
         """`text` as a number above 0. Raises `BadInput`."""
@@ -127,13 +135,11 @@ def _ncnn(path: Path) -> Iterator[AtlasRow]:
             yield AtlasRow(
                 model=found[1],
                 device=device,
-                group="",
                 runtime="ncnn",
                 precision="int8" if re.search(r"[-_]int8$", found[1]) else "float",
                 unit="CPU" if int(settings.get("gpu_device", "-1")) < 0 else "GPU",
                 setting=f"{settings['num_threads']} threads" + (f", powersave {cores}" if cores != "0" else ""),
                 latency_s=place.positive(found[4], "avg") / 1e3,
-                source="",
             )
         elif re.search(r"\b(min|avg)\s*=", line):
             raise place.error(f"{line.strip()[:60]!r} is not a result", "expected: NAME min = 1.0 max = 1.2 avg = 1.1")
@@ -168,20 +174,16 @@ def _ai_hub(path: Path) -> Iterator[AtlasRow]:
             if job in jobs:
                 continue
             jobs.add(job)
-            latency = cell["inference_time_milliseconds"]
-            try:
-                seconds = float(latency) / 1e3
-            except (TypeError, ValueError):
-                seconds = math.nan
-            if not (math.isfinite(seconds) and seconds > 0):
-                where = f"{precision}, {component}, {device}, {runtime}"
-                raise BadInput(
-                    f"{file}: {where}: the time is {str(latency)[:40]!r}", advice="it must be a number above 0"
-                )
+            where = Place(file, f"{precision}, {component}, {device}, {runtime}")
             yield AtlasRow(
-                model=model, variant=component, device=device, group="", runtime=runtime, precision=precision,
-                unit=str(cell.get("primary_compute_unit") or ""), latency_s=seconds, source="",
-            )  # fmt: skip
+                model=model,
+                variant=component,
+                device=device,
+                runtime=runtime,
+                precision=precision,
+                unit=str(cell.get("primary_compute_unit") or ""),
+                latency_s=where.positive(cell["inference_time_milliseconds"], "the time") / 1e3,
+            )
 
 
 def _timm(path: Path) -> Iterator[AtlasRow]:
@@ -203,14 +205,12 @@ def _timm(path: Path) -> Iterator[AtlasRow]:
                 model=cells["model"],
                 variant=cells.get("infer_img_size", ""),
                 device=device,
-                group="",
                 runtime=f"pytorch-{layout}{compiled or ''}",
                 precision=precision,
                 unit="CPU" if backend == "cpu" else "GPU",
                 setting=" ".join(filter(None, (version, backend))),
-                batch=int(place.positive(cells.get("infer_batch_size") or 1, "infer_batch_size")),
+                batch=place.count(cells.get("infer_batch_size") or 1, "infer_batch_size"),
                 latency_s=1 / place.positive(cells["infer_samples_per_sec"], "infer_samples_per_sec"),
-                source="",
             )
 
 
@@ -230,8 +230,8 @@ def _table(path: Path) -> Iterator[AtlasRow]:
             runtime=cells.get("runtime", ""),
             precision=cells.get("precision", ""),
             unit=cells.get("compute_unit") or cells.get("unit", ""),
-            setting=f"{place.positive(threads, 'threads'):g} threads" if threads else "",
-            batch=int(place.positive(cells.get("batch") or 1, "batch")),
+            setting=f"{place.count(threads, 'threads')} threads" if threads else "",
+            batch=place.count(cells.get("batch") or 1, "batch"),
             latency_s=place.positive(cells[column], column) * _LATENCIES[column],
             source=cells.get("source", ""),
             licence=cells.get("licence") or cells.get("license", ""),
@@ -252,7 +252,6 @@ def _runs(path: Path) -> Iterator[AtlasRow]:
         yield AtlasRow(
             model=run.job.model.name,
             device=machine_of(run) or run.job.target.device,
-            group="",
             runtime=run.job.runtime.name,
             precision=precision_of(run) or "",
             unit=run.job.runtime.provider or "",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from edgewise.formatting import percent, quantity
+from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, validation
@@ -84,7 +85,7 @@ def _laws(metric: str, choice: Choice) -> Table:
 
 
 def _share(value: float | None, because: str) -> Cell:
-    return absent(one_line(because)) if value is None else Cell(text=percent(value), value=value)
+    return absent(one_line(because)) if value is None else Cell(text=f"{100 * value:.1f} %", value=value)
 
 
 def _inside(coverage: Sequence[Mapping[str, float]] | None) -> Cell:
@@ -126,6 +127,25 @@ def _points(metric: str, choice: Choice) -> Table:
             (Column(title="Off", numeric=True), off),
         ],
     )
+
+
+def calibrations_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """Calibrated devices, as `edgewise.predicting.calibration.summaries` lists them."""
+    return table_of(
+        "Calibrated devices",
+        found,
+        [
+            (Column(title="-d"), lambda each: Cell(text=each["name"])),
+            (Column(title="Models measured", folds=True), _counts),
+            (Column(title="Sources", rank=1, folds=True), lambda each: Cell(text=one_line(", ".join(each["sources"])))),
+        ],
+    )
+
+
+def _counts(each: Mapping[str, Any]) -> Cell:
+    if each["reason"]:
+        return absent(one_line(each["reason"]))
+    return Cell(text=", ".join(f"{METRICS[metric].label}: {count}" for metric, count in each["models"].items()))
 
 
 def forecasts_document(found: Forecasts) -> Document:

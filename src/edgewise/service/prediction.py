@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError
+from edgewise.estimating.base import is_known
 from edgewise.model.precision import find_precision
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, file_of, load, save
@@ -16,8 +18,9 @@ from edgewise.predicting.choice import FEWEST_POINTS, choose
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
-from edgewise.predicting.points import UNITS, Row, check_points, join_repeats, read_table
+from edgewise.predicting.points import UNITS, Row, check_points, is_measurement, join_repeats, read_table
 from edgewise.record import Run
+from edgewise.record.job import RuntimeSpec
 from edgewise.run.observation import observe_file
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from edgewise.store.tables import RunRow
 
 TABLE = ".csv"
+MOST_MODELS = 500
 
 
 @dataclass(kw_only=True)
@@ -48,18 +52,25 @@ class _Model:
 def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     """Learn a device from what was measured on it, and keep that."""
     file_of(request.name)
+    if is_known(request.name) or request.name == LOCAL:
+        raise BadInput(
+            f"{request.name} is a device that edgewise knows already", advice="give your device another name"
+        )
     tables = [path for path in request.measurements if path.lower().endswith(TABLE)]
     models = [model for path in tables for model in _from_table(Path(path))]
     others = [one for one in request.measurements if one not in tables]
-    models += [_from_run(run, [Path(one).parent for one in others]) for run in _runs(others, context)]
+    runs, cautions = _of_one_engine(_runs(others, context), wanted=request.runtime)
+    models += [_from_run(run, [Path(one).parent for one in others], cautions) for run in runs]
+    if len(models) > MOST_MODELS:
+        raise BadInput(f"{len(models)} measured models", advice=f"give {MOST_MODELS} at most; 10 are mostly enough")
     if not models:
         raise BadInput("no measurements given", advice=f"give a CSV file or runs: {', '.join(request.measurements)}")
-    machine, engine = _with_host_values(models, context, wanted=request.host)
+    machine, engine = _with_host_values(models, context, wanted=request.host, required=True)
     points = {metric: _points(models, metric, engine) for metric in UNITS}
     points = {metric: found for metric, found in points.items() if found}
     if not points:
         raise BadInput("no metric was measured on the device", advice="columns such as latency_ms hold its values")
-    cautions = [
+    cautions += [
         caution for metric, found in points.items() for caution in check_points(found, what=metric.replace("_", " "))
     ]
     cautions += [
@@ -170,12 +181,49 @@ def _from_file(path: Path) -> _Model:
     return _Model(subject=subject, sha256=str(network.source.get("sha256") or ""))
 
 
-def _from_run(run: Run, folders: Sequence[Path]) -> _Model:
+def _of_one_engine(runs: Sequence[Run], *, wanted: str | None) -> tuple[list[Run], list[str]]:
+    """The runs that are measurements of one device with one engine, one input at a time; cautions about the others.
+
+    Raises:
+        BadInput: runs of several devices, or of several engines where `wanted` does not decide.
+    """
+    cautions, kept = [], []
+    for run in runs:
+        job = run.job
+        why = ""
+        if run.status == "failed":
+            why = "it failed"
+        elif job.workload.batch != 1 or job.workload.scenario.kind != "single-stream":
+            why = f"scenario {job.workload.scenario.kind}, batch {job.workload.batch}"
+        if why:
+            cautions.append(f"A run of {job.model.name} is left out: {why}.")
+        else:
+            kept.append(run)
+    if runs and not kept:
+        raise BadInput(cautions[0], advice="measure in the scenario single-stream with batch 1")
+    devices = sorted({run.job.target.device for run in kept})
+    if len(devices) > 1:
+        raise BadInput(
+            f"the runs are of several devices: {', '.join(devices)}", advice="calibrate one device at a time"
+        )
+    engines = {engine_text(run.job.runtime) for run in kept}
+    if wanted is not None and kept:
+        chosen = {wanted} if wanted in engines else {engine for engine in engines if engine.startswith(wanted)}
+        if not chosen:
+            raise BadInput(f"no run is of {wanted}", advice=f"the runs are of: {'; '.join(sorted(engines))}")
+        engines = chosen
+    if len(engines) > 1:
+        found = sorted(engines)
+        raise BadInput(f"the runs are of several engines: {'; '.join(found)}", advice=f"add --runtime '{found[0]}'")
+    return [run for run in kept if engine_text(run.job.runtime) in engines], cautions
+
+
+def _from_run(run: Run, folders: Sequence[Path], cautions: list[str]) -> _Model:
     """The model of a run on the device, and what its file says, where it is still there, or in one of `folders`."""
     path = Path(run.job.model.path) if run.job.model.path else None
     if path is not None and not path.is_file():  # exported runs keep only the file's name
         path = next((place / path.name for place in folders if (place / path.name).is_file()), None)
-    values = {metric: value for metric in UNITS if (value := run.value(metric)) is not None and value > 0}
+    values = {metric: value for metric in UNITS if (value := run.value(metric)) is not None and is_measurement(value)}
     model = _Model(subject=Subject(name=run.job.model.name), sha256=run.job.model.sha256 or "", values=values)
     if path is not None and path.is_file():
         try:
@@ -184,6 +232,8 @@ def _from_run(run: Run, folders: Sequence[Path]) -> _Model:
             return model
         if found.sha256 == model.sha256:
             model.subject = replace(found.subject, name=run.job.model.name)
+        else:
+            cautions.append(f"The file of {run.job.model.name} has changed since: its operators are not known.")
     return model
 
 
@@ -199,11 +249,14 @@ def _runs(references: Sequence[str], context: Context) -> list[Run]:
     return list(runs_among(subjects))
 
 
-def _with_host_values(models: Sequence[_Model], context: Context, *, wanted: str | None) -> tuple[str, str]:
+def _with_host_values(
+    models: Sequence[_Model], context: Context, *, wanted: str | None, required: bool = False
+) -> tuple[str, str]:
     """Fill `_Model.stored`; returns this machine and the engine and settings of which most models have runs.
 
     Args:
         wanted: the engine and its settings, or the beginning of it; None takes those with the most models.
+        required: whether it is an error that no model has a run with `wanted`.
     """
     rows = _stored_rows({model.sha256 for model in models if model.sha256}, context)
     for model in models:
@@ -213,14 +266,25 @@ def _with_host_values(models: Sequence[_Model], context: Context, *, wanted: str
                 model.stored.setdefault(engine, {}).setdefault(row.metric or "", row.value)
     known = Counter(engine for model in models for engine in model.stored)
     if not known:
+        if wanted and required:
+            engines = sorted({_engine(row) for row in rows})
+            raise BadInput(
+                f"this machine has no runs of the models with {wanted}",
+                advice=f"stored are runs with: {'; '.join(engines)}" if engines else "run 'edgewise bench MODEL' here",
+            )
         return "", ""
     engine = max(sorted(known), key=lambda each: known[each])
     return next(row.machine or "" for row in rows if _engine(row) == engine), engine
 
 
 def _engine(row: RunRow) -> str:
-    threads = "" if row.threads is None else f", {row.threads} thread{'' if row.threads == 1 else 's'}"
-    return f"{row.runtime}{f'/{row.provider}' if row.provider else ''}{threads}"
+    return engine_text(RuntimeSpec(name=row.runtime, provider=row.provider, threads=row.threads))
+
+
+def engine_text(runtime: RuntimeSpec) -> str:
+    """An engine and its threads, such as ``litert/cpu, 1 thread``."""
+    threads = "" if runtime.threads is None else f", {runtime.threads} thread{'' if runtime.threads == 1 else 's'}"
+    return f"{runtime.name}{f'/{runtime.provider}' if runtime.provider else ''}{threads}"
 
 
 def _stored_rows(models: Iterable[str], context: Context) -> list[RunRow]:

@@ -358,6 +358,7 @@ class CalibrateRequest(Request):
         measurements: CSV files, stored runs (id, its beginning, tag) or files of exported runs.
         method: the law to take; None chooses the one that predicts left-out models best.
         host: engine whose stored runs on this machine are taken, such as ``litert``; None takes the one with the most.
+        runtime: engine whose runs of the device are taken; None where they are all of one.
     """
 
     PATHS = ()
@@ -367,6 +368,7 @@ class CalibrateRequest(Request):
     measurements: Texts = Field(min_length=1)
     method: str | None = None
     host: str | None = None
+    runtime: str | None = None
 
 
 class SuggestRequest(Request):

@@ -234,6 +234,15 @@ def write_file(path: Path, content: str | bytes | Iterable[str], *, overwrite: b
             temporary.unlink(missing_ok=True)
 
 
+def write_with_folder(path: Path, content: str, *, overwrite: bool) -> None:
+    """`write_file`, after the folder was made where there was none. Raises `BadInput`, `StoreError` for a bad disk."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{path.parent} can't be made: {error}", advice="check the rights of your data folder") from None
+    write_file(path, content, overwrite=overwrite)
+
+
 def _put_where_nothing_is(temporary: Path, path: Path) -> None:
     try:
         path.hardlink_to(temporary)  # unlike a rename, fails where another process was faster
