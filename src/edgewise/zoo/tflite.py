@@ -129,6 +129,7 @@ def _steps(writer: _Writer, layer: Layer) -> dict[str, int]:
 
 def _conv(writer: _Writer, layer: Layer, inputs: list[int]) -> int:
     weights, bias = layer.weights
+    order: Shape
     if len(layer.shape) == 4:
         operator, kind, order = "CONV_3D", "Conv3D", (2, 3, 4, 1, 0)
     elif layer.options["groups"] == 1:
