@@ -274,3 +274,13 @@ def test_exported_runs_beside_the_networks_calibrate_a_device(capsys, tmp_path):
     found = json.loads(capsys.readouterr().out)
     assert list(found["metrics"]) == ["latency"]  # the store has no memory of this machine, and there are no files
     assert any(text.startswith("memory_peak is not predicted: nothing relates") for text in found["cautions"])
+
+
+@pytest.mark.engine
+def test_suggested_networks_as_tflite(capsys, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    assert run(["calibrate", "phone", "--suggest", "1", "-o", "nets", "--format", "tflite"]) == 0
+    assert [path.suffix for path in sorted((tmp_path / "nets").iterdir())] == [".tflite", ".csv"]
+    assert run(["calibrate", "phone", "--suggest", "1", "--format", "ncnn"]) == 2
+    assert run(["calibrate", "phone", "--measurements", "measured.csv", "--format", "tflite"]) == 2
+    assert "--format applies only to --suggest" in capsys.readouterr().err

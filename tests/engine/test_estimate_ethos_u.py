@@ -148,6 +148,14 @@ def test_a_float_model_is_refused(capsys):
     assert "Float32" in document["refused"] and "optimize" in document["advice"] and document["estimates"] == []
 
 
+def test_an_int8_model_that_the_npu_leaves_to_the_cpu_is_not_to_be_quantised(tmp_path):
+    net = Net()
+    net.inputs, net.outputs = [net.tensor([1, 8], 0.1)], [net.tensor([1, 8], 0.1)]
+    net.step(":MyOwn", net.inputs, net.outputs)
+    found = edgewise.estimate(net.finish(tmp_path / "own.tflite"), "ethos-u55-128")
+    assert "none of the model's operators" in found.refused and "-d cortex-m55" in found.advice
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -21,6 +21,7 @@ def script():
     return module
 
 
+@pytest.mark.long
 def test_measured_networks_are_related_by_their_line(script, tmp_path, capsys):
     here = script.measure(tmp_path, [1], families=["video"], resolution=24, iterations=20, sessions=1)
     (measured,) = script.read(here).items()

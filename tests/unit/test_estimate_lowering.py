@@ -43,7 +43,8 @@ def chain_of(kinds, codes, *, weights=None):
         ([INT8, INT8, FLOAT, FLOAT, INT8], ["RELU", "DEQUANTIZE", "TANH", "QUANTIZE"], None,
          "operator 2 (TANH) works on float32", "quantise the operators between DEQUANTIZE and QUANTIZE, too"),
         ([INT16] * 2, ["RELU"], None, "operator 0 (RELU) works on int16", "quantise activations to int8"),
-        ([INT8] * 2, [":MyOwn"], None, "not supported: custom operator MyOwn (operator 0)", ""),
+        ([INT8] * 2, [":MyOwn"], None, "not supported: custom operator MyOwn (operator 0)",
+         "replace these operators"),
     ],
 )  # fmt: skip
 def test_the_reason_and_the_advice_fit_the_model(tmp_path, kinds, codes, weights, reason, advice):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, Unavailable
 from edgewise.model.cost import total_of
 from edgewise.service.zoo import build
 from edgewise.workload.resolved_graph import read_resolved_graph
 from edgewise.zoo.layers import divisible
 from edgewise.zoo.networks import REFERENCES, Reference, make
 from edgewise.zoo.onnx import to_onnx
+from edgewise.zoo.tflite import to_tflite
 
 #: Published numbers of which the source does not say what they count in; all others agree to 3 %.
 TOLERANCE = {"efficientnet-lite0": 0.06}
@@ -39,10 +41,19 @@ def test_macs_and_parameters_are_the_published_ones(reference: Reference, tmp_pa
     assert parameters == pytest.approx(reference.parameters, rel=0.03)
 
 
-def test_a_file_without_weights_costs_the_same_as_the_file(tmp_path: Path):
+def test_files_with_weights_cost_the_same(tmp_path: Path):
     (path,) = build(["ds-cnn"], tmp_path)
-    total = total_of(read_resolved_graph(path, shapes={}).graph)
-    assert (total.macs, total.parameters) == (2_656_768, 22_604)
+    (other,) = build(["ds-cnn"], tmp_path, format="tflite")
+    for file in (path, other):
+        total = total_of(read_resolved_graph(file, shapes={}).graph)
+        assert (total.macs, total.parameters) == (2_656_768, 22_604)
+
+
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+    with pytest.raises(Unavailable, match="TFLite files can't be written") as caught:
+        build(["resnet-8"], tmp_path, format="tflite")
+    assert "edgewise[litert]" in caught.value.advice
 
 
 def outputs(content: bytes) -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +86,30 @@ def test_small_variants_run(reference: Reference):
     content = to_onnx(make(reference, **rough(reference)), name="m")
     onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
     check_outputs(content)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=lambda row: row.name)
+def test_both_formats_compute_the_same(reference: Reference):
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    runtime = pytest.importorskip("onnxruntime")
+    net = make(reference, **rough(reference))
+    content = to_tflite(net, name="m")
+    assert content == to_tflite(net, name="m")
+    interpreter = litert.Interpreter(model_content=content, num_threads=1)
+    interpreter.allocate_tensors()
+    (place,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
+    random = np.random.default_rng(1)
+    if reference.family == "text":
+        given = random.integers(0, 30522, place["shape"], dtype=np.int32)
+        wanted = given.astype(np.int64)
+    else:
+        given = random.random(place["shape"], dtype=np.float32)
+        wanted = given if given.ndim == 2 else np.moveaxis(given, -1, 1)
+    interpreter.set_tensor(place["index"], given)
+    interpreter.invoke()
+    (oracle,) = runtime.InferenceSession(to_onnx(net, name="m")).run(None, {"input": wanted})
+    np.testing.assert_allclose(interpreter.get_tensor(result["index"]), oracle, atol=1e-3 * oracle.std())
 
 
 @pytest.mark.long

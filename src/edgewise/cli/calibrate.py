@@ -32,6 +32,7 @@ OPTIONS = (
         "DEVICE-models), and print the commands to run",
         int,
     ),
+    option("--format FORMAT", options.MEASURE, "Of the networks of --suggest: onnx or tflite", default="onnx"),
     option("--method LAW", options.MEASURE, "Law to take (default: the one that predicts left-out models best)"),
     option(
         "--host ENGINE",
@@ -104,6 +105,8 @@ def command(values: Values) -> int:
         return _suggest(values)
     if not values["measurements"]:
         raise BadInput("no measurements given", advice="--measurements F.csv, or --suggest 5 for models to measure")
+    if values["format"] != "onnx":
+        raise BadInput("--format applies only to --suggest", advice="leave it out")
     return perform(request_of(CalibrateRequest, OPTIONS, values), PRESENTATION, output_of(values))
 
 

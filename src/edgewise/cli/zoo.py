@@ -54,7 +54,9 @@ def build(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Random seed of the weights")] = 0,
-    file_format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="onnx")] = "onnx",
+    file_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="onnx or tflite (float32; needs the extra litert)")
+    ] = "onnx",
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ")] = False,
 ) -> int:
     """Write reference networks with random weights, one file each; the same settings give the same bytes.

@@ -116,12 +116,15 @@ class _Compiled:
         device, software = self.device, self.software
         if not any(row["Target"] == "NPU" for row in self.rows):
             why = f": {next(iter(self.refused.values()))}" if self.refused else ""
+            in_float = any(tensor.dtype == "float32" for tensor in graph.tensors.values())
             return Estimate(
                 model={},
                 device=device,
                 software=software,
                 refused=f"the NPU can execute none of the model's operators{why}",
-                advice="Ethos-U executes int8 and int16: quantise the model with 'edgewise optimize MODEL --data DATA'",
+                advice="Ethos-U executes int8 and int16: quantise the model with 'edgewise optimize MODEL --data DATA'"
+                if in_float
+                else f"'edgewise estimate {path} -d cortex-m55' estimates it on a core",
             )
         clock = float(self.summary["core_clock"])
         device = replace(device, clock_hz=clock)
@@ -139,15 +142,9 @@ class _Compiled:
 
     def _conditions(self) -> tuple[str, ...]:
         summary = self.summary
-        memories = {
-            "sram": "SRAM",
-            "dram": "DRAM",
-            "on_chip_flash": "on-chip flash",
-            "off_chip_flash": "off-chip flash",
-        }
         speeds = ", ".join(
             f"{title} {float(summary[f'{name}_bandwidth']):.3g} GB/s"
-            for name, title in memories.items()
+            for name, title in _MEMORIES.items()
             if float(summary[f"{name}_memory_used"]) > 0
         )
         return (

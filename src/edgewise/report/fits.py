@@ -54,8 +54,11 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
         (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
         (Column(title="Left out", hidden=True), lambda each: Cell(text=", ".join(each.left_out))),
     ]
-    if all(each.estimate.measurement("battery_life") is None for each in candidates):
-        columns = [column for column in columns if column[0].title != "Battery"]
+    empty = {
+        "Battery": all(each.estimate.measurement("battery_life") is None for each in candidates),
+        "Interval": not any(_interval(each).text for each in candidates),
+    }
+    columns = [column for column in columns if not empty.get(column[0].title)]
     return table_of(f"{title} (memory: needed / of the board)", candidates, columns)
 
 

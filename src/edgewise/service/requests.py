@@ -378,6 +378,7 @@ class SuggestRequest(Request):
         name: of the device that is to be calibrated.
         suggest: number of networks.
         folder: its `output`: where the files go; None is ``NAME-models`` in the current folder.
+        format: ``onnx`` or ``tflite``.
         force: overwrite other files of the same names.
     """
 
@@ -387,6 +388,7 @@ class SuggestRequest(Request):
     name: str
     suggest: Whole = Field(ge=1)
     folder: FilePath | None = None
+    format: Literal["onnx", "tflite"] = "onnx"
     force: bool = False
 
 

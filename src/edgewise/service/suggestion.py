@@ -40,12 +40,12 @@ def suggest(request: SuggestRequest, context: Context) -> Suggestion:
     del context
     device, folder = request.name, Path(request.folder or f"{request.name}-models")
     measured = _measured(device)
-    candidates = list(_candidates())
+    candidates = list(_candidates(request.format))
     chosen = select([one.subject for one in candidates], measured, request.suggest)
     by_name = {one.subject.name: one for one in candidates}
     for subject in chosen:
         candidate = by_name[subject.name]
-        write(candidate.reference, folder, **candidate.settings, seed=0, overwrite=request.force)
+        write(candidate.reference, folder, **candidate.settings, seed=0, format=request.format, overwrite=request.force)
     table = folder / TABLE
     if not table.exists():
         write_file(table, _table(chosen), overwrite=False)
@@ -72,8 +72,12 @@ def _measured(device: str) -> list[Subject]:
     return [subject for subject in points.values() if subject.profile is not None and subject.profile.work]
 
 
-def _candidates() -> Iterator[_Candidate]:
-    """All networks at full size, and at half the width and, where that is possible, half the resolution."""
+def _candidates(ending: str) -> Iterator[_Candidate]:
+    """All networks at full size, and at half the width and, where that is possible, half the resolution.
+
+    Args:
+        ending: of the files.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "candidate.onnx"
         for reference in REFERENCES.values():
@@ -85,7 +89,7 @@ def _candidates() -> Iterator[_Candidate]:
                 path.write_bytes(to_onnx(make(reference, **settings, seed=None), name=name, weights=False))
                 graph = read_resolved_graph(path, shapes={}).graph
                 subject = Subject(
-                    name=f"{name}.onnx", family=reference.name, precision="float32", profile=profile_of(graph)
+                    name=f"{name}.{ending}", family=reference.name, precision="float32", profile=profile_of(graph)
                 )
                 yield _Candidate(subject=subject, reference=reference, settings=settings)
 

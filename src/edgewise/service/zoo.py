@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,10 @@ from edgewise.errors import BadInput
 from edgewise.store.exchange import write_file
 from edgewise.zoo.networks import REFERENCES, WITHOUT_ACCURACY, Reference, find, make
 from edgewise.zoo.onnx import to_onnx
+from edgewise.zoo.tflite import to_tflite
 
-FORMATS = ("onnx",)
+FORMATS: Mapping[str, Callable[..., bytes]] = {"onnx": to_onnx, "tflite": to_tflite}
+"""Ending of a file → function of the layers and a name that returns its bytes."""
 
 
 def build(
@@ -28,6 +30,7 @@ def build(
 
     Raises:
         BadInput: an unknown name or format, a value that a network does not take, or another file at its place.
+        Unavailable: a package that writes the format is not installed.
     """
     if format not in FORMATS:
         raise BadInput(f"--format {format} is unknown", advice=f"one of: {', '.join(FORMATS)}")
@@ -44,7 +47,7 @@ def write(reference: Reference, folder: Path, *, format: str = "onnx", overwrite
     """Write one network; `settings` are those of `edgewise.zoo.networks.make`. Raises `BadInput` as `build`."""
     variant = reference.variant(**settings)
     path = folder / f"{variant}.{format}"
-    content = to_onnx(make(reference, **settings), name=variant)
+    content = FORMATS[format](make(reference, **settings), name=variant)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         same = path.is_file() and path.read_bytes() == content

@@ -26,6 +26,7 @@ _HYBRID = (
 )
 _PARTS = "quantise the operators between DEQUANTIZE and QUANTIZE, too, or compute them outside of the model"
 _OTHER = "quantise activations to int8: of other integers only the model's uint8 inputs and outputs are supported"
+_REPLACE = "replace these operators, or compute them outside of the model"
 
 
 @dataclass(slots=True)
@@ -75,7 +76,8 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
         reasons = [_reason(why, operators) for why, operators in refused.items()]
         reasons.sort(key=lambda reason: not reason.startswith(_NOT_SUPPORTED))
         more = [f"and {len(reasons) - _MOST} more reasons"] if len(reasons) > _MOST else []
-        raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=advice_of(network))
+        advice = advice_of(network) or (_REPLACE if _NOT_SUPPORTED in refused else "")
+        raise CanNotLower("; ".join(reasons[:_MOST] + more), advice=advice)
     lowered.constants = emitter.constants
     lowered.reset = " ".join(
         f"ew_fill({emitter.at(each)}, {each.zero_point if each.dtype == 'int8' else 0}, {each.bytes});"
