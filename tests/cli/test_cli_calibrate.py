@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import replace
@@ -13,6 +14,7 @@ import edgewise.data
 from edgewise.cli.main import run
 from edgewise.predicting import atlas
 from edgewise.predicting import calibration as module
+from edgewise.service import prediction
 from edgewise.store.exchange import export_runs
 from sample_runs import all_runs
 
@@ -145,6 +147,32 @@ def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_p
     batches = exported(tmp_path, "batches.json", {"batch": 8}, {"batch": 8})
     assert run(["calibrate", "board", "--measurements", batches]) == 2
     assert "left out: scenario single-stream, batch 8" in capsys.readouterr().err
+
+
+def test_failed_runs_and_other_batches_are_left_out_by_name():
+    done, *_ = (run for run in all_runs() if run.status == "done" and run.job.workload.scenario.kind == "single-stream")
+    failed = replace(done, status="failed")
+    eight = replace(done, job=replace(done.job, workload=replace(done.job.workload, batch=8)))
+    kept, cautions = prediction._of_one_engine([failed, done, eight], wanted=None)
+    assert kept == [done]
+    name = done.job.model.name
+    assert cautions == [
+        f"A run of {name} is left out: it failed.",
+        f"A run of {name} is left out: scenario single-stream, batch 8.",
+    ]
+
+
+def test_a_file_that_changed_since_it_was_measured_lends_no_operators():
+    digits = edgewise.data.path("digits_cnn.onnx")
+    done = next(run for run in all_runs() if run.status == "done")
+    model = replace(done.job.model, name="digits", path=str(digits), sha256=hashlib.sha256(b"before").hexdigest())
+    cautions: list[str] = []
+    found = prediction._from_run(replace(done, job=replace(done.job, model=model)), [], cautions)
+    assert found.subject.profile is None
+    assert cautions == ["The file of digits has changed since: its operators are not known."]
+    same = replace(model, sha256=hashlib.sha256(digits.read_bytes()).hexdigest())
+    found = prediction._from_run(replace(done, job=replace(done.job, model=same)), [], cautions)
+    assert found.subject.profile is not None and len(cautions) == 1
 
 
 def test_a_host_engine_without_runs_is_an_error(capsys):

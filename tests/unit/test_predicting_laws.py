@@ -42,7 +42,7 @@ def test_every_law_of_the_host_finds_a_multiple_exactly(law):
 def test_the_line_has_the_least_relative_error_and_no_negative_intercept():
     assert value(Line().fit(points_of(lambda host: 4 * host + 0.01)), 0.001) == pytest.approx(0.014, rel=1e-4)
     falling = Line().fit(points_of(lambda host: 4 * host - 0.006, HOSTS[1:]))
-    assert falling.equation.endswith("+ 0") and value(falling, 1e-6) > 0
+    assert falling.equation.endswith("× host") and value(falling, 1e-6) > 0
 
 
 def test_least_squares_lets_giants_decide_and_can_go_below_zero():

@@ -88,7 +88,7 @@ class Choice:
         Raises `BadInput` for a model of which the chosen law lacks something.
         """
         for subject in subjects:
-            if lack := self.chosen.predictor.lacking(subject):
+            if lack := self.chosen.lacking(subject):
                 raise BadInput(f"{self.chosen.predictor.name} can't predict {subject.name}: {lack}")
         return self.predict_by(self.chosen, subjects, coverage=coverage)[0]
 
@@ -177,7 +177,10 @@ def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
     wanted = [law for name, law in known.items() if name == method or (method is None and law.automatic)]
     trials = sorted((try_law(law, points) for law in wanted), key=lambda trial: trial.error)
     if not trials or trials[0].fitted is None:
-        reasons = "; ".join(f"{trial.predictor.name}: {trial.because}" for trial in trials)
+        by_reason: dict[str, list[str]] = {}
+        for trial in trials:
+            by_reason.setdefault(trial.because, []).append(trial.predictor.name)
+        reasons = "; ".join(f"{', '.join(names)}: {because}" for because, names in by_reason.items())
         raise BadInput(f"nothing relates the models to the device ({reasons})", advice="measure them on this machine")
     return Choice(points=tuple(points), trials=tuple(trials))
 

@@ -149,7 +149,8 @@ class Line:
             np.vstack([design, weak]), np.concatenate([np.ones(len(values)), [1e-3, 0.0]])
         )
         return Law(
-            equation=f"{slope:.4g} × host + {rest:.4g}",
+            # Of a proportional device, rounding leaves a rest.
+            equation=f"{slope:.4g} × host" + (f" + {rest:.4g}" if rest > 1e-6 * _values(points).min() else ""),
             values=lambda subjects: slope * _hosts(subjects) + rest,
             rows=rows,
             spread=_inverse(design.T @ design + weak.T @ weak),

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
-from edgewise.predicting.base import Point, Subject
+from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, validation
 from edgewise.predicting.choice import COVERAGE, Choice
 from edgewise.predicting.features import TERMS
@@ -100,6 +100,7 @@ def _plain(value: float | None) -> Cell:
 
 def _points(metric: str, choice: Choice) -> Table:
     """A point per row, with its value as predicted by the chosen law without it."""
+    hosts = [point.subject.host for point in choice.points]
 
     def left_out(at: int) -> Cell:
         value = float(choice.chosen.left_out[at])
@@ -109,8 +110,8 @@ def _points(metric: str, choice: Choice) -> Table:
         share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
         return Cell(text=f"{share:+.0%}", value=share)
 
-    def host(point: Point) -> Cell:
-        value = point.subject.host
+    def host(at: int) -> Cell:
+        value = hosts[at]
         return absent() if value is None else Cell(text=quantity(value, METRICS[metric].unit), value=value)
 
     return table_of(
@@ -118,7 +119,7 @@ def _points(metric: str, choice: Choice) -> Table:
         range(len(choice.points)),
         [
             (Column(title="Model", name=True), lambda at: Cell(text=one_line(choice.points[at].subject.name))),
-            (Column(title="Host", numeric=True, rank=1), lambda at: host(choice.points[at])),
+            *([(Column(title="Host", numeric=True, rank=1), host)] if any(hosts) else []),
             (
                 Column(title="Measured", numeric=True),
                 lambda at: Cell(text=quantity(choice.points[at].value, METRICS[metric].unit)),

@@ -52,7 +52,7 @@ _NO_FAMILY = "no family"
 def curve_chart(metric: str, choice: Choice) -> Chart | None:
     """The law as a curve over this machine's value; None where it needs more of a model than that value."""
     hosts = [point.subject.host for point in choice.points if point.subject.host]
-    if len(hosts) < len(choice.points) or choice.chosen.predictor.lacking(Subject(name="", host=1.0)):
+    if len(hosts) < len(choice.points) or choice.chosen.lacking(Subject(name="", host=1.0)):
         return None
     ends = (min(hosts) / 1.5, max(hosts) * 1.5)
     steps = np.geomspace(*ends, CURVE_STEPS).tolist()

@@ -90,7 +90,6 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
         sources=request.measurements,
         cautions=tuple(dict.fromkeys(cautions)),
     )
-    found.to_document()  # all laws are fitted before anything is kept
     if context.keep:
         save(found)
     return found
