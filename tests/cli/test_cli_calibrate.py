@@ -217,6 +217,7 @@ def test_python_has_the_same_doors(tmp_path):
     assert module.names() == ["phone"]
 
 
+@pytest.mark.long
 def test_suggested_networks_are_written_with_a_table_and_then_calibrate_the_device(capsys, tmp_path):
     assert run(["calibrate", "phone", "--suggest", "3", "-o", "nets", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -259,6 +260,14 @@ def test_a_dry_run_of_a_suggestion_is_a_request(capsys, tmp_path):
     assert run(["calibrate", "phone", "--suggest", "3", "-o", "nets", "--dry-run"]) == 0
     assert "would run: edgewise calibrate phone --suggest 3 --output nets" in capsys.readouterr().out
     assert not (tmp_path / "nets").exists()
+    capsys.readouterr()
+    assert run(["calibrate", "phone", "--suggest", "1", "-o", "nets", "--dry-run", "--json"]) == 0
+    (tmp_path / "request.json").write_text(capsys.readouterr().out)
+    assert run(["run", "request.json", "-o", "report.md"]) == 2
+    assert "a suggestion has no report" in capsys.readouterr().err
+    assert run(["run", "request.json", "--json"]) == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    assert model["file"] == str(tmp_path / "nets" / "autoencoder-w0.5.onnx")
 
 
 @pytest.mark.engine
@@ -283,9 +292,16 @@ def test_exported_runs_beside_the_networks_calibrate_a_device(capsys, tmp_path):
 
 
 @pytest.mark.engine
-def test_suggested_networks_as_tflite(capsys, tmp_path):
+def test_suggested_networks_as_tflite_for_a_registered_device(capsys, tmp_path, monkeypatch):
     pytest.importorskip("ai_edge_litert")
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
+    assert run(["devices", "add", "phone", "ssh://me@phone"]) == 0
+    assert run(["calibrate", "phone", "--suggest", "1", "-o", "nets", "--format", "tflite", "--json"]) == 0
+    (model,) = [row["file"] for row in json.loads(capsys.readouterr().out)["models"]]
     assert run(["calibrate", "phone", "--suggest", "1", "-o", "nets", "--format", "tflite"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"on phone: edgewise bench {model} -d phone -o nets/measured.json" in printed
+    assert "then: edgewise calibrate phone --measurements nets/measured.json" in printed
     assert [path.suffix for path in sorted((tmp_path / "nets").iterdir())] == [".tflite", ".csv"]
     assert run(["calibrate", "phone", "--suggest", "1", "--format", "ncnn"]) == 2
     assert run(["calibrate", "phone", "--measurements", "measured.csv", "--format", "tflite"]) == 2

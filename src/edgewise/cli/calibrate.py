@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.predicting.calibration import Calibration
-    from edgewise.predicting.suggestion import Suggestion
 
 OPTIONS = (
     argument("name", "Name of the device, as 'edgewise estimate -d' takes it afterwards.", str, metavar="DEVICE"),
@@ -73,21 +72,6 @@ class CalibrationPresentation(Presentation["Calibration"]):
         return ExitCode.DONE
 
 
-class SuggestionPresentation(Presentation["Suggestion"]):
-    """How suggested networks are shown."""
-
-    def show(self, result: Suggestion, console: Console, *, output: Output) -> None:
-        """Networks and commands."""
-        from edgewise.report.forecast import suggestion_document
-        from edgewise.report.text import print_document
-
-        print_document(suggestion_document(result), console, details=output.details)
-
-    def finish(self, result: Suggestion, *, output: Output) -> int:
-        """Nothing can fail any more."""
-        return ExitCode.DONE
-
-
 PRESENTATION = CalibrationPresentation()
 
 
@@ -111,6 +95,7 @@ def command(values: Values) -> int:
 
 
 def _suggest(values: Values) -> int:
+    from edgewise.cli.suggest import PRESENTATION as SUGGESTION
     from edgewise.service.requests import SuggestRequest
 
     if unused := [name for name in ("measurements", "method", "host") if values[name]]:
@@ -121,4 +106,4 @@ def _suggest(values: Values) -> int:
     if len(folders) > 1:
         raise BadInput(f"--suggest writes to one folder, not {len(folders)}", advice="give -o once")
     request = request_of(SuggestRequest, OPTIONS, values, folder=str(folders[0]) if folders else None)
-    return perform(request, SuggestionPresentation(), replace(output_of(values), files=()))
+    return perform(request, SUGGESTION, replace(output_of(values), files=()))

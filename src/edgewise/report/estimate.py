@@ -55,8 +55,8 @@ def memory_table(plan: MemoryPlan) -> Table:
     """A row per tensor of the arena: where it lies, and between which operators it lives."""
     columns: list[tuple[Column, Callable[[Placement], Cell]]] = [
         (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
-        (Column(title="Offset", numeric=True, unit="B"), lambda each: _number(each.offset, ",d")),
-        (Column(title="Size", numeric=True, unit="B"), lambda each: _number(each.size_bytes, ",d")),
+        (Column(title="Offset (B)", numeric=True, unit="B"), lambda each: _number(each.offset, ",d")),
+        (Column(title="Size (B)", numeric=True, unit="B"), lambda each: _number(each.size_bytes, ",d")),
         (Column(title="First #", numeric=True), lambda each: _number(each.first, "d")),
         (Column(title="Last #", numeric=True), lambda each: _number(each.last, "d")),
     ]
@@ -183,7 +183,7 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         (Column(title="Share", numeric=True, rank=2), lambda layer: _share(work(layer), total)),
         (Column(title="Utilisation", numeric=True, rank=5), lambda layer: _number(layer.utilization, ".0%")),
         (Column(title="Energy", numeric=True, rank=6, unit="J"), lambda layer: _quantity(layer.energy, "J")),
-        (Column(title="Weights", numeric=True, rank=9, unit="B"), lambda layer: _number(layer.weight_bytes, ",d")),
+        (Column(title="Weights (B)", numeric=True, rank=9, unit="B"), lambda layer: _number(layer.weight_bytes, ",d")),
         (Column(title="Input", rank=10), lambda layer: Cell(text=_shapes(layer.inputs))),
         (Column(title="Output", rank=7), lambda layer: Cell(text=_shapes(layer.outputs))),
         (Column(title="Parameters", numeric=True, hidden=True), lambda layer: _number(layer.parameters, ",d")),
