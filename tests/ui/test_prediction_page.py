@@ -40,6 +40,12 @@ def test_the_validation_has_its_charts_and_the_law_its_equation(show):
     assert page.locator("figure svg .role-legend-label").all_text_contents()[:2] == ["mobile", "classic"]
 
 
+def test_the_coverage_names_what_was_found_without_a_model(show):
+    caption = show("calibration").locator("figcaption").nth(2).inner_text()
+    assert "coefficients and error were found without the model; the law was chosen with all of them" in caption
+    assert "5 models tell little about coverage" in caption
+
+
 def test_without_families_residuals_have_the_names_of_the_models(show):
     page = show("unnamed")
     figure = page.locator("figure", has_text="Residuals by model")

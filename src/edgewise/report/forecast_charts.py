@@ -14,7 +14,7 @@ from edgewise.formatting import quantity, scale_of
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import covered
-from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Prediction
+from edgewise.predicting.choice import COVERAGE, MOST_REFITTED, Choice, LeftOut, Prediction
 from edgewise.predicting.forecast import Forecast, Forecasts
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
@@ -163,6 +163,7 @@ def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
         for field, title, low in (("x", "nominal coverage", 0.4), ("y", "share of models inside", 0.0))
     )
     channels = {"x": x, "y": y}
+    without = "coefficients and error were" if len(left_out) <= MOST_REFITTED else "coefficients were"
     layers: list[Spec] = [
         {"data": {"values": [{"x": end, "y": end} for end in (0.4, 1.0)]}, "mark": _DASHED, "encoding": channels},
         {"data": {"values": rows}, "mark": {"type": "line", "color": colour_of(0)}, "encoding": channels},
@@ -171,8 +172,8 @@ def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
     return Chart(
         title="Coverage of the intervals",
         description="; ".join(f"{row['y']:.0%} inside intervals of {row['x']:.0%}" for row in rows),
-        caption=f"Intervals of {len(left_out)} left-out models, whose law and error were found without them; above the "
-        "dashed line, they are wider than they need to be."
+        caption=f"Intervals of {len(left_out)} left-out models: {without} found without the model; the law was chosen with "
+        "all of them. Above the dashed line, intervals are wider than they need to be."
         + (f" {len(left_out)} models tell little about coverage." if len(left_out) < MANY else ""),
         spec=layered_spec(layers, height=280),
     )
