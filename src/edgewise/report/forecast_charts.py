@@ -172,8 +172,8 @@ def coverage_chart(left_out: Sequence[LeftOut]) -> Chart:
     return Chart(
         title="Coverage of the intervals",
         description="; ".join(f"{row['y']:.0%} inside intervals of {row['x']:.0%}" for row in rows),
-        caption=f"Intervals of {len(left_out)} left-out models: {without} found without the model; the law was chosen with "
-        "all of them. Above the dashed line, intervals are wider than they need to be."
+        caption=f"Intervals of {len(left_out)} left-out models: {without} found without the model; the law was chosen "
+        "with all of them. Above the dashed line, intervals are wider than they need to be."
         + (f" {len(left_out)} models tell little about coverage." if len(left_out) < MANY else ""),
         spec=layered_spec(layers, height=280),
     )
