@@ -291,11 +291,13 @@ def test_suggested_networks_as_tflite_for_a_registered_device(capsys, tmp_path, 
     monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
     assert run(["devices", "add", "phone", "ssh://me@phone"]) == 0
     assert run(["calibrate", "phone", "--suggest", "1", "-o", "nets", "--format", "tflite", "--json"]) == 0
-    (model,) = [row["file"] for row in json.loads(capsys.readouterr().out)["models"]]
-    assert run(["calibrate", "phone", "--suggest", "1", "-o", "nets", "--format", "tflite"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert f"on phone: edgewise bench {model} -d phone -o nets/measured.json" in printed
-    assert "then: edgewise calibrate phone --measurements nets/measured.json" in printed
+    found = json.loads(capsys.readouterr().out)
+    (model,) = [row["file"] for row in found["models"]]
+    assert [(row["where"], row["step"]) for row in found["steps"]] == [
+        ("on this machine", f"edgewise bench {model}"),
+        ("on phone", f"edgewise bench {model} -d phone -o nets/measured.json"),
+        ("then", "edgewise calibrate phone --measurements nets/measured.json"),
+    ]
     assert [path.suffix for path in sorted((tmp_path / "nets").iterdir())] == [".tflite", ".csv"]
     assert run(["calibrate", "phone", "--suggest", "1", "--format", "ncnn"]) == 2
     assert run(["calibrate", "phone", "--measurements", "measured.csv", "--format", "tflite"]) == 2

@@ -99,6 +99,7 @@ def test_both_formats_compute_the_same(reference: Reference):
     interpreter = litert.Interpreter(model_content=content, num_threads=1)
     interpreter.allocate_tensors()
     (place,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
+    assert (place["name"], result["name"]) == ("input", "output")
     random = np.random.default_rng(1)
     if reference.family == "text":
         given = random.integers(0, 30522, place["shape"], dtype=np.int32)

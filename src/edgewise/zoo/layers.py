@@ -14,6 +14,8 @@ from edgewise.errors import BadInput
 
 Shape = tuple[int, ...]
 Weights = NDArray[np.float32]
+INPUT, OUTPUT = "input", "output"
+"""Names of these tensors in files."""
 BRANCH_GAIN = 0.5
 """Gain of the last convolution of a residual branch: sums of many branches stay in the range of float16."""
 

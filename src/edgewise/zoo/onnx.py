@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.zoo.layers import Layer, Layers, Shape
+from edgewise.zoo.layers import INPUT, OUTPUT, Layer, Layers, Shape
 
 OPSET, IR_VERSION = 17, 8
 """The newest operator set that has all that is needed, and its format: engines since 2022 read them."""
-INPUT, OUTPUT = "input", "output"
 
 
 class _Writer:

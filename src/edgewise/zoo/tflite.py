@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.errors import Unavailable
-from edgewise.zoo.layers import Layer, Layers, Shape
+from edgewise.zoo.layers import INPUT, OUTPUT, Layer, Layers, Shape
 
 FUSED = ("relu", "relu6")
 EPSILON = 1e-5
@@ -84,6 +84,7 @@ class _Writer:
         graph, model = self.schema.SubGraphT(), self.schema.ModelT()
         graph.name, graph.tensors, graph.operators = name, self.tensors, self.operators
         graph.inputs, graph.outputs = [self.outputs[0]], [self.outputs[-1]]
+        self.tensors[self.outputs[0]].name, self.tensors[self.outputs[-1]].name = INPUT, OUTPUT
         model.version, model.description = 3, "edgewise zoo"
         model.subgraphs, model.buffers, model.operatorCodes = [graph], self.buffers, []
         for operator in self.codes:
