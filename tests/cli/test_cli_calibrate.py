@@ -112,6 +112,11 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     point = document["metrics"]["latency"]["points"][0]
     assert point["host"] > 0 and sum(point["profile"]["amounts"]) > 1e6
     assert document["runtime"].startswith("onnxruntime") and document["host"]
+    text = "model,memory_peak_MB,host_memory_peak_MB\n" + f"{digits},90,\n" + "b,80,70\nc,100,90\n"
+    (tmp_path / "memory.csv").write_text(text)
+    assert run(["calibrate", "board2", "--measurements", "memory.csv", "--json"]) == 0
+    (kept, *_) = json.loads(capsys.readouterr().out)["metrics"]["memory_peak"]["points"]
+    assert kept["host"] > 1e7  # the peak of the same stored run, in bytes
     assert run(["estimate", str(digits), "-d", "board", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["models"]
     assert row["value"] > 0 and math.isfinite(row["high"])
@@ -281,8 +286,9 @@ def test_exported_runs_beside_the_networks_calibrate_a_device(capsys, tmp_path):
     (tmp_path / "nets" / "measured.json").rename(tmp_path / "alone.json")
     assert run(["calibrate", "phone", "--measurements", "alone.json", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert list(found["metrics"]) == ["latency"]  # the store has no memory of this machine, and there are no files
-    assert any(text.startswith("memory_peak is not predicted: nothing relates") for text in found["cautions"])
+    assert list(found["metrics"]) == ["latency", "memory_peak"]  # by the stored runs alone: the files are not beside it
+    points = found["metrics"]["memory_peak"]["points"]
+    assert all(point["value"] == point["host"] > 1e6 and point["profile"] is None for point in points)
 
 
 @pytest.mark.engine

@@ -91,6 +91,7 @@ def test_the_table_has_needed_and_available_memory():
     assert "Interval" not in possible  # no latency of these boards is known
     assert "2 of 6 boards left out" in shown and "not enough RAM: 1" in shown
     rows = boards_table(found.candidates).rows
+    assert [row[-2].text for row in rows] == ["yes", "yes", "yes", "maybe", "no", "no"]
     assert [row[-1].text for row in rows][-2:] == ["not enough RAM", "not enough flash"] and len(rows) == 6
 
 

@@ -39,7 +39,7 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
     columns: list[tuple[Column, Callable[[Candidate], Cell]]] = [
         (Column(title="-d"), lambda each: Cell(text=each.fit.board.name)),
         (Column(title="Core", rank=5), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
-        (Column(title="Clock", numeric=True, rank=4), lambda each: _clock(each.fit.board.clock_hz)),
+        (Column(title="Clock", numeric=True, rank=4, unit="Hz"), lambda each: _clock(each.fit.board.clock_hz)),
         (
             Column(title="RAM (KiB)", numeric=True),
             lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
@@ -52,6 +52,15 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
         (Column(title="Interval", numeric=True, rank=1), _interval),
         (Column(title="Energy", numeric=True, rank=3, unit="J"), lambda each: _number(each, "energy")),
         (Column(title="Battery", numeric=True, unit="s"), lambda each: _number(each, "battery_life")),
+        (
+            Column(title="RAM of the board (KiB)", numeric=True, hidden=True),
+            lambda each: _kib(each.fit.board.ram_bytes),
+        ),
+        (
+            Column(title="Flash of the board (KiB)", numeric=True, hidden=True),
+            lambda each: _kib(each.fit.board.flash_bytes),
+        ),
+        (Column(title="Fits", hidden=True), lambda each: Cell(text=_FITS[each.fit.fits])),
         (Column(title="Left out", hidden=True), lambda each: Cell(text=", ".join(each.left_out))),
     ]
     empty = {
@@ -60,6 +69,13 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
     }
     columns = [column for column in columns if not empty.get(column[0].title)]
     return table_of(f"{title} (memory: needed / of the board)", candidates, columns)
+
+
+_FITS = {True: "yes", False: "no", None: "maybe"}
+
+
+def _kib(size: int) -> Cell:
+    return Cell(text=kib(size), value=size / 1024)
 
 
 def _clock(clock_hz: float) -> Cell:

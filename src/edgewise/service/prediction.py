@@ -222,8 +222,7 @@ def _from_run(run: Run, folders: Sequence[Path], cautions: list[str]) -> _Model:
     path = Path(run.job.model.path) if run.job.model.path else None
     if path is not None and not path.is_file():  # exported runs keep only the file's name
         path = next((place / path.name for place in folders if (place / path.name).is_file()), None)
-    values = {metric: value for metric in UNITS if (value := run.value(metric)) is not None and is_measurement(value)}
-    model = _Model(subject=Subject(name=run.job.model.name), sha256=run.job.model.sha256 or "", values=values)
+    model = _Model(subject=Subject(name=run.job.model.name), sha256=run.job.model.sha256 or "", values=_values_of(run))
     if path is not None and path.is_file():
         try:
             found = _from_file(path)
@@ -234,6 +233,11 @@ def _from_run(run: Run, folders: Sequence[Path], cautions: list[str]) -> _Model:
         else:
             cautions.append(f"The file of {run.job.model.name} has changed since: its operators are not known.")
     return model
+
+
+def _values_of(run: Run) -> dict[str, float]:
+    """Metric → value, of the metrics that can be predicted."""
+    return {metric: value for metric in UNITS if (value := run.value(metric)) is not None and is_measurement(value)}
 
 
 def _runs(references: Sequence[str], context: Context) -> list[Run]:
@@ -257,27 +261,25 @@ def _with_host_values(
         wanted: the engine and its settings, or the beginning of it; None takes those with the most models.
         required: whether it is an error that no model has a run with `wanted`.
     """
-    rows = _stored_rows({model.sha256 for model in models if model.sha256}, context)
+    machines: dict[str, str] = {}
+    runs = _stored_runs({model.sha256 for model in models if model.sha256}, context)
     for model in models:
-        for row in rows:
-            engine = _engine(row)
-            if row.sha256 == model.sha256 and row.value and engine.startswith(wanted or ""):
-                model.stored.setdefault(engine, {}).setdefault(row.metric or "", row.value)
+        for run, machine in runs:
+            engine = engine_text(run.job.runtime)
+            if run.job.model.sha256 == model.sha256 and engine.startswith(wanted or ""):
+                model.stored[engine] = _values_of(run)
+                machines.setdefault(engine, machine)
     known = Counter(engine for model in models for engine in model.stored)
     if not known:
         if wanted and required:
-            engines = sorted({_engine(row) for row in rows})
+            engines = sorted({engine_text(run.job.runtime) for run, _ in runs})
             raise BadInput(
                 f"this machine has no runs of the models with {wanted}",
                 advice=f"stored are runs with: {'; '.join(engines)}" if engines else "run 'edgewise bench MODEL' here",
             )
         return "", ""
     engine = max(sorted(known), key=lambda each: known[each])
-    return next(row.machine or "" for row in rows if _engine(row) == engine), engine
-
-
-def _engine(row: RunRow) -> str:
-    return engine_text(RuntimeSpec(name=row.runtime, provider=row.provider, threads=row.threads))
+    return machines[engine], engine
 
 
 def engine_text(runtime: RuntimeSpec) -> str:
@@ -286,19 +288,19 @@ def engine_text(runtime: RuntimeSpec) -> str:
     return f"{runtime.name}{f'/{runtime.provider}' if runtime.provider else ''}{threads}"
 
 
-def _stored_rows(models: Iterable[str], context: Context) -> list[RunRow]:
-    """Finished runs of these models on this machine, one input at a time, newest first."""
+def _stored_runs(models: Iterable[str], context: Context) -> list[tuple[Run, str]]:
+    """The newest finished run of each model with each engine on this machine, one input at a time; and the machine."""
     from edgewise.store import open_store
 
     store = context.store
 
-    def rows(opened: Store) -> list[RunRow]:
-        return [
-            row
-            for sha256 in sorted(models)
-            for row in opened.rows(model=sha256, status="done")
-            if row.device == "local" and row.batch == 1 and row.scenario == "single-stream"
-        ]
+    def rows(opened: Store) -> list[tuple[Run, str]]:
+        newest: dict[tuple[str | int | None, ...], RunRow] = {}
+        for sha256 in sorted(models):
+            for row in opened.rows(model=sha256, status="done"):
+                if row.device == "local" and row.batch == 1 and row.scenario == "single-stream" and row.value:
+                    newest.setdefault((sha256, row.runtime, row.provider, row.threads), row)
+        return [(opened.get(row.id), row.machine or "") for row in newest.values()]
 
     if store is not None and not isinstance(store, str):
         return rows(store)
