@@ -236,7 +236,7 @@ def profile(
     """
     fields = _fields_of(locals(), "paths", "settings")
     found = carry_out("profile", context_of(store, progress), models=several(paths), set=settings, **fields)
-    from edgewise.service.requests import is_estimated
+    from edgewise.service.requests.estimating import is_estimated
 
     return found if is_estimated(device) else _runs_of(found)
 

@@ -15,7 +15,8 @@ from edgewise.errors import BadField
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, TargetSpec
 from edgewise.run.command import Execution, Usage, network_bytes
 from edgewise.run.command_run import build_run, cautions_of, failure_of, measurements_of
-from edgewise.service.requests import ExecRequest, check_constraints
+from edgewise.service.requests import ExecRequest
+from edgewise.service.requests.shared import check_constraints
 
 MIB = 2**20
 

@@ -6,7 +6,7 @@ makes a request, carries it out in a context, and shows the result. How a benchm
     edgewise bench m.onnx --threads 1,2          edgewise.bench("m.onnx", threads=[1, 2])     request.json
       cli/bench.py: options → fields               api.py: arguments → fields                   cli/run.py
                     \                                  |                                       /
-                     requests.py   BenchRequest: checked once; errors name fields, the CLI maps them to flags
+                     requests/     BenchRequest: checked once; errors name fields, the CLI maps them to flags
                           |
                      carry_out(request, Context(store, progress, cancel))
                           |

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.service.requests import PLACEHOLDER
+from edgewise.service.requests.execution import PLACEHOLDER
 
 MOST_BYTES = 2**20
 MOST_DIGITS = 30

@@ -33,7 +33,8 @@ from edgewise.run.environment import fingerprint
 from edgewise.service.container_image import with_image
 from edgewise.service.context import Context
 from edgewise.service.measuring import Measured
-from edgewise.service.requests import PLACEHOLDER, ExecRequest
+from edgewise.service.requests import ExecRequest
+from edgewise.service.requests.execution import PLACEHOLDER
 from edgewise.units import format_bytes
 
 MOST_MODELS = 1000

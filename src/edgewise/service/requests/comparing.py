@@ -1,0 +1,156 @@
+"""Requests that compare and gate."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import Field
+
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.requirement import Requirement, parse_requirements
+from edgewise.errors import BadField
+from edgewise.record import Scenario, Stopping
+from edgewise.run.limits import check_settings, require_at_least, require_time
+from edgewise.service.request import FilePath, Number, Texts, Whole
+from edgewise.service.requests.shared import MeasuringRequest, TargetRequest
+
+if TYPE_CHECKING:
+    pass
+
+LONGEST_GATE_S = 24 * 3600.0
+
+
+class CompareRequest(MeasuringRequest):
+    """Measure models side by side, in turns, until the verdicts are decided; or compare stored runs.
+
+    The fields are the arguments of `edgewise.compare`, but for:
+
+    Attributes:
+        subjects: ``[NAME=]THING[,key=value…]`` each: a model's file or a function that makes one, with settings; a
+            stored run or its tag; a file of exported runs. The later ones are compared with the first.
+        warmup: untimed inferences per session; None is found from the data.
+    """
+
+    PATHS = ("input_data",)
+
+    verb: Literal["compare"] = "compare"
+    subjects: Texts = Field(min_length=1)
+    labels: tuple[str | None, ...] = ()
+    scenario: Literal["single-stream", "offline", "paced"] = "single-stream"
+    fps: Number | None = None
+    warmup: Whole | None = None
+    time_budget: Number | None = None
+    rounds: Whole | None = None
+    duet: bool = False
+    stored: bool = False
+    meters: bool = False
+    metrics: Texts = ()
+    until: str | None = None
+    threshold: Number = 0.03
+    floors: dict[str, Number] = Field(default_factory=dict)
+    pareto: Texts = ()
+    force: bool = False
+
+    def scenario_spec(self) -> Scenario:
+        """As a job has it."""
+        return Scenario(kind=self.scenario, fps=self.fps)
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        return Stopping(warmup=self.warmup, timeout_s=self.timeout)
+
+    def criteria(self) -> Criteria:
+        """On which terms the subjects are compared."""
+        return Criteria(
+            metrics=self.metrics, threshold=self.threshold, floors=self.floors, front=self.pareto, force=self.force
+        )
+
+    def check(self) -> None:
+        """Reject unknown metrics, too."""
+        super().check()
+        if len(self.labels) > len(self.subjects):
+            raise BadField(f"{{labels}} must be at most one per subject, not {len(self.labels)}")
+        from edgewise.comparing.metrics import check_criteria, check_metric  # it takes 0.15 s to import
+
+        check_criteria(self.criteria())
+        if self.until is not None:
+            check_metric(self.until)
+        require_time(time_budget=self.time_budget)
+        require_at_least(1, rounds=self.rounds)
+
+    @property
+    def functions(self) -> Texts:
+        """The functions among the subjects."""
+        from edgewise.service.subjects import functions_of
+
+        return functions_of(self.subjects)
+
+    def with_paths_from(self, folder: Path) -> Self:
+        """The same with absolute paths, those in the subjects among them."""
+        from edgewise.service.subjects import with_path_from
+
+        words = tuple(with_path_from(word, folder) for word in self.subjects)
+        return super().with_paths_from(folder).model_copy(update={"subjects": words})
+
+
+class GateRequest(TargetRequest):
+    """Check a candidate against limits.
+
+    Attributes:
+        candidate, baseline: as the subjects of `CompareRequest`.
+        max_regression: how much worse than the baseline: ``3%``, or ``latency=3%``.
+        budget: limits of the candidate alone: ``latency=5ms``, ``accuracy_drop=1pt``.
+        on_inconclusive: ``pass``, ``fail``, or ``retry``: measure again for longer, then fail.
+        baseline_model: the file of the baseline's model, to measure it again.
+        stored: don't measure the baseline again.
+        time_budget: s; each retry takes twice as long.
+        duet: measure both at once, on cores of their own.
+        runtime, provider, threads, batch, precision: None is the baseline run's, else as in `BenchRequest`.
+        seed: of the random inputs and of the order; None is the baseline run's, else 0.
+    """
+
+    PATHS = ("baseline_model", "input_data")
+
+    verb: Literal["gate"] = "gate"
+    candidate: FilePath
+    baseline: FilePath | None = None
+    max_regression: Texts = ()
+    budget: Texts = ()
+    on_inconclusive: Literal["pass", "fail", "retry"] = "retry"
+    baseline_model: FilePath | None = None
+    stored: bool = False
+    time_budget: Number = 60.0
+    duet: bool = False
+    runtime: str | None = None
+    provider: str | None = None
+    threads: Whole | None = None
+    batch: Whole | None = None
+    precision: str | None = None
+    input_data: FilePath | None = None
+    seed: Whole | None = None
+    timeout: Number = 120.0
+
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What must hold. Raises `BadInput`."""
+        return parse_requirements(self.max_regression, self.budget)
+
+    def check(self) -> None:
+        """Reject limits that say nothing, and settings that no engine supports."""
+        self.requirements()
+        require_time(LONGEST_GATE_S, time_budget=self.time_budget)
+        check_settings(
+            threads=() if self.threads is None else (self.threads,),
+            batches=() if self.batch is None else (self.batch,),
+            scenario=Scenario(),
+            stopping=Stopping(timeout_s=self.timeout),
+            target=self.target(),
+            seed=self.seed or 0,
+        )
+
+    def with_paths_from(self, folder: Path) -> Self:
+        """The same with absolute paths, those in the candidate and the baseline among them."""
+        from edgewise.service.subjects import with_path_from
+
+        words = {"candidate": with_path_from(self.candidate, folder)}
+        if self.baseline is not None:
+            words["baseline"] = with_path_from(self.baseline, folder)
+        return super().with_paths_from(folder).model_copy(update=words)

@@ -1,0 +1,151 @@
+"""Requests that measure models, or look at one."""
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from edgewise.errors import BadField
+from edgewise.record import Scenario, Stopping
+from edgewise.record.job import LoadKind, ScenarioKind
+from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Whole
+from edgewise.service.requests.estimating import EstimateRequest, is_estimated
+from edgewise.service.requests.shared import COLD_STARTS, SPREAD_SESSIONS, UNUSED, ProtocolRequest, check_cases
+from edgewise.text import listing
+
+if TYPE_CHECKING:
+    pass
+
+
+class BenchRequest(ProtocolRequest):
+    """Measure models on every runtime, side by side. The fields are the arguments of `edgewise.bench`."""
+
+    verb: Literal["bench"] = "bench"
+    scenario: ScenarioKind = "single-stream"
+    fps: Number | None = None
+    streams: Whole | None = None
+    requests: Whole | None = None
+    sessions: Whole | None = None
+    spread: Number | None = None
+    report_every: Whole | None = None
+    sustained: Number | None = None
+    duty_cycle: Number | None = None
+    drop_cache: bool = False
+    background_load: Whole | None = None
+    background_kind: LoadKind | None = None
+    meters: bool = True
+
+    def scenario_spec(self) -> Scenario:
+        """As a job has it."""
+        return Scenario(
+            kind=self.scenario,
+            fps=self.fps,
+            streams=self.streams,
+            requests=self.requests,
+            sustained_s=self.sustained,
+            duty_cycle=self.duty_cycle,
+            drop_cache=self.drop_cache,
+            background_load=self.background_load,
+            background_kind=self.background_kind or ("compute" if self.background_load else None),
+        )
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        given = (self.iterations, self.warmup, self.duration, self.sustained)
+        prescribed = any(value is not None for value in given)
+        usual = SPREAD_SESSIONS if self.spread is not None else 1 if prescribed else Stopping().sessions
+        if self.scenario == "cold-start":
+            usual = COLD_STARTS
+        return Stopping(
+            iterations=self.iterations,
+            warmup=self.warmup,
+            duration_s=self.duration,
+            sessions=usual if self.sessions is None else self.sessions,
+            spread_s=self.spread,
+            report_every=self.report_every,
+            timeout_s=self.timeout,
+        )
+
+    def check(self) -> None:
+        """Reject settings that no engine supports, and settings that a sustained measurement has no use for."""
+        super().check()
+        unused: tuple[str, ...] = ()
+        why = ""
+        if self.sustained is not None:
+            unused, why = (*UNUSED, "sessions", "spread"), "{sustained} measures in one process for a given time"
+        elif self.scenario == "cold-start":
+            unused, why = UNUSED, "the scenario cold-start runs one inference per process"
+        if given := [f"{{{name}}}" for name in unused if getattr(self, name) is not None]:
+            raise BadField(f"{why}; it excludes {listing(given)}", advice=f"leave {listing(given)} out")
+
+
+class ProfileRequest(ProtocolRequest):
+    """Time every layer of models; the latency is measured first, as `BenchRequest` does.
+
+    Attributes:
+        cases: keyword arguments of the factories among the models; each case is a model of every factory.
+        sessions: fresh processes that measure the latency.
+        set: settings of the estimator, where `device` can only be estimated, see `in_effect`.
+    """
+
+    verb: Literal["profile"] = "profile"
+    cases: tuple[Case, ...] = ({},)
+    sessions: Whole = 3
+    set: dict[str, str] = Field(default_factory=dict)
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        return Stopping(
+            iterations=self.iterations,
+            warmup=self.warmup,
+            duration_s=self.duration,
+            sessions=self.sessions,
+            timeout_s=self.timeout,
+        )
+
+    def check(self) -> None:
+        """Reject cases without a factory, and settings of an estimator for a device that is measured."""
+        super().check()
+        check_cases(self.cases, self.models)
+        if self.set and not is_estimated(self.device):
+            raise BadField("{set} applies only to a device that is estimated", advice="leave {set} out")
+
+    def in_effect(self) -> Request:
+        """An `EstimateRequest` where the device can be estimated and not measured. Raises `BadField`."""
+        if not is_estimated(self.device):
+            return self
+        found = self.changed_fields()
+        models = found.pop("models")
+        if unused := [f"{{{name}}}" for name in found if name not in EstimateRequest.model_fields]:
+            raise BadField(
+                f"{self.device} can only be estimated, and an estimate does not use {listing(unused)}",
+                advice=f"leave {listing(unused)} out",
+            )
+        if len(models) > 1:
+            raise BadField(
+                f"{{models}} must be one model on {self.device}, which is estimated, not {len(models)}",
+                advice="estimate them one by one",
+            )
+        return EstimateRequest(model=models[0], **found)
+
+
+class InspectRequest(Request):
+    """Count what a model costs, without timing it.
+
+    Attributes:
+        model: a file or folder; ``file.py:function`` and ``module:function`` are called to make one.
+        cases: keyword arguments of the factory, one model each.
+        shapes: input name → shape, for inputs with open dimensions.
+        hash_weights: read weight files too, for the model's hash.
+    """
+
+    PATHS = ("model",)
+
+    verb: Literal["inspect"] = "inspect"
+    model: FilePath
+    cases: tuple[Case, ...] = ({},)
+    shapes: Shapes = Field(default_factory=dict)
+    hash_weights: bool = False
+
+    def check(self) -> None:
+        """Reject cases without a factory."""
+        check_cases(self.cases, (self.model,))
