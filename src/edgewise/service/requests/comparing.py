@@ -1,5 +1,7 @@
 """Requests that compare and gate."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 

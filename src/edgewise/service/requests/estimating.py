@@ -1,5 +1,7 @@
 """Requests about hardware that is not at hand."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field

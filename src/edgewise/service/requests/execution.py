@@ -1,5 +1,7 @@
 """The request to run any program."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 

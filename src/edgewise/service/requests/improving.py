@@ -1,5 +1,7 @@
 """Requests that judge models on data, and look for better ones."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field

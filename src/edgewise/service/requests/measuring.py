@@ -1,5 +1,7 @@
 """Requests that measure models, or look at one."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field

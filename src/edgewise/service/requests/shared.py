@@ -1,5 +1,7 @@
 """What requests of several verbs have in common: where, how long, within which limits."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
