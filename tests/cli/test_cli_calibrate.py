@@ -291,6 +291,7 @@ def test_exported_runs_beside_the_networks_calibrate_a_device(capsys, tmp_path):
     assert all(point["value"] == point["host"] > 1e6 and point["profile"] is None for point in points)
 
 
+@pytest.mark.long
 @pytest.mark.engine
 def test_suggested_networks_as_tflite_for_a_registered_device(capsys, tmp_path, monkeypatch):
     pytest.importorskip("ai_edge_litert")
