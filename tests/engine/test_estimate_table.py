@@ -86,11 +86,13 @@ def test_the_interval_of_a_model_contains_the_emulated_count(shared_models, core
     assert ours.low <= counted.value <= ours.high
     assert ours.value == pytest.approx(counted.value, rel=0.02)
     ours, counted = (each.measurement("flash_read").value for each in (predicted, emulated))
-    assert ours == pytest.approx(counted, rel=0.05)
+    # The bounds of flash_read and of the classes are those that docs/microcontrollers.md states.
+    assert ours == pytest.approx(counted, rel=0.06)
+    least = 0.01 * emulated.measurement("instructions").value
     for one, other in zip(predicted.layers, emulated.layers, strict=True):
-        if other.instructions and other.instructions > 10_000:
+        if (other.instructions or 0) >= least:
             classes, right = one.instruction_classes, other.instruction_classes
-            assert all(abs(classes[name] - right[name]) < 0.03 * other.instructions for name in right)
+            assert all(abs(classes[name] - right[name]) < 0.04 * other.instructions for name in right)
     assert predicted.measurement("memory_arena") == emulated.measurement("memory_arena")
     assert not any("far larger" in line for line in predicted.conditions)
 
