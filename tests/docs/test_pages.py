@@ -71,7 +71,7 @@ def test_flags_that_the_documentation_speaks_of_exist(page: Path):
     assert flags - known == set()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_documentation_builds_without_a_warning(tmp_path: Path):
     if find_spec("sphinx") is None or find_spec("myst_parser") is None or find_spec("furo") is None:
         pytest.skip("not installed: the dependency group docs (sphinx, myst-parser, furo)")

@@ -96,7 +96,7 @@ def test_one_report_that_fails_costs_neither_the_others_nor_the_verdict(place):
     assert "the disk is full" in done.stderr and Path("gate.md").is_file() and not Path("gate.xml").exists()
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("cp1252", marks=pytest.mark.long)])
 def test_an_encoding_without_our_characters_is_no_error(place, encoding):
     done = shell(GATE, PYTHONIOENCODING=encoding)
     assert done.returncode == ExitCode.BUDGET_EXCEEDED and done.stdout and "internal" not in done.stderr

@@ -118,7 +118,7 @@ def bombard(data: bytes, *, count: int, seed: int, path: Path) -> Counter[str]:
 
 
 # A file that is still a graph is read again with other input sizes, for which the engine is asked in a process of its own.
-FEW_AND_MANY = [40, pytest.param(400, marks=pytest.mark.long)]
+FEW_AND_MANY = [24, pytest.param(400, marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("count", FEW_AND_MANY)
