@@ -359,7 +359,7 @@ def test_optimize_chooses_the_same_file_there_as_here(far, capsys, tmp_path):
         words = (
             "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "60",
             "--passes", "ort-static:float-stem,ort-dynamic", "-r", "onnxruntime", "-d", device, "--aim", "size",
-            "--time-budget", "90s", "-o", tmp_path / device, "--no-sensitivity",
+            "--time-budget", "300s", "-o", tmp_path / device, "--no-sensitivity",
         )  # fmt: skip
         document = command(capsys, *words)
         variants = {each["id"]: each for each in (document["baseline"], *document["variants"])}
