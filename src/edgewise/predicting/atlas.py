@@ -29,7 +29,7 @@ class AtlasRow:
         setting: of the device beside that, such as ``4 threads``.
         batch: inputs at a time.
         latency_s: of one input, > 0.
-        source, licence: where the number is from, and under which terms; "" where nobody said.
+        source, licence: where the number is from, and under which terms; "" where it is not stated.
     """
 
     model: str

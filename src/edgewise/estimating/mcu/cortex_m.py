@@ -187,7 +187,7 @@ class _Model:
         )  # fmt: skip
 
     def arenas(self, setting: str) -> Sequence[Measurement]:
-        """tflite-micro's arenas without an emulation, or the reason that there are none."""
+        """tflite-micro's arenas without an emulation, or the reason why they are absent."""
         found = package_availability("tflite-micro", extra="mcu", module="tflite_micro")
         if not found and _read_arena(setting) >= 0:
             raise Unavailable(f"the arena can't be tried: {found.reason}", advice=found.install_hint)
