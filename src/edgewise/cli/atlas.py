@@ -75,7 +75,7 @@ def list_tables(as_json: Annotated[bool, typer.Option("--json", help="Print one 
     table = Table("Table", "Rows", "Devices", "Models", "Sources", "Licences", box=None, padding=(0, 2, 0, 0))
     for row in found:
         cells = [str(row[key]) for key in ("table", "measurements", "devices", "models")]
-        cells += [one_line(enumerate_few([str(text) for text in row[key]], 2)) for key in ("sources", "licences")]  # type: ignore[attr-defined]
+        cells += [one_line(enumerate_few([str(text) for text in row[key]], 2)) for key in ("sources", "licences")]  # type: ignore[attr-defined]  # a list of texts
         table.add_row(*map(Text, cells))
     out().print(table)
 

@@ -66,8 +66,9 @@ class Predictor(Protocol):
 
     Attributes:
         name: as ``--method`` takes it.
-        prior_error: relative standard deviation of single models around the law that public measurements show; what
-            is assumed before any point of the device is seen. Source: ``benchmarks/prediction.py``.
+        prior_error: relative standard deviation of single models around the law that is assumed before any point of
+            the device is seen. Those of edgewise's laws are set by hand and judged by the coverage of their intervals
+            on public measurements (``benchmarks/prediction.py``).
         automatic: whether it takes part in the choice; the others are used only by name.
     """
 

@@ -14,6 +14,10 @@ _SWEEPS = 200
 _SETTLED = 1e-10
 
 
+PRIOR_ERROR = 0.28
+"""Of all laws but `Linear`: set so that their 90 % intervals hold on public data (``benchmarks/prediction.py``)."""
+
+
 def least_squares_from_zero(matrix: Floats, target: Floats) -> Floats:
     """The coefficients ≥ 0 that minimise ‖matrix · x − target‖²: the free minimum, else by coordinate descent.
 
@@ -41,6 +45,11 @@ def _inverse(matrix: Floats) -> Floats:
 
 def _hosts(subjects: Sequence[Subject]) -> Floats:
     return np.array([subject.host for subject in subjects], dtype=float)
+
+
+def _straight(subjects: Sequence[Subject], _: Floats) -> Floats:
+    """The rows of a straight line: this machine's value, and 1."""
+    return np.column_stack([_hosts(subjects), np.ones(len(subjects))])
 
 
 def _amounts(subjects: Sequence[Subject]) -> Floats:
@@ -99,17 +108,22 @@ class Law:
         return ""
 
 
-class Scale:
-    """The device takes the same multiple of this machine's value for all models."""
+class _OfHost:
+    """A law of this machine's value alone."""
 
-    name = "scale"
-    title = "a multiple of this machine's value"
-    prior_error = 0.28
+    prior_error = PRIOR_ERROR
     automatic = True
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Predictor.lacking`."""
         return _lacks_host(subject)
+
+
+class Scale(_OfHost):
+    """The device takes the same multiple of this machine's value for all models."""
+
+    name = "scale"
+    title = "a multiple of this machine's value"
 
     def fit(self, points: Sequence[Point]) -> Law:
         """As `edgewise.predicting.base.Predictor.fit`."""
@@ -122,23 +136,17 @@ class Scale:
         )
 
 
-class Line:
+class Line(_OfHost):
     """A straight line through this machine's values, with the least relative error and no negative coefficient."""
 
     name = "line"
     title = "a straight line through this machine's values, fitted to relative errors"
-    prior_error = 0.28
-    automatic = True
-
-    def lacking(self, subject: Subject) -> str:
-        """As `edgewise.predicting.base.Predictor.lacking`."""
-        return _lacks_host(subject)
 
     def fit(self, points: Sequence[Point]) -> Law:
         """As `edgewise.predicting.base.Predictor.fit`."""
 
         def rows(subjects: Sequence[Subject], values: Floats) -> Floats:
-            return np.column_stack([_hosts(subjects), np.ones(len(subjects))]) / values[:, None]
+            return _straight(subjects, values) / values[:, None]
 
         values = _values(points)
         design = rows(_subjects(points), values)
@@ -157,20 +165,14 @@ class Line:
         )
 
 
-class PowerLaw:
+class PowerLaw(_OfHost):
     """A straight line between the logarithms, whose slope is near 1 unless the points say otherwise."""
 
     name = "power"
     title = "a power of this machine's value"
-    prior_error = 0.28
-    automatic = True
     slope_error = 0.15
-    """Standard deviation of the slope around 1 that public measurements show."""
+    """Standard deviation of the slope around 1 that is assumed before a point is seen."""
     least_slope = 0.25
-
-    def lacking(self, subject: Subject) -> str:
-        """As `edgewise.predicting.base.Predictor.lacking`."""
-        return _lacks_host(subject)
 
     def fit(self, points: Sequence[Point]) -> Law:
         """As `edgewise.predicting.base.Predictor.fit`."""
@@ -200,7 +202,7 @@ class HostAndOperators:
 
     name = "host+operators"
     title = "this machine's value and the operators of the model"
-    prior_error = 0.28
+    prior_error = PRIOR_ERROR
     automatic = True
     effect = 0.7
     """Standard deviation of a coefficient: how a model made of one kind of operator may differ, in logarithms."""
@@ -241,7 +243,7 @@ class OperatorCosts:
 
     name = "operators"
     title = "what each kind of operator costs on the device"
-    prior_error = 0.28
+    prior_error = PRIOR_ERROR
     automatic = True
     strength = 0.6
     """Relative standard deviation of a cost around the generic one."""
@@ -279,7 +281,7 @@ class OperatorCosts:
         )
 
 
-class Linear:
+class Linear(_OfHost):
     """The ordinary least-squares line: what auptimizer's Profiler fits. Its error is mostly worse than all others'."""
 
     name = "linear"
@@ -287,22 +289,14 @@ class Linear:
     prior_error = 0.6
     automatic = False
 
-    def lacking(self, subject: Subject) -> str:
-        """As `edgewise.predicting.base.Predictor.lacking`."""
-        return _lacks_host(subject)
-
     def fit(self, points: Sequence[Point]) -> Law:
         """As `edgewise.predicting.base.Predictor.fit`."""
-
-        def rows(subjects: Sequence[Subject], _: Floats) -> Floats:
-            return np.column_stack([_hosts(subjects), np.ones(len(subjects))])
-
-        design = rows(_subjects(points), _values(points))
+        design = _straight(_subjects(points), _values(points))
         (slope, rest), *_ = np.linalg.lstsq(design, _values(points), rcond=None)
         # A prediction ≤ 0 has no logarithm: it is not a number that can be used.
         return Law(
             equation=f"{slope:.4g} × host {'+' if rest >= 0 else '−'} {abs(rest):.4g}",
             values=lambda subjects: np.where((found := slope * _hosts(subjects) + rest) > 0, found, np.nan),
-            rows=rows,
+            rows=_straight,
             spread=_inverse(design.T @ design),
         )

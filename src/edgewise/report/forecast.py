@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgewise.formatting import quantity
@@ -181,7 +181,7 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
     def law(row: Forecast) -> Cell:
         return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
 
-    columns: list[tuple[Column, object]] = [
+    columns: list[tuple[Column, Callable[[Forecast], Cell]]] = [
         (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
         (Column(title=METRICS[metric].label, numeric=True), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
@@ -192,7 +192,7 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
     if metric in found.targets:
         columns.insert(3, (Column(title="On target", numeric=True), _on_target))
         title += f"; on target: probability of at most {quantity(found.targets[metric], unit)}"
-    return table_of(title, rows, columns)  # type: ignore[arg-type]
+    return table_of(title, rows, columns)
 
 
 def _on_target(row: Forecast) -> Cell:
