@@ -11,6 +11,7 @@ from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
+from edgewise.profiling.module_operators import graph_of_steps
 from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
 from edgewise.record.run import Cause
@@ -54,6 +55,7 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         graph = read_run_graph(run.job)
     except EdgewiseError as error:
         return replace(run, profile_absent_because=f"the model's graph can't be read: {error.message}; {error.advice}")
+    graph = graph_of_steps(graph, profiles[0].nodes)
     try:
         layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
     except (ArithmeticError, ValueError) as error:
