@@ -9,8 +9,10 @@ from hashlib import file_digest
 from itertools import product
 from pathlib import Path
 
+from edgewise.device.devices import LOCAL
 from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.model.eager import EAGER, example_inputs
 from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
@@ -107,6 +109,7 @@ def make_plan(
     skipped: list[str] = []
     for path in paths:
         model = open_model(path)
+        _check_place(model, target)
         choices = list(_choose_engines(model, axes, registry, skipped, target, with_tools=with_tools))
         if not choices:
             raise _no_engine(model, axes, registry, target)
@@ -117,19 +120,21 @@ def make_plan(
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
-            shapes = axes.shapes
-            if input_data is not None and "" not in shapes:
-                shapes = read_shapes(input_data, model.signature.inputs) | dict(shapes)
-            inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=input_data is not None)
-            if input_data is not None:
-                inputs = _with_data(input_data, inputs)
+            shapes, data, data_sha256 = axes.shapes, input_data, digest
+            if data is None and batch == 1 and not shapes and (data := _own_inputs(model)) is not None:
+                data_sha256 = _digest(data)
+            if data is not None and "" not in shapes:
+                shapes = read_shapes(data, model.signature.inputs) | dict(shapes)
+            inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=data is not None)
+            if data is not None:
+                inputs = _with_data(data, inputs)
             workload = Workload(
                 scenario=scenario,
                 batch=batch if batch != 1 else batch_of(model.signature, inputs),
                 inputs=inputs,
                 seed=seed,
-                input_data=digest,
-                input_path=str(input_data.resolve()) if input_data is not None else None,
+                input_data=data_sha256,
+                input_path=None if data is None else str(data.resolve()),
                 profile=profile,
                 stopping=stopping,
             )
@@ -274,6 +279,20 @@ def _digest(path: Path) -> str:
             return file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise BadInput(f"can't read {path}: {error.strerror}", advice="give an .npz file to --input-data") from error
+
+
+def _own_inputs(model: Model) -> Path | None:
+    """The example inputs that a model's author gave: random ones may be invalid, such as indices of an embedding."""
+    return example_inputs(model.files[0]) if model.ref.format == EAGER else None
+
+
+def _check_place(model: Model, target: TargetSpec) -> None:
+    """Raise `BadInput` for a module of PyTorch code on another device: code is never sent."""
+    if model.ref.format == EAGER and target.device != LOCAL:
+        raise BadInput(
+            f"{model.ref.name} is a PyTorch module, whose code is not sent to {target.device}",
+            advice="export it and measure the file there: torch.export.save, torch.onnx.export",
+        )
 
 
 def _default_threads(scenario: Scenario, target: TargetSpec) -> int:
