@@ -30,7 +30,7 @@ from torch import nn
 def make(width=4):
     torch.manual_seed(torch.seed() % 1000)  # other weights in every call
     layers = nn.Sequential(nn.Conv2d(3, width, 3), nn.ReLU(), nn.Flatten(), nn.Linear(width * 36, 5))
-    return layers, torch.full((1, 3, 8, 8), 0.5)
+    return layers, torch.linspace(0.25, 0.5, 192).reshape(1, 3, 8, 8)
 """
 
 
@@ -95,6 +95,16 @@ class TestFormat:
         assert open_model(written).ref.sha256 != first
         source.write_text(SOURCE + "\n# changed\n")
         assert digest("d", width=3) != first
+
+    def test_example_inputs_are_the_same_file_for_the_same_values_and_no_placeholders(self, tmp_path):
+        def write(name, *inputs):
+            (tmp_path / name).mkdir()
+            path = eager.write_module(build_made(nn.Linear(4, 2), *inputs), tmp_path / name, name="m")
+            return eager.example_inputs(path)
+
+        given = torch.arange(4.0).reshape(1, 4)
+        assert write("a", given).read_bytes() == write("b", given.clone()).read_bytes()
+        assert write("zeros", torch.zeros(1, 4)) is None
 
     def test_a_file_from_elsewhere_is_refused(self, written, tmp_path, source):
         document = json.loads(written.read_bytes())
@@ -197,7 +207,7 @@ def test_bench_measures_the_module(written):
     assert run.job.runtime.provider == "eager"
     assert run.effective["threads"] == 1
     assert run.job.workload.input_data is not None
-    assert {(each["low"], each["high"]) for each in run.effective["inputs"]} == {(0.5, 0.5)}
+    assert {(each["low"], each["high"]) for each in run.effective["inputs"]} == {(0.25, 0.5)}
     assert run.value("macs") == 3 * 36 * 27 + 5 * 108
 
 

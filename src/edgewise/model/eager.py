@@ -4,7 +4,7 @@
 
 - ``NAME.eager``: JSON that says how to make the module again, and its inputs and outputs;
 - ``NAME.weights.pt``: its state, so that every process has the same weights; or ``NAME.pickle``, of a module in memory;
-- ``NAME.inputs.npz``: the author's example inputs, where there are any.
+- ``NAME.inputs.npz``: the author's example inputs, where they are more than a shape.
 
 Making the module runs the author's code, so only what this very process wrote may be opened. It passes the SHA-256 of
 every ``NAME.eager`` to the processes that it starts, in an environment variable; any other file is refused.
@@ -19,6 +19,7 @@ import inspect
 import json
 import os
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass
@@ -443,16 +444,24 @@ def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[
 
 
 def _write_inputs(file: Path, entries: Sequence[Mapping[str, Any]], leaves: Sequence[tuple[str, Any]]) -> None:
+    """Write the example inputs as the same bytes for the same arrays, without the time that `numpy.savez` writes.
+
+    Inputs of one value throughout, such as zeros, only tell a shape: they are not written.
+    """
     import numpy as np
 
-    arrays = [tensor.detach().cpu() for _, tensor in leaves]
     try:
-        np.savez(file, **{entry["name"]: each.numpy() for entry, each in zip(entries, arrays, strict=True)})
+        arrays = [tensor.detach().cpu().numpy() for _, tensor in leaves]
     except (TypeError, RuntimeError) as error:
         raise BadInput(
-            f"an example input can't be written as an array: {_first_line(error)}",
-            advice="give dense tensors on the CPU",
+            f"an example input can't be written as an array: {_first_line(error)}", advice="give dense tensors"
         ) from error
+    if all(array.size == 0 or (array == array.flat[0]).all() for array in arrays):
+        return
+    with zipfile.ZipFile(file, "w") as archive:
+        for entry, array in zip(entries, arrays, strict=True):
+            with archive.open(zipfile.ZipInfo(f"{entry['name']}.npy"), "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 def _first_line(error: BaseException) -> str:
