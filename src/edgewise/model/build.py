@@ -12,11 +12,10 @@ from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.folders import job_folder
-from edgewise.model.build_export import export_runnable
 from edgewise.model.build_network import BuiltModel, ModelObject, describe_object, read_object
 from edgewise.model.callable_loader import ADVICE, call, find, import_module, is_factory, name_type, own_code
 
-__all__ = ["BuiltModel", "build_graph", "export_runnable", "give_shapes", "is_factory"]
+__all__ = ["BuiltModel", "build_graph", "give_shapes", "is_factory"]
 
 
 def build_graph(
