@@ -52,12 +52,14 @@ class BuiltModel:
         parameters: the keyword arguments that the function was called with.
         graph: the network.
         made: the object itself, with the inputs that it is exported with.
+        unreadable: why `graph` is empty; None where it is the network.
     """
 
     target: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     graph: Graph
     made: ModelObject
+    unreadable: EdgewiseError | None = None
 
     @property
     def thing(self) -> str:
