@@ -12,13 +12,12 @@ from typing import Any
 
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
-from edgewise.model.build_export import export_runnable
 from edgewise.model.build_network import BuiltModel, read_object
 from edgewise.model.callable_loader import ADVICE, is_factory, own_code
 from edgewise.model.graph import Graph
 from edgewise.model.model_object import ModelObject, make_object
 
-__all__ = ["BuiltModel", "build_graph", "export_runnable", "give_shapes", "is_factory"]
+__all__ = ["BuiltModel", "build_graph", "give_shapes", "is_factory"]
 
 
 def build_graph(

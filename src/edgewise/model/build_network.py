@@ -53,7 +53,7 @@ class BuiltModel:
 
     @property
     def path(self) -> Path | None:
-        """The model file, where the function gave the path of one; for others see `build_export.export_runnable`."""
+        """The model file, where the function gave the path of one; for others see `edgewise.converting`."""
         return self.made.value if isinstance(self.made.value, Path) else None
 
     @property
