@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
-from edgewise.model.build_export import export_runnable
 from edgewise.model.build_network import BuiltModel, ModelObject, describe_object, read_object
 from edgewise.model.callable_loader import ADVICE, call, find, import_module, is_factory, name_type, own_code
+from edgewise.model.graph import Graph
 
-__all__ = ["BuiltModel", "build_graph", "export_runnable", "give_shapes", "is_factory"]
+__all__ = ["BuiltModel", "build_graph", "give_shapes", "is_factory"]
 
 
 def build_graph(
-    target: str, *, what_if: Mapping[str, Any] | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+    target: str,
+    *,
+    what_if: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    needs_graph: bool = True,
 ) -> BuiltModel:
     """Call the function that `target` names and read the network that it makes.
 
@@ -30,6 +34,8 @@ def build_graph(
         what_if: keyword arguments for the function.
         shapes: input name → shape: what a PyTorch module is exported with, and what open dimensions are otherwise; the
             name "" stands for the only input.
+        needs_graph: whether a network that can't be read is an error; otherwise the answer's graph is empty then, and
+            `BuiltModel.unreadable` says why.
 
     Raises:
         BadInput: there is no such function, it takes no such argument, it fails, or what it makes is no network that
@@ -53,7 +59,13 @@ def build_graph(
                     "return a torch.nn.Module, a Keras model, an ONNX ModelProto, or the path or bytes of a model file"
                 ),
             )
-        return _read(target, what_if, network, shapes or {})
+        try:
+            return _read(target, what_if, network, shapes or {})
+        except EdgewiseError as error:
+            if needs_graph:
+                raise
+            empty = Graph(name=target, format=network.kind, tensors={}, inputs=(), outputs=(), operators=())
+            return BuiltModel(target=target, parameters=what_if, graph=empty, made=network, unreadable=error)
 
 
 def give_shapes(built: BuiltModel, shapes: Mapping[str, tuple[int, ...]]) -> BuiltModel:

@@ -52,12 +52,14 @@ class BuiltModel:
         parameters: the keyword arguments that the function was called with.
         graph: the network.
         made: the object itself, with the inputs that it is exported with.
+        unreadable: why `graph` is empty; None where it is the network.
     """
 
     target: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     graph: Graph
     made: ModelObject
+    unreadable: EdgewiseError | None = None
 
     @property
     def thing(self) -> str:
@@ -66,7 +68,7 @@ class BuiltModel:
 
     @property
     def path(self) -> Path | None:
-        """The model file, where the function gave the path of one; for others see `build_export.export_runnable`."""
+        """The model file, where the function gave the path of one; for others see `edgewise.converting`."""
         return self.made.value if isinstance(self.made.value, Path) else None
 
     @property
