@@ -70,7 +70,8 @@ def list_runs(
     }  # fmt: skip
     with _open(store) as opened:
         shown = _TABLE_LIMIT if limit is None else limit
-        found = opened.rows(**wanted, limit=limit if as_json else shown + 1)
+        wanted["limit"] = limit if as_json else shown + 1
+        found = opened.rows(**wanted)
         name = opened.name
         if as_json:
             print_rows(
@@ -85,7 +86,7 @@ def list_runs(
         from edgewise.report.text import print_document
 
         print_document(listing_document(rows), out())
-    filtered = any(value is not None for value in wanted.values())
+    filtered = any(value is not None for name, value in wanted.items() if name != "limit")
     what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
     _say(
         f"{what} in {name}" + (f"; there are more: --limit {2 * len(rows)}, or --before {rows[-1].id}" if more else "")
