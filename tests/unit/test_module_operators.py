@@ -1,5 +1,6 @@
 """Steps that are known by module and type alone: which operators they execute."""
 
+from edgewise.model.cost import count
 from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.attribution import attribute
 from edgewise.profiling.module_operators import claim_by_module, graph_of_steps
@@ -59,13 +60,12 @@ def test_a_call_for_a_whole_module_leaves_what_inner_calls_execute():
     assert found.without_step == found.unattributed == ()
 
 
-def test_a_graph_of_steps_has_unknown_costs_and_keeps_a_graph_that_is_known():
+def test_a_graph_of_steps_has_unknown_costs():
     steps = [step("x", ("a", "relu", 0, 1)), step("y", ("", "add", 1, 2))]
-    known = graph("a/relu")
-    assert graph_of_steps(known, steps) is known
-    made = graph_of_steps(graph(), steps)
+    made = graph_of_steps(steps, "eager", because="a branch on values")
     assert [operator.name for operator in made.operators] == ["a/relu", "add_1"]
-    assert "no reason given" in made.operators[0].unknown_because
+    assert made.operators[0].unknown_because == "a branch on values"
+    assert count(made.operators[0], made).parameters is None
 
 
 def test_steps_are_the_outermost_operators_of_the_thread_of_the_inference():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from edgewise.model.dialects.torch_network import base_name
 from edgewise.model.graph import Graph, Operator, Tensor
@@ -59,16 +58,15 @@ def _module_of(operator: Operator) -> str:
     return str(operator.attributes.get("module", ""))
 
 
-def graph_of_steps(graph: Graph, nodes: Sequence[EngineNode]) -> Graph:
-    """Return `graph`, or if it has no operators, those that the engine ran: types under the paths of their modules.
+def graph_of_steps(nodes: Sequence[EngineNode], model_format: str, *, because: str) -> Graph:
+    """Return the operators that an engine ran as a graph: types under the paths of their modules.
 
-    So the layers of a network that can't be exported still have names. Their tensors and arithmetic are unknown; the
-    reason is the graph's metadata ``unexported``.
+    So the layers of a network whose graph can't be read still have names. Their tensors and arithmetic are unknown.
+
+    Args:
+        because: the reason why the graph can't be read.
     """
     executed = dict.fromkeys(each for node in nodes for each in node.executes)
-    if graph.operators or not executed:
-        return graph
-    because = f"the network could not be exported ({graph.metadata.get('unexported', 'no reason given')})"
     operators, tensors = [], {}
     for index, each in enumerate(executed):
         name = f"{each.module}/{each.type}".strip("/") + (f"_{each.place}" if each.place else "")
@@ -85,5 +83,13 @@ def graph_of_steps(graph: Graph, nodes: Sequence[EngineNode]) -> Graph:
                 unknown_because=because,
             )
         )
-    note = f"layers are the operators that PyTorch ran, by module; tensors and MACs are unknown, because {because}"
-    return replace(graph, operators=tuple(operators), tensors=tensors, metadata={**graph.metadata, "unobserved": note})
+    note = f"layers are the operators that ran, by module; their tensors and MACs are unknown: {because}"
+    return Graph(
+        name="",
+        format=model_format,
+        tensors=tensors,
+        operators=tuple(operators),
+        inputs=(),
+        outputs=(),
+        metadata={"unobserved": note},
+    )

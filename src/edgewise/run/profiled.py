@@ -54,8 +54,10 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     try:
         graph = read_run_graph(run.job)
     except EdgewiseError as error:
-        return replace(run, profile_absent_because=f"the model's graph can't be read: {error.message}; {error.advice}")
-    graph = graph_of_steps(graph, profiles[0].nodes)
+        graph = graph_of_steps(profiles[0].nodes, run.job.model.format, because=error.message)
+        if not graph.operators:
+            why = f"the model's graph can't be read: {error.message}; {error.advice}"
+            return replace(run, profile_absent_because=why)
     try:
         layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
     except (ArithmeticError, ValueError) as error:
