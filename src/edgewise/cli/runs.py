@@ -18,7 +18,7 @@ from edgewise.text import one_line
 from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
-    from edgewise.store.database import Store
+    from edgewise.store.database import RunFilter, Store
 
 app = typer.Typer(no_args_is_help=True, help="List, show, export, import and remove stored runs.")
 
@@ -43,6 +43,11 @@ _TABLE_LIMIT = 50
 def list_runs(
     model: Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")] = None,
     runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="Only runs on this runtime")] = None,
+    device: Annotated[str | None, typer.Option("-d", "--device", help="Only runs on this device")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only runs with this tag")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Only runs that have a value of this metric, such as latency or energy")
+    ] = None,
     status: Annotated[str | None, typer.Option(help="Only runs with this status: done, failed or cancelled")] = None,
     since: Annotated[
         str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
@@ -59,11 +64,14 @@ def list_runs(
     """List runs, newest first."""
     if status not in (None, "done", "failed", "cancelled"):
         raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
-    moment = None if since is None else _parse_since(since, now=datetime.now(UTC))
+    wanted: RunFilter = {
+        "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
+        "since": None if since is None else _parse_since(since, now=datetime.now(UTC)), "before": before,
+    }  # fmt: skip
     with _open(store) as opened:
         shown = _TABLE_LIMIT if limit is None else limit
-        size = limit if as_json else shown + 1
-        found = opened.rows(model=model, runtime=runtime, status=status, since=moment, before=before, limit=size)
+        wanted["limit"] = limit if as_json else shown + 1
+        found = opened.rows(**wanted)
         name = opened.name
         if as_json:
             print_rows(
@@ -78,7 +86,7 @@ def list_runs(
         from edgewise.report.text import print_document
 
         print_document(listing_document(rows), out())
-    filtered = any(value is not None for value in (model, runtime, status, since, before))
+    filtered = any(value is not None for name, value in wanted.items() if name != "limit")
     what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
     _say(
         f"{what} in {name}" + (f"; there are more: --limit {2 * len(rows)}, or --before {rows[-1].id}" if more else "")

@@ -10,12 +10,20 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import plus_minus, quantity, time_unit_of
+from edgewise.formatting import factor_text, plus_minus, quantity, time_unit_of
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of
 from edgewise.report.cells import failure_of, reason_of_absence
-from edgewise.report.conditions import labels_of, processor_of, provider_of, scenario_of, short_providers
+from edgewise.report.conditions import (
+    is_original,
+    labels_of,
+    path_of,
+    processor_of,
+    provider_of,
+    scenario_of,
+    short_providers,
+)
 from edgewise.run.agreement import REFERENCE
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
@@ -77,7 +85,9 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
     for run in runs:
         job = run.job
         scenario = replace(job.workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
-        shapes = tuple((spec.name, spec.shape) for spec in job.workload.inputs)
+        # Exports of one network may name its inputs differently.
+        named = job.model.origin is None
+        shapes = tuple((spec.name if named else "", spec.shape) for spec in job.workload.inputs)
         target = (
             job.target.device,
             job.target.transport,
@@ -86,7 +96,7 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
             processor_of(run),
         )
         # A run that failed before its environment was read still belongs to the others of its command.
-        key = (job.model.sha256, job.command, shapes, job.workload.batch, scenario, target)
+        key = (job.model.family, job.command, shapes, job.workload.batch, scenario, target)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 
@@ -143,7 +153,9 @@ def _recommend(group: Sequence[Run]) -> Recommendation:
     chosen, reasons = _prefer(peers)
     why = _why(chosen, ranked, group[0].headline) + reasons
     why += _remarks(chosen, ranked)
-    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=chosen.label)
+    path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
+    label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
+    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label)
 
 
 class Objection(NamedTuple):
@@ -208,15 +220,14 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
     if len(ranked) == 1:
         return [f"the only run that can be recommended: {noun} {quantity(chosen.value, unit)}"]
     lines = []
-    for other in ranked:
+    for other in sorted(ranked, key=lambda one: not is_original(one.run)):
         if other is chosen:
             continue
         numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
         ratio = chosen.value / other.value if higher else other.value / chosen.value
         if are_apart(chosen, other) and ratio > 1:
-            lines.append(
-                f"{_times(ratio)}× faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap"
-            )
+            factor = _factor(chosen, other, higher=higher) if is_original(other.run) else f"{_times(ratio)}×"
+            lines.append(f"{factor} faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
         elif are_apart(chosen, other):
             lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
         else:
@@ -224,6 +235,15 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
             because = "the 95 % intervals overlap" if both else "there is no interval for both"
             lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}): {because}")
     return lines
+
+
+def _factor(chosen: Candidate, other: Candidate, *, higher: bool) -> str:
+    """``2.1× [1.9, 2.3]``: the quotient of two intervals that don't overlap, at its widest."""
+    fast, slow = _interval(chosen.row), _interval(other.row)
+    assert fast is not None and slow is not None
+    above, below = (fast, slow) if higher else (slow, fast)
+    value = chosen.value / other.value if higher else other.value / chosen.value
+    return factor_text(value, above[0] / below[1], above[1] / below[0])
 
 
 def _times(ratio: float) -> str:
@@ -235,6 +255,8 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     """Limitations of the recommended run."""
     lines = []
     agreement = chosen.run.measurement("output_max_abs_error")
+    if agreement is not None and agreement.value is not None and chosen.run.job.model.origin is not None:
+        lines.append(f"its outputs agree within {significant(agreement.value)} ({one_line(agreement.method)})")
     if agreement is None or (agreement.value is None and agreement.absent_because != REFERENCE):
         others = "; there was no other run to compare with" if len(candidates) == 1 else ""
         lines.append(f"its outputs were not compared with another runtime's{others}")

@@ -11,7 +11,7 @@ from edgewise.record import Run
 from edgewise.report.accuracy import judged_on, judged_rows
 from edgewise.report.bench import caution_lines
 from edgewise.report.cells import label_of
-from edgewise.report.conditions import flatten
+from edgewise.report.conditions import flatten, path_of
 from edgewise.report.document import Cell, Column, Document, Section, Table
 from edgewise.store.codec import parse_time
 from edgewise.units import format_bytes
@@ -127,6 +127,11 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     job = run.job
     yield "made", f"{_moment(run.created_at)} UTC"
     yield "model", f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
+    if origin := job.model.origin:
+        yield "built by", f"{origin.target}, network {origin.sha256[:16]}"
+        yield "path", path_of(run)[0]
+        if origin.lost:
+            yield "lost in the export", "; ".join(origin.lost)
     runtime = " ".join(filter(None, (job.runtime.name, job.runtime.version, job.runtime.provider)))
     threads = "its own number of" if job.runtime.threads is None else str(job.runtime.threads)
     yield "runtime", f"{runtime}, {threads} thread{'' if threads == '1' else 's'}"

@@ -126,6 +126,17 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
+class SweepsProviders(Protocol):
+    """A runtime of which a sweep without ``-r`` and ``--provider`` measures other providers than the first alone.
+
+    Attributes:
+        default_providers: their names, in order.
+    """
+
+    default_providers: Sequence[str]
+
+
+@runtime_checkable
 class DescribesModels(Protocol):
     """A runtime that describes a model's inputs and outputs, for formats that only its engine reads."""
 

@@ -33,7 +33,8 @@ def build_files(
         if not is_factory(model):
             files.append(model)
             continue
-        from edgewise.model.build import build_graph, export_runnable
+        from edgewise.converting.conversion import export_runnable
+        from edgewise.model.build import build_graph
 
         for case in cases:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgewise-build-")))

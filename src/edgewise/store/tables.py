@@ -91,6 +91,9 @@ runs = Table(
     ),
     Index("ix_runs_created", "created", "id"),
     Index("ix_runs_group", "group"),
+    Index("ix_runs_sha256", "sha256"),
+    # A listing of one model, runtime, device or status is in the order of time without sorting.
+    *(Index(f"ix_runs_{name}", name, "created", "id") for name in ("model", "runtime", "device", "status")),
 )
 
 measurements = Table(
