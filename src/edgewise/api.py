@@ -38,6 +38,8 @@ def inspect(
     what_if: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     hash_weights: bool = False,
+    sparsity: bool = False,
+    measure: bool = False,
 ) -> Inspection:
     """Count what a model costs, plan its memory, and ask which engines support its operators, without timing it.
 
@@ -50,6 +52,8 @@ def inspect(
         what_if: keyword arguments of the factory.
         shapes: input name → shape for open dimensions.
         hash_weights: read weight files too, for the model's hash.
+        sparsity: read all weights of a file, count their zeros and find patterns (`Inspection.sparsity`).
+        measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
 
     Returns:
         An `edgewise.model.inspection.Inspection`; its `to_dict` is what ``edgewise inspect --json`` prints.
@@ -66,6 +70,8 @@ def inspect(
         cases=(dict(what_if),) if what_if else None,
         shapes=shapes,
         hash_weights=hash_weights,
+        sparsity=sparsity,
+        measure=measure,
     )
     inspection: Inspection = found[0]
     return inspection
