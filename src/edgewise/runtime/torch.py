@@ -17,12 +17,14 @@ from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
 from edgewise.runtime.base import (
+    EngineProfile,
     InvalidModel,
     LoadOptions,
     Provider,
     check_settings,
     package_availability,
 )
+from edgewise.runtime.torch_profile import profile_torch
 
 
 class Torch:
@@ -105,6 +107,10 @@ class TorchSession:
     def read_outputs(self) -> Sequence[Any]:
         """Copies of the outputs of the last inference."""
         return [tensor.numpy().copy() for _, tensor in flatten_outputs(self._outputs[0])]
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Run this number of inferences under PyTorch's profiler. Raises `CannotProfile`."""
+        return profile_torch(self.invoke, inferences, module=self._module)
 
     def close(self) -> None:
         """Release the module and its tensors."""
