@@ -606,7 +606,7 @@ def import_runs(
 
     checked = read_settings({name: str(value) for name, value in (settings or {}).items()})
     told = Told(model=None if model is None else Path(model), device=device, settings=checked)
-    found = [run for file in several(files) for run in read_any(file, tool, told)]
+    found = [run for file in several(files) for run in read_any(Path(file), tool, told)]
     if isinstance(store, str):
         with open_(store) as opened:
             opened.merge(found)
