@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.errors import BadInput
@@ -571,6 +572,47 @@ def _runs_of(measured: Measured) -> list[Run]:
     if measured.interrupted:
         raise Interrupted(measured.runs)
     return list(measured.runs)
+
+
+def import_runs(
+    files: PathLike | Sequence[PathLike],
+    *,
+    tool: str = "auto",
+    model: PathLike | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    store: str | Store | None = None,
+) -> list[Run]:
+    """Read runs from exports of edgewise or from results of other tools.
+
+    Args:
+        files: exports, or files that another tool wrote.
+        tool: the tool, such as ``benchmark_app``; ``auto`` recognises it by the content.
+        model: file of the model that the tool measured.
+        device: device that ran the tool; ``local`` is this machine.
+        settings: what the files don't have: ``threads``, ``batch``, ``precision``, ``provider`` or ``version``.
+        store: where the runs are saved that it does not have yet; None saves nothing.
+
+    Returns:
+        The runs of all files, in order.
+
+    Raises:
+        BadInput: a file that is unreadable, unknown or malformed, with its line or JSON path.
+        StoreError: the runs can't be saved.
+    """
+    from edgewise.importing import Told, read_any
+    from edgewise.importing.reader import read_settings
+    from edgewise.store import open_store as open_
+
+    checked = read_settings({name: str(value) for name, value in (settings or {}).items()})
+    told = Told(model=None if model is None else Path(model), device=device, settings=checked)
+    found = [run for file in several(files) for run in read_any(Path(file), tool, told)]
+    if isinstance(store, str):
+        with open_(store) as opened:
+            opened.merge(found)
+    elif store is not None:
+        store.merge(found)
+    return found
 
 
 def open_store(url: str | None = None) -> Store:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import edgewise
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.environments import environment_differences
+from edgewise.comparing.fairness import check_fairness
+from edgewise.comparing.metrics import compare_runs
 from edgewise.errors import BadInput
 from edgewise.importing import IMPORTERS, Told, import_file, read_any
 from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
 from edgewise.metrics import METRICS
+from edgewise.report.recommendation import comparable_groups, recommendations
 from edgewise.store.exchange import export_runs, import_runs
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
@@ -447,3 +456,72 @@ def test_an_unknown_tool_and_a_file_of_another_tool():
         import_file(FOLDER / "hyperfine.json", "hyperfin")
     with pytest.raises(BadInput, match="line 1: no output of pyperf"):
         import_file(FOLDER / "hyperfine.json", "pyperf")
+
+
+def imported(name, **told):
+    return import_file(FOLDER / name, told=Told(**told))
+
+
+def compared(a, b):
+    rows = compare_runs([Variant(label="A", run=a), Variant(label="B", run=b)], Criteria())
+    return {row.metric: row for row in rows}
+
+
+def test_without_an_interval_the_ratio_is_given_and_the_verdict_is_inconclusive():
+    four, _, one = imported("benchncnn.txt")
+    row = compared(four, one)["latency_mean"]
+    assert row.verdict == "inconclusive" and row.ratio == pytest.approx(9.25 / 2.2)
+    assert "has no interval" in row.because
+
+
+def test_a_mean_is_compared_with_the_mean_of_samples_and_not_with_their_median():
+    (mean,) = imported("onnxruntime_perf_test.txt")
+    mean = replace(mean, measurements=tuple(row for row in mean.measurements if row.metric != "latency"))
+    (samples,) = imported("onnxruntime_perf_test_results.csv")
+    assert mean.headline == "latency_mean"
+    row = compared(samples, mean)["latency_mean"]
+    assert row.before.value == pytest.approx(4.9e-3) and row.after.value == pytest.approx(5.02e-3)
+    assert row.verdict == "inconclusive"
+
+
+def test_what_an_import_does_not_know_is_no_difference_but_not_ruled_out():
+    four, _, one = imported("benchncnn.txt")
+    found = check_fairness([Variant(label="A", run=four), Variant(label="B", run=one)])
+    assert found.obstacles == ()
+    assert "another machine: no device in the record of A, B" in found.not_excluded
+    assert "another model of the same name: no model file in the record of A, B" in found.not_excluded
+    assert not any("input data" in text or "warm-up" in text for text in found.stated)
+    (phone,) = imported("trtexec.txt")
+    assert check_fairness([Variant(label="A", run=four), Variant(label="B", run=phone)]).obstacles == ()
+    assert environment_differences(four, phone) == ()
+
+
+def test_runs_with_different_headlines_are_not_ranked_together():
+    (median,) = imported("litert-benchmark.json")
+    (engine,) = imported("benchmark_app_report.json")
+    engine = replace(engine, job=replace(engine.job, model=median.job.model))
+    assert [[run.headline for run in group] for group in comparable_groups([median, engine])] == [
+        ["latency"],
+        ["latency_engine"],
+    ]
+    (found,) = recommendations([engine])
+    assert found.why[0] == "the only run that can be recommended: latency (engine's clock) 510 µs"
+    assert found.group == "digits_cnn.tflite, single-stream, batch 1, by latency (engine's clock)"
+
+
+def test_python_reads_and_saves(tmp_path):
+    files = [FOLDER / "benchncnn.txt", FOLDER / "hyperfine.json"]
+    runs = edgewise.import_runs(files, device="pi", settings={"batch": 1}, store=str(tmp_path / "s.db"))
+    assert [run.job.target.device for run in runs] == ["pi"] * 5
+    assert edgewise.import_runs(files, device="pi", settings={"batch": 1}, store=str(tmp_path / "s.db")) == runs
+    with edgewise.open_store(str(tmp_path / "s.db")) as store:
+        assert {run.id for run in store.list()} == {run.id for run in runs}
+        assert {row.metric for row in store.rows()} == {"latency_mean", "total_time"}
+
+
+def test_a_copy_of_a_file_is_the_same_run(tmp_path):
+    copy = tmp_path / "app.txt"
+    copy.write_bytes((FOLDER / "benchmark_app.txt").read_bytes())
+    os.utime(copy, (1e9, 1e9))
+    first, second = import_file(FOLDER / "benchmark_app.txt"), import_file(copy)
+    assert first[0].id == second[0].id and second[0].created_at == "2001-09-09T01:46:40.000+00:00"

@@ -35,6 +35,7 @@ FACE = [
     "estimate",
     "evaluate",
     "fits",
+    "import_runs",
     "inspect",
     "open_store",
     "optimize",
