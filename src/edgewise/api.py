@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.errors import BadInput
@@ -39,6 +40,8 @@ def inspect(
     what_if: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     hash_weights: bool = False,
+    sparsity: bool = False,
+    measure: bool = False,
 ) -> Inspection:
     """Count what a model costs, plan its memory, and ask which engines support its operators, without timing it.
 
@@ -51,6 +54,8 @@ def inspect(
         what_if: keyword arguments of the factory.
         shapes: input name → shape for open dimensions.
         hash_weights: read weight files too, for the model's hash.
+        sparsity: read all weights of a file, count their zeros and find patterns (`Inspection.sparsity`).
+        measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
 
     Returns:
         An `edgewise.model.inspection.Inspection`; its `to_dict` is what ``edgewise inspect --json`` prints.
@@ -67,6 +72,8 @@ def inspect(
         cases=(dict(what_if),) if what_if else None,
         shapes=shapes,
         hash_weights=hash_weights,
+        sparsity=sparsity,
+        measure=measure,
     )
     inspection: Inspection = found[0]
     return inspection
@@ -612,6 +619,47 @@ def _runs_of(measured: Measured) -> list[Run]:
     if measured.interrupted:
         raise Interrupted(measured.runs)
     return list(measured.runs)
+
+
+def import_runs(
+    files: PathLike | Sequence[PathLike],
+    *,
+    tool: str = "auto",
+    model: PathLike | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    store: str | Store | None = None,
+) -> list[Run]:
+    """Read runs from exports of edgewise or from results of other tools.
+
+    Args:
+        files: exports, or files that another tool wrote.
+        tool: the tool, such as ``benchmark_app``; ``auto`` recognises it by the content.
+        model: file of the model that the tool measured.
+        device: device that ran the tool; ``local`` is this machine.
+        settings: what the files don't have: ``threads``, ``batch``, ``precision``, ``provider`` or ``version``.
+        store: where the runs are saved that it does not have yet; None saves nothing.
+
+    Returns:
+        The runs of all files, in order.
+
+    Raises:
+        BadInput: a file that is unreadable, unknown or malformed, with its line or JSON path.
+        StoreError: the runs can't be saved.
+    """
+    from edgewise.importing import Told, read_any
+    from edgewise.importing.reader import read_settings
+    from edgewise.store import open_store as open_
+
+    checked = read_settings({name: str(value) for name, value in (settings or {}).items()})
+    told = Told(model=None if model is None else Path(model), device=device, settings=checked)
+    found = [run for file in several(files) for run in read_any(Path(file), tool, told)]
+    if isinstance(store, str):
+        with open_(store) as opened:
+            opened.merge(found)
+    elif store is not None:
+        store.merge(found)
+    return found
 
 
 def open_store(url: str | None = None) -> Store:

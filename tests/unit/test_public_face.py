@@ -36,6 +36,7 @@ FACE = [
     "estimate",
     "evaluate",
     "fits",
+    "import_runs",
     "inspect",
     "open_store",
     "optimize",

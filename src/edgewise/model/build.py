@@ -12,9 +12,10 @@ from typing import Any
 
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
-from edgewise.model.build_network import BuiltModel, ModelObject, describe_object, read_object
-from edgewise.model.callable_loader import ADVICE, call, find, import_module, is_factory, name_type, own_code
+from edgewise.model.build_network import BuiltModel, read_object
+from edgewise.model.callable_loader import ADVICE, is_factory, own_code
 from edgewise.model.graph import Graph
+from edgewise.model.model_object import ModelObject, make_object
 
 __all__ = ["BuiltModel", "build_graph", "give_shapes", "is_factory"]
 
@@ -46,19 +47,7 @@ def build_graph(
     if not module_name or not attribute:
         raise BadInput(f"{target!r} does not name a function", advice=ADVICE)
     with own_code(module_name):
-        module = import_module(module_name, target)
-        thing = find(module, attribute, target, also=lambda found: describe_object(found) is not None)
-        made = thing if describe_object(thing) is not None else call(thing, what_if, target)
-        if made is thing and what_if:
-            raise BadInput(f"{target} is a model, not a function, so it has no parameters", advice=ADVICE)
-        network = describe_object(made)
-        if network is None:
-            raise BadInput(
-                f"{target} returned {name_type(made)}, which is not a supported model",
-                advice=(
-                    "return a torch.nn.Module, a Keras model, an ONNX ModelProto, or the path or bytes of a model file"
-                ),
-            )
+        network = make_object(target, what_if)
         try:
             return _read(target, what_if, network, shapes or {})
         except EdgewiseError as error:
