@@ -73,6 +73,52 @@ precisions:
               inference_time_milliseconds: 16.5
               primary_compute_unit: NPU
 """
+HOSTED = """The values are measured on
+Pixel-3 (Android 10).
+
+Model name | Paper and model | Top-1 accuracy | CPU, 4 threads | GPU | NNAPI
+--- | :---: | ---: | ---: | ---: | ---:
+Net_quant | [paper](https://a.b/c.pdf), [tflite&pb](https://a.b/net.tgz) | 39.5% | 0.8 ms | --- | 2 ms
+Net | [paper](https://a.b/c.pdf) | 39.5% | 13 ms | 4.5 ms | ---
+"""
+STM32 = """| Model | Format | Board | RAM (KiB) |
+|-------|--------|-------|-----------|
+| [net](a/net_int8.tflite) | Int8 | BOARD 1 | 20 |
+
+| Model | Format | Resolution | Board | Execution Engine | Frequency | Inference time (ms) | STM32Cube.AI version |
+|-------|:------:|-----------:|-------|------------------|-----------|---------------------|----------------------|
+| [net v2 ](a/net_v2_int8.tflite) | Int8 | 64x50x1 | BOARD 1 | 1 CPU | 160 | 188.36 | 10.0.0 |
+| [net v2 ](a/net_v2_int8.tflite) | Int8 | 64x50x1 | BOARD 2 | NPU/GPU | 800 | 2.5 ms | 10.0.0 |
+| [net v3 ](a/net_v3_int8.tflite) | Int8 | 64x50x1 | BOARD 2 | NPU | 800 | NA | 10.0.0 |
+"""
+RKNN = """| demo | model_name | inputs_shape&nbsp;&nbsp; | dtype | RK3566<br />RK3568 | RK3588<br />@single_core | RV1109 |
+| --- | --- | --- | --- | --- | --- | --- |
+| net | net-12 | [1, 3, 224, 224] | INT8 | 200.0 | 400 | / |
+|  | plates | [1, 3, 24, 94] | FP16 | 100 | RTF <br/>0.861 | 50(INT8) |
+"""
+HAILO = """.. list-table::
+   :widths: 31 9
+   :header-rows: 1
+
+   * - Network Name
+     - FPS (Batch Size=1)
+     - Links
+     - Input Resolution (HxWxC)
+   * - net_18  |rocket|
+     - 2000
+     - `S <https://a.b/c>`_ `PT <https://a.b/d.zip>`_
+     - 224x224x3
+   * - other
+     -
+     - `S <https://a.b/c>`_
+     - 224x224x3
+
+Next
+----
+"""
+TINY = """00664.631 ulp-mlperf:   Throughput   :      131.949 inf./sec.
+00664.644 ulp-mlperf: Median throughput is 125.000 inf./sec.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +170,54 @@ def test_ai_hub_jobs_count_once_and_failed_ones_not_at_all(tmp_path):
     assert row.latency_s == pytest.approx(0.0165)
 
 
+def facts(row):
+    return row.model, row.variant, row.device, row.runtime, row.precision, row.unit, row.setting
+
+
+def test_tables_of_documents_are_read_by_their_columns(tmp_path):
+    quantised, nnapi, cpu, gpu = read_source("tflite-hosted", write(tmp_path / "hosted_models.md", HOSTED))
+    assert facts(quantised) == ("Net_quant", "", "Pixel 3", "tflite", "int8", "CPU", "4 threads")
+    assert (nnapi.unit, nnapi.latency_s) == ("NNAPI", 0.002)
+    assert (cpu.precision, cpu.latency_s, gpu.unit, gpu.latency_s) == ("float", 0.013, "GPU", 0.0045)
+
+    first, second = read_source("stm32", write(tmp_path / "zoo" / "net" / "README.md", STM32).parents[1])
+    assert facts(first) == ("net_v2_int8", "64x50x1", "BOARD 1", "stm32cube.ai", "int8", "CPU", "1 CPU")
+    assert first.latency_s == pytest.approx(0.18836)
+    assert (second.device, second.unit, second.latency_s) == ("BOARD 2", "NPU", 0.0025)
+
+    rows = read_source("rknn", write(tmp_path / "README.md", RKNN))
+    assert facts(rows[0]) == ("net-12", "[1, 3, 224, 224]", "RK3566 RK3568", "rknn", "int8", "NPU", "")
+    assert [(row.device, row.precision, row.latency_s) for row in rows[1:]] == [
+        ("RK3588 @single_core", "int8", 0.0025), ("RK3566 RK3568", "fp16", 0.01), ("RV1109", "int8", 0.02),
+    ]  # fmt: skip
+
+    (row,) = read_source("hailo", write(tmp_path / "HAILO15H_classification.rst", HAILO))
+    assert facts(row) == ("net_18", "224x224x3", "HAILO15H", "hailort", "", "NPU", "")
+    assert row.latency_s == 0.0005
+
+    for name in ("performance", "accuracy"):
+        write(tmp_path / "closed" / "Me" / "results" / "BOARD_3" / "kws" / name / "results.txt", TINY)
+    (row,) = read_source("mlperf-tiny", tmp_path / "closed")
+    assert facts(row) == ("kws", "", "BOARD_3", "mlperf-tiny", "", "", "Me") and row.latency_s == 0.008
+
+
+def test_devices_of_the_atlas_are_listed(tmp_path, capsys):
+    assert run(["atlas", "import", "rknn", str(write(tmp_path / "README.md", RKNN))]) == 0
+    assert run(["atlas", "import", "ncnn", str(write(tmp_path / "ncnn.md", NCNN))]) == 0
+    capsys.readouterr()
+    assert run(["devices", "list", "--atlas", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["atlas"]
+    assert listed[0] == {
+        "device": "Board A (Cortex-A76 2.4 GHz x 4)", "runtime": "ncnn", "unit": "CPU", "precisions": ["float", "int8"],
+        "models": 2, "tables": ["ncnn"],
+    }  # fmt: skip
+    assert [(row["device"], row["models"]) for row in listed[-3:]] == [
+        ("RK3566 RK3568", 2), ("RK3588 @single_core", 1), ("RV1109", 1),
+    ]  # fmt: skip
+    assert run(["devices", "list", "--atlas"]) == 0
+    assert "RK3588 @single_core" in capsys.readouterr().out
+
+
 def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
     text = "model,device,threads,latency_ms,compute_unit,extra,source\na,d,4.0,2,CPU,{},repo@1\nb,d,,3,,,\n"
     one, two = read_source("table", write(tmp_path / "t.csv", text), source="mine")
@@ -150,6 +244,12 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
         ("ai-hub", "precisions:\n  float: 3\n", "is no perf.yaml of AI Hub"),
         ("ai-hub", "a: &x [1]\nb: *x\n", "anchor"),
         ("ai-hub", PERF.replace("16.5", "soon"), "float, ACT, Phone 1, tflite: the time is 'soon'"),
+        ("tflite-hosted", HOSTED.replace("Pixel-3", "a phone"), "does not name its phone"),
+        ("tflite-hosted", HOSTED.replace("13 ms", "soon"), "line 7: CPU, 4 threads is 'soon'"),
+        ("stm32", STM32.replace("188.36", "x"), "line 7: inference time (ms) is 'x'"),
+        ("rknn", RKNN.replace("400", "0"), "line 3: RK3588 @single_core is '0'"),
+        ("hailo", HAILO, "does not name its chip"),
+        ("mlperf-tiny", TINY, "has no results"),
         ("runs", "{}", "file.txt"),
         ("onnx", "", "no source 'onnx'"),
     ],

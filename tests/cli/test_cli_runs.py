@@ -138,6 +138,10 @@ def test_list_filters(call):
     assert ids("-r", "litert") == newest_first
     assert ids("--runtime", "openvino") == []
     assert ids("--since", "2026-01-31T12:01:00Z") == newest_first[:2]
+    assert ids("-d", "local") == newest_first and ids("--device", "board") == []
+    assert ids("--metric", "latency") == [RUNS[0].id] and ids("--metric", "nothing") == []
+    assert call("tag", "best", RUNS[1].id)[0] == 0
+    assert ids("--tag", "best") == [RUNS[1].id] and ids("--tag", "best", "--status", "done") == []
 
 
 def test_list_json_is_one_document(call, path):

@@ -12,8 +12,9 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 pytest.importorskip("torch", reason="PyTorch, which stands behind Keras here, is not installed")
 keras = pytest.importorskip("keras", reason="Keras is not installed")
 
+from edgewise.converting.conversion import export_runnable  # noqa: E402
 from edgewise.errors import BadInput  # noqa: E402
-from edgewise.model.build import build_graph, export_runnable  # noqa: E402
+from edgewise.model.build import build_graph  # noqa: E402
 from edgewise.model.cost import cost_of, total_of  # noqa: E402
 from edgewise.model.graph import Graph  # noqa: E402
 from edgewise.model.readers.keras import KerasReader  # noqa: E402

@@ -13,8 +13,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from edgewise.converting.conversion import export_runnable  # noqa: E402
 from edgewise.errors import BadInput  # noqa: E402
-from edgewise.model.build import build_graph, export_runnable, give_shapes  # noqa: E402
+from edgewise.model.build import build_graph, give_shapes  # noqa: E402
 from edgewise.model.cost import cost_of, total_of  # noqa: E402
 from edgewise.model.graph import Graph  # noqa: E402
 from edgewise.model.readers.base import HEAD_BYTES  # noqa: E402

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from edgewise.converting.conversion import export_runnable
 from edgewise.errors import BadInput, BadModel
-from edgewise.model.build import build_graph, export_runnable, give_shapes, is_factory
+from edgewise.model.build import build_graph, give_shapes, is_factory
 from edgewise.model.cost import total_of
 from tiny_models import write_tiny_onnx
 

@@ -269,6 +269,34 @@ def test_list_filters(store):
     assert [row.cause for row in store.list(status="failed")] == ["Timeout"]
     assert [row.id for row in store.list(since=START + timedelta(minutes=2))] == [run(2).id]
     assert store.list(model="net", runtime="litert") == []
+    store.tag("release", run(1).id)
+    assert [row.id for row in store.list(tag="release")] == [run(1).id]
+    assert len(store.list(device="local")) == 3 and store.list(device="board") == []
+    assert [row.id for row in store.list(device="local", tag="release", model="net")] == [run(1).id]
+
+
+@pytest.mark.parametrize("limits", [{"_MOST_MODELS": 2}, {"_MOST_NAMED": 0}])
+def test_models_are_found_by_part_of_their_name_however_many_there_are(store, monkeypatch, limits):
+    for number in range(1, 5):
+        store.save(run(number))
+    expected = [row.id for row in store.list(model="NET")]
+    assert expected and [row.id for row in store.list(model="net2")] == [run(2).id]
+    for name, value in limits.items():
+        monkeypatch.setattr(database, name, value)
+    assert [row.id for row in store.list(model="NET")] == expected
+    assert [row.id for row in store.list(model="net2")] == [run(2).id] and store.list(model="cat") == []
+
+
+def test_each_run_has_its_tags_where_a_list_is_read_in_parts(store, monkeypatch):
+    monkeypatch.setattr(database, "_PART", 2)
+    for number in range(1, 6):
+        store.save(run(number))
+    for number in (1, 4):
+        store.tag(f"tag-{number}", run(number).id)
+    store.tag("another", run(4).id)
+    assert {row.id: row.tags for row in store.list() if row.tags} == {
+        run(1).id: ("tag-1",), run(4).id: ("another", "tag-4"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -575,6 +603,28 @@ def test_a_read_only_store_of_an_older_revision_is_refused_with_advice(tmp_path,
     with pytest.raises(StoreError, match="read-only, and its tables are from an older edgewise") as caught:
         open_store(str(path))
     assert "copy it" in caught.value.advice
+
+
+def test_a_store_that_lacks_indexes_gets_them_without_reading_its_documents(tmp_path, monkeypatch):
+    from sqlalchemy import inspect, text
+
+    path = tmp_path / "runs.db"
+    with open_store(str(path)) as opened:
+        opened.save(run(1))
+        with opened._database.writing() as connected:
+            connected.execute(text("DROP INDEX ix_runs_model"))
+            connected.execute(text("UPDATE alembic_version SET version_num = '0004'"))
+    access = os.access
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            os, "access", lambda one, mode: tmp_path not in [*Path(one).parents, Path(one)] and access(one, mode)
+        )
+        with open_store(str(path)) as opened:
+            assert opened.read_only and [row.id for row in opened.list(model="net")] == [run(1).id]
+    monkeypatch.setattr(database, "_index_again", lambda connection: pytest.fail("the documents were read"))
+    with open_store(str(path)) as opened, opened._database.reading() as connected:
+        assert "ix_runs_model" in {index["name"] for index in inspect(connected).get_indexes("runs")}
+        assert connection._revision(connected, name="") == connection.REVISIONS[-1]
 
 
 def test_sqlite_is_set_up_to_survive(tmp_path):

@@ -22,10 +22,12 @@ def import_table(
         typer.Argument(
             metavar="SOURCE",
             help="ncnn (benchmark/README.md), ai-hub (perf.yaml), timm (results/benchmark-infer-*.csv), "
-            "table (CSV with the columns model, device, latency_ms …) or runs (from 'edgewise runs export').",
+            "tflite-hosted (hosted_models.md), stm32 (README.md of models), rknn (README.md), hailo "
+            "(docs/public_models), mlperf-tiny (the results of a round), table (CSV with the columns model, device, "
+            "latency_ms …) or runs (from 'edgewise runs export').",
         ),
     ],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Your copy; for ai-hub and timm, a file or a folder.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Your copy: a file, or a folder with such files.")],
     name: Annotated[
         str | None,
         typer.Option("--name", help="Name of the table (default: SOURCE; for table and runs, the name of the file)"),

@@ -56,20 +56,29 @@ def add(
 
 
 @app.command("list")
-def list_devices(file: FileOption = None, as_json: JsonOption = False) -> None:
+def list_devices(
+    file: FileOption = None,
+    with_atlas: Annotated[
+        bool, typer.Option("--atlas", help="Also list the devices whose results 'edgewise atlas import' read")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """List this machine, the registered devices, without connecting to them, and the calibrated ones."""
     from edgewise.device.devices import LOCAL, Device, read_devices
+    from edgewise.predicting.atlas import devices_of, stamp, tables
     from edgewise.predicting.calibration import summaries
     from edgewise.report.document import Document
-    from edgewise.report.forecast import calibrations_table
+    from edgewise.report.forecast import atlas_devices_table, calibrations_table
     from edgewise.report.text import print_document
     from edgewise.service.devices import device_document
 
     devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(file)}.values())
     calibrated = summaries()
+    published = devices_of(tables(stamp())) if with_atlas else []
     if as_json:
         documents = [device_document(device) for device in devices]
-        print_json({"schema": SCHEMA, "devices": documents, "calibrated": calibrated})
+        extra = {"atlas": published} if with_atlas else {}
+        print_json({"schema": SCHEMA, "devices": documents, "calibrated": calibrated, **extra})
         return
     from rich.table import Table
     from rich.text import Text
@@ -82,6 +91,11 @@ def list_devices(file: FileOption = None, as_json: JsonOption = False) -> None:
     if calibrated:
         out().print()
         print_document(Document(title="", tables=(calibrations_table(calibrated),)), out())
+    if published:
+        out().print()
+        print_document(Document(title="", tables=(atlas_devices_table(published),)), out())
+    elif with_atlas:
+        out().print("\nThe atlas is empty: 'edgewise atlas import' reads published results.", highlight=False)
 
 
 @app.command()

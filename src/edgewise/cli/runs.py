@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +19,7 @@ from edgewise.text import one_line
 from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
-    from edgewise.store.database import Store
+    from edgewise.store.database import RunFilter, Store
 
 app = typer.Typer(no_args_is_help=True, help="List, show, export, import and remove stored runs.")
 
@@ -43,6 +44,11 @@ _TABLE_LIMIT = 50
 def list_runs(
     model: Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")] = None,
     runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="Only runs on this runtime")] = None,
+    device: Annotated[str | None, typer.Option("-d", "--device", help="Only runs on this device")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only runs with this tag")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Only runs that have a value of this metric, such as latency or energy")
+    ] = None,
     status: Annotated[str | None, typer.Option(help="Only runs with this status: done, failed or cancelled")] = None,
     since: Annotated[
         str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
@@ -59,11 +65,14 @@ def list_runs(
     """List runs, newest first."""
     if status not in (None, "done", "failed", "cancelled"):
         raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
-    moment = None if since is None else _parse_since(since, now=datetime.now(UTC))
+    wanted: RunFilter = {
+        "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
+        "since": None if since is None else _parse_since(since, now=datetime.now(UTC)), "before": before,
+    }  # fmt: skip
     with _open(store) as opened:
         shown = _TABLE_LIMIT if limit is None else limit
-        size = limit if as_json else shown + 1
-        found = opened.rows(model=model, runtime=runtime, status=status, since=moment, before=before, limit=size)
+        wanted["limit"] = limit if as_json else shown + 1
+        found = opened.rows(**wanted)
         name = opened.name
         if as_json:
             print_rows(
@@ -78,7 +87,7 @@ def list_runs(
         from edgewise.report.text import print_document
 
         print_document(listing_document(rows), out())
-    filtered = any(value is not None for value in (model, runtime, status, since, before))
+    filtered = any(value is not None for name, value in wanted.items() if name != "limit")
     what = "no runs match" if filtered and not rows else "no runs yet" if not rows else _count(len(rows))
     _say(
         f"{what} in {name}" + (f"; there are more: --limit {2 * len(rows)}, or --before {rows[-1].id}" if more else "")
@@ -132,19 +141,48 @@ def export(
 
 @app.command("import")
 def import_files(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Exports, or output of a command with --json.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Exports, output of a command with --json, or results of another tool."),
+    ],
+    tool: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="TOOL",
+            help="Tool that wrote the files, such as benchmark_app or trtexec; docs/importing.md lists all "
+            "(default: recognised by content)",
+        ),
+    ] = "auto",
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Model that the tool measured, if only the user has its file")
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("-d", "--device", metavar="NAME", help="Device that ran the tool (local: this machine)"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Setting that the file does not have: threads, batch, precision, provider or version",
+        ),
+    ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Import runs from files into the store. If one run of a file is invalid, no run of that file is imported.
+    """Import runs, or results of other tools, into the store. If one run of a file is invalid, none is imported.
 
     If the store already has a run, the more complete version is kept.
     """
+    from edgewise.importing import Told, read_any
+    from edgewise.importing.reader import read_settings
     from edgewise.store import open_store
-    from edgewise.store.exchange import read_runs
 
+    told = Told(model=model, device=device, settings=read_settings(_pairs(settings or ())))
     with open_store(store) as opened:
         for file in files:
-            merged = opened.merge(read_runs(file))
+            merged = opened.merge(read_any(file, tool, told))
             words = [f"{_count(merged.added)} added"]
             words += [f"{merged.updated} updated"] if merged.updated else []
             words += [f"{merged.skipped} were in the store already"] if merged.skipped else []
@@ -221,6 +259,19 @@ def _open(store: str | None) -> Store:
     from edgewise.store.location import find_location
 
     return open_store(store, create=not find_location(store).chosen)
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` words by name. Raises `BadInput`."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name in found:
+            raise BadInput(
+                f"--set {word}: {'given twice' if equals else 'has no value'}", advice="write --set threads=4, once"
+            )
+        found[name] = value
+    return found
 
 
 def _confirm(question: str) -> bool:

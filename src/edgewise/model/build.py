@@ -10,17 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
-from edgewise.model.build_export import export_runnable
-from edgewise.model.build_network import BuiltModel, ModelObject, describe_object, read_object
-from edgewise.model.callable_loader import ADVICE, call, find, import_module, is_factory, name_type, own_code
+from edgewise.model.build_network import BuiltModel, read_object
+from edgewise.model.callable_loader import ADVICE, is_factory, own_code
+from edgewise.model.graph import Graph
+from edgewise.model.model_object import ModelObject, make_object
 
-__all__ = ["BuiltModel", "build_graph", "export_runnable", "give_shapes", "is_factory"]
+__all__ = ["BuiltModel", "build_graph", "give_shapes", "is_factory"]
 
 
 def build_graph(
-    target: str, *, what_if: Mapping[str, Any] | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+    target: str,
+    *,
+    what_if: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    needs_graph: bool = True,
 ) -> BuiltModel:
     """Call the function that `target` names and read the network that it makes.
 
@@ -30,6 +35,8 @@ def build_graph(
         what_if: keyword arguments for the function.
         shapes: input name → shape: what a PyTorch module is exported with, and what open dimensions are otherwise; the
             name "" stands for the only input.
+        needs_graph: whether a network that can't be read is an error; otherwise the answer's graph is empty then, and
+            `BuiltModel.unreadable` says why.
 
     Raises:
         BadInput: there is no such function, it takes no such argument, it fails, or what it makes is no network that
@@ -40,20 +47,14 @@ def build_graph(
     if not module_name or not attribute:
         raise BadInput(f"{target!r} does not name a function", advice=ADVICE)
     with own_code(module_name):
-        module = import_module(module_name, target)
-        thing = find(module, attribute, target, also=lambda found: describe_object(found) is not None)
-        made = thing if describe_object(thing) is not None else call(thing, what_if, target)
-        if made is thing and what_if:
-            raise BadInput(f"{target} is a model, not a function, so it has no parameters", advice=ADVICE)
-        network = describe_object(made)
-        if network is None:
-            raise BadInput(
-                f"{target} returned {name_type(made)}, which is not a supported model",
-                advice=(
-                    "return a torch.nn.Module, a Keras model, an ONNX ModelProto, or the path or bytes of a model file"
-                ),
-            )
-        return _read(target, what_if, network, shapes or {})
+        network = make_object(target, what_if)
+        try:
+            return _read(target, what_if, network, shapes or {})
+        except EdgewiseError as error:
+            if needs_graph:
+                raise
+            empty = Graph(name=target, format=network.kind, tensors={}, inputs=(), outputs=(), operators=())
+            return BuiltModel(target=target, parameters=what_if, graph=empty, made=network, unreadable=error)
 
 
 def give_shapes(built: BuiltModel, shapes: Mapping[str, tuple[int, ...]]) -> BuiltModel:

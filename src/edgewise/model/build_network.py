@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.graph import Graph
 from edgewise.model.identity import read_graph
+from edgewise.model.model_object import ModelObject, describe_object, is_instance
 from edgewise.model.readers.archive import parse_json
 from edgewise.model.readers.base import check_shapes
 from edgewise.model.readers.isolated import Refused, refuse_shapes
@@ -23,24 +23,9 @@ from edgewise.model.readers.keras_isolated import NotFunctional, describe_model
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.torch import TorchReader
 
+__all__ = ["BuiltModel", "ModelObject", "describe_object", "export_program", "read_object"]
+
 Shapes = Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelObject:
-    """A network as an object.
-
-    Attributes:
-        kind: ``torch``, ``exported``, ``keras``, ``onnx``, ``bytes`` or ``path``.
-        title: what a person calls it.
-        value: the object.
-        inputs: example inputs of a PyTorch module, positional; None where it brings none.
-    """
-
-    kind: str
-    title: str
-    value: Any
-    inputs: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +37,14 @@ class BuiltModel:
         parameters: the keyword arguments that the function was called with.
         graph: the network.
         made: the object itself, with the inputs that it is exported with.
+        unreadable: why `graph` is empty; None where it is the network.
     """
 
     target: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     graph: Graph
     made: ModelObject
+    unreadable: EdgewiseError | None = None
 
     @property
     def thing(self) -> str:
@@ -66,7 +53,7 @@ class BuiltModel:
 
     @property
     def path(self) -> Path | None:
-        """The model file, where the function gave the path of one; for others see `build_export.export_runnable`."""
+        """The model file, where the function gave the path of one; for others see `edgewise.converting`."""
         return self.made.value if isinstance(self.made.value, Path) else None
 
     @property
@@ -90,47 +77,6 @@ class BuiltModel:
 def _plain(value: Any) -> Any:
     """A parameter as JSON can hold it."""
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)[:200]
-
-
-def describe_object(value: Any) -> ModelObject | None:
-    """What `value` is; None where it is no network. A class is none either: it still has to make one."""
-    if isinstance(value, bytes | bytearray):
-        return ModelObject("bytes", "the bytes of a model file", bytes(value))
-    if isinstance(value, str | os.PathLike):
-        return ModelObject("path", "a model file", Path(os.fspath(value)))
-    # Before PyTorch's: with PyTorch behind it a Keras model is a module too.
-    if _is(value, "keras", "Model") or _is(value, "tf_keras", "Model"):
-        return ModelObject("keras", "a Keras model", value)
-    if isinstance(value, tuple | list) and len(value) == 2 and _is(value[0], "torch.nn", "Module"):
-        return ModelObject("torch", "a PyTorch module", value[0], _listed(value[1]))
-    if _is(value, "torch.nn", "Module"):
-        return ModelObject("torch", "a PyTorch module", value, _own_inputs(value))
-    if _is(value, "torch.export", "ExportedProgram"):
-        return ModelObject("exported", "a PyTorch export", value)
-    if _is(value, "onnx", "ModelProto"):
-        return ModelObject("onnx", "an ONNX model", value)
-    return None
-
-
-def _is(value: Any, module: str, name: str) -> bool:
-    """Whether `value` is of a class of a module; one that was never imported can't have made it."""
-    kind = getattr(sys.modules.get(module), name, None)
-    return isinstance(kind, type) and isinstance(value, kind)
-
-
-def _listed(inputs: Any) -> tuple[Any, ...]:
-    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
-
-
-def _own_inputs(module: Any) -> tuple[Any, ...] | None:
-    """Example inputs that a module brings: as ``example_inputs``, or as Lightning's ``example_input_array``."""
-    for name in ("example_inputs", "example_input_array"):
-        found = getattr(module, name, None)
-        if callable(found) and not _is(found, "torch", "Tensor"):
-            found = found()
-        if found is not None:
-            return _listed(found)
-    return None
 
 
 def read_object(network: ModelObject, *, folder: Path, shapes: Shapes, label: str) -> Graph:
@@ -187,12 +133,12 @@ def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
     if not hasattr(torch, "export"):
         raise Unavailable(f"PyTorch {torch.__version__} has no torch.export", advice="pip install 'torch>=2.5'")
     module = network.value
-    inputs = _make_inputs(module, network.inputs, shapes, label)
+    inputs = make_inputs(module, network.inputs, shapes, label)
     was_training = module.training
     module.eval()
     try:
         with torch.no_grad():
-            return torch.export.export(module, inputs)
+            return torch.export.export(module, inputs, dict(network.keywords) or None)
     except Exception as error:  # whatever the module's own code or the exporter raises
         message = (str(error).strip() or "no message").splitlines()[0][:300]
         raise BadInput(
@@ -203,8 +149,12 @@ def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
         module.train(was_training)
 
 
-def _make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, label: str) -> tuple[Any, ...]:
-    """Example inputs: those it brings, those of `shapes` in their place; without any, float32 zeros of `shapes`."""
+def make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, label: str) -> tuple[Any, ...]:
+    """Example inputs: those it brings, those of `shapes` in their place; without any, float32 zeros of `shapes`.
+
+    Raises:
+        BadInput: there are neither example inputs nor shapes, or a shape is of no input.
+    """
     import torch
 
     names = [
@@ -241,7 +191,7 @@ def _read_keras(model: Any, shapes: Shapes, label: str) -> Graph:
     """As it stands in this process; a tf.keras 2 model by the configuration that it writes. No weights, no file."""
     path, advice = Path(label.rpartition(":")[2] or label), "use the functional API or a Sequential model"
     try:
-        if _is(model, "keras", "Model"):
+        if is_instance(model, "keras", "Model"):
             return _read_with_shapes(partial(_describe_keras, model, path), shapes)
         document = parse_json(path, "config.json", model.to_json().encode())
     except NotFunctional as error:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from edgewise.model.graph import Graph
 from edgewise.model.signature import Signature
 from edgewise.optimizing.libraries import CannotApply as CannotApply  # noqa: PLC0414 - for plug-ins
+from edgewise.packages import packages_availability
 from edgewise.record import ModelRef
 from edgewise.registry import Availability, Registry
 
@@ -223,16 +224,3 @@ class Packaged:
 def passes() -> Registry[Pass]:
     """All passes, built-in and plugged in."""
     return Registry("edgewise.passes", "pass")
-
-
-def packages_availability(distributions: Sequence[str], *, extra: str) -> Availability:
-    """Whether all `distributions` are installed, from metadata only."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = []
-    for name in distributions:
-        try:
-            versions.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            return Availability(False, f"the package {name} is not installed", f"pip install 'edgewise[{extra}]'")
-    return Availability(True, version=", ".join(versions))

@@ -1,9 +1,9 @@
-"""For passes around the libraries that they call: errors in one line, versions."""
+"""For passes around the libraries that they call: errors in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 
 class CannotApply(Exception):
@@ -25,14 +25,3 @@ def first_line(error: BaseException, limit: int = 300) -> str:
     """The first line of an error's text that is not empty."""
     lines = (line.strip() for line in str(error).splitlines())
     return next((line[:limit] for line in lines if line), type(error).__name__)
-
-
-def versions_of(*distributions: str) -> dict[str, str]:
-    """Distribution → version, of those that are installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for name in distributions:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found

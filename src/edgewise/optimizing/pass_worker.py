@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, Unavailable
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.libraries import CannotApply
 from edgewise.registry import load_class
@@ -63,7 +63,7 @@ def apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
             "versions": {str(name): str(version) for name, version in result.versions.items()},
             "unchanged": result.unchanged,
         }
-    except (CannotApply, BadInput) as error:
+    except (CannotApply, BadInput, Unavailable) as error:
         return {"cause": "unsuitable", "reason": error_line(error)}
     except MemoryError:
         return {"cause": "memory", "reason": "there was not enough memory"}

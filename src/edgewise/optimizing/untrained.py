@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from edgewise.converting.conversion import export_runnable
 from edgewise.errors import BadInput, RunFailed, Unavailable
-from edgewise.model.build import BuiltModel, build_graph, export_runnable
+from edgewise.model.build import BuiltModel, build_graph
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import PassSettings, PassTask, passes
 from edgewise.optimizing.calibration import write_calibration

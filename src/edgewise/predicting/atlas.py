@@ -6,10 +6,11 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from edgewise.errors import BadInput
 
@@ -137,3 +138,22 @@ def stamp() -> Stamp:
 def tables(state: Stamp) -> dict[str, Sequence[AtlasRow]]:
     """All tables of the atlas as it is at `state`, which is `stamp()`."""
     return {name: load(name) for _, name, _, _ in state}
+
+
+def devices_of(tables: Mapping[str, Sequence[AtlasRow]]) -> list[dict[str, Any]]:
+    """Devices of `tables`, JSON-shaped, by name, runtime and processing unit; models count once for all precisions."""
+    found: dict[tuple[str, str, str], list[tuple[str, AtlasRow]]] = {}
+    for name, rows in tables.items():
+        for row in rows:
+            found.setdefault((row.device, row.runtime, row.unit), []).append((name, row))
+    return [
+        {
+            "device": device,
+            "runtime": runtime,
+            "unit": unit,
+            "precisions": sorted({row.precision for _, row in members if row.precision}),
+            "models": len({(row.model, row.variant) for _, row in members}),
+            "tables": sorted({name for name, _ in members}),
+        }
+        for (device, runtime, unit), members in sorted(found.items())
+    ]

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.predicting.atlas import GROUP_LENGTH, AtlasRow
+from edgewise.predicting.documents import read_hailo, read_mlperf_tiny, read_rknn, read_stm32, read_tflite_hosted
 from edgewise.predicting.points import UNITS
+from edgewise.predicting.source_files import Place, files_below, read_text
 
-MOST_BYTES = 64 * 2**20
 _RESULT = re.compile(r"\s*(\S+)\s+min\s*=\s*(\S+)\s+max\s*=\s*(\S+)\s+avg\s*=\s*(\S+)\s*")
 _SETTING = re.compile(r"\s*(num_threads|powersave|gpu_device)\s*=\s*(-?\d+)\s*")
 _TIMM = re.compile(r"benchmark-infer-([a-z0-9_]+)-(nchw|nhwc)-(pt\d+)-(?:(cpu|cu\d+)-)?(.+?)(-dynamo)?\.csv")
 _LATENCIES = {f"latency_{unit}": factor for unit, factor in UNITS["latency"].items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a file, as errors name it: the number of a line, or words."""
-
-    path: Path
-    at: int | str
-
-    def error(self, problem: str, advice: str) -> BadInput:
-        """What is wrong there."""
-        at = f"line {self.at}" if isinstance(self.at, int) else self.at
-        return BadInput(f"{self.path}, {at}: {problem}", advice=advice)
-
-    def count(self, text: Any, what: str) -> int:
-        """`text` as a whole number of at least 1, also written as ``4.0``. Raises `BadInput`."""
-        value = self.positive(text, what)
-        if value != int(value):
-            raise self.error(f"{what} is {str(text)[:40]!r}, not a whole number", "leave out what is not known")
-        return int(value)
-
-    def positive(self, text: Any, what: str) -> float:
-        """`text` as a number above 0. Raises `BadInput`."""
-        try:
-            value = float(text)
-        except (TypeError, ValueError):
-            value = math.nan
-        if not (math.isfinite(value) and value > 0):
-            raise self.error(f"{what} is {str(text)[:40]!r}, not a number above 0", "leave out what was not measured")
-        return value
 
 
 def read_source(kind: str, path: Path, *, source: str = "", licence: str = "") -> list[AtlasRow]:
@@ -77,23 +46,9 @@ def read_source(kind: str, path: Path, *, source: str = "", licence: str = "") -
     return rows
 
 
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MiB", advice="is it the right file?")
-        return path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} can't be read: {error}", advice="give your own copy of the results") from None
-
-
-def _files(path: Path, pattern: str) -> list[Path]:
-    """The file itself, or those in a folder and below it."""
-    return sorted(path.rglob(pattern)) if path.is_dir() else [path]
-
-
 def _lines(path: Path) -> Iterator[tuple[Place, Mapping[str, str]]]:
     """The rows of a CSV file by its header. Raises `BadInput`."""
-    reader = csv.reader(_text(path).splitlines())
+    reader = csv.reader(read_text(path).splitlines())
     header: list[str] | None = None
     try:
         for cells in reader:
@@ -116,7 +71,7 @@ def _ncnn(path: Path) -> Iterator[AtlasRow]:
     A block repeats the program's settings (``num_threads = 4``) before the results of each call.
     """
     device, inside, settings = "", False, dict[str, str]()
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         place = Place(path, number)
         if line.lstrip().startswith("```"):
             inside, settings = not inside, {}
@@ -148,32 +103,21 @@ def _ncnn(path: Path) -> Iterator[AtlasRow]:
 def _ai_hub(path: Path) -> Iterator[AtlasRow]:
     """``perf.yaml`` of Qualcomm AI Hub, or a folder with such files, each in the folder of its model.
 
-    Precision → component of the model → device → runtime. A job that is listed for several devices ran on one of them
-    and counts once.
+    Precision → component of the model → device → runtime.
     """
-    from edgewise.evaluating.safe_yaml import parse_mapping
+    from edgewise.importing.tools.qualcomm import perf_cells
+    from edgewise.safe_yaml import parse_mapping
 
-    for file in _files(path, "perf.yaml"):
-        document, model, jobs = parse_mapping(_text(file), str(file)), file.resolve().parent.name, set[str]()
+    for file in files_below(path, "perf.yaml"):
+        document, model = parse_mapping(read_text(file), str(file)), file.resolve().parent.name
         try:
-            cells = [
-                (precision, component, device, runtime, cell)
-                for precision, found in document["precisions"].items()
-                for component, part in found["components"].items()
-                for device, runtimes in (part.get("performance_metrics") or {}).items()
-                for runtime, cell in runtimes.items()
-                if cell.get("inference_time_milliseconds")
-            ]
+            cells = list(perf_cells(document))
         except (KeyError, AttributeError, TypeError) as error:
             raise BadInput(
                 f"{file} is no perf.yaml of AI Hub: {error!r}",
                 advice="precisions, components, performance_metrics are expected, as in releases since 2025",
             ) from None
         for precision, component, device, runtime, cell in cells:
-            job = f"{cell.get('job_id') or device} {component} {precision} {runtime}"
-            if job in jobs:
-                continue
-            jobs.add(job)
             where = Place(file, f"{precision}, {component}, {device}, {runtime}")
             yield AtlasRow(
                 model=model,
@@ -188,7 +132,7 @@ def _ai_hub(path: Path) -> Iterator[AtlasRow]:
 
 def _timm(path: Path) -> Iterator[AtlasRow]:
     """``results/benchmark-infer-*.csv`` of timm, or a folder with them; the conditions are in the name of the file."""
-    for file in _files(path, "benchmark-infer-*.csv"):
+    for file in files_below(path, "benchmark-infer-*.csv"):
         name = _TIMM.fullmatch(file.name)
         if name is None:
             raise BadInput(
@@ -266,6 +210,11 @@ SOURCES: Mapping[str, Callable[[Path], Iterator[AtlasRow]]] = {
     "ncnn": _ncnn,
     "ai-hub": _ai_hub,
     "timm": _timm,
+    "tflite-hosted": read_tflite_hosted,
+    "stm32": read_stm32,
+    "rknn": read_rknn,
+    "hailo": read_hailo,
+    "mlperf-tiny": read_mlperf_tiny,
     "table": _table,
     "runs": _runs,
 }

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from edgewise.units import long_time
 
 LONGEST_LABEL = 80
+UNKNOWN_DEVICE = "unknown"
+"""`TargetSpec.device` of an imported run whose device nobody told."""
 
 ScenarioKind = Literal["single-stream", "offline", "paced", "cold-start"]
 LoadKind = Literal["compute", "memory"]
@@ -17,15 +19,35 @@ Interleave = Literal["turns", "duet", "rounds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The network that a model file was made of, for files that a command exports from a function's network.
+
+    Attributes:
+        target: the function, ``path/to/model.py:make_model``.
+        sha256: identity of the network; all files that are made of it share it.
+        steps: how the file was made, in order, each with tool and version.
+        lost: what the export dropped or changed.
+        original: whether the file is the network as its own framework runs it: the reference for the others.
+    """
+
+    target: str
+    sha256: str
+    steps: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    original: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRef:
     """The identity of a model file.
 
     Attributes:
-        name: name of the file, without its path.
+        name: name of the file, without its path; of a file with an `origin`, the name of its network.
         path: absolute path on the host.
         format: ``onnx``, ``tflite``, ``openvino`` …, recognised from the content.
         sha256: hash of the model file and, in order, its weight files.
         size_bytes: size of these files together.
+        origin: the network that a command exported this file from; None for a file that the user gave.
     """
 
     name: str
@@ -33,6 +55,12 @@ class ModelRef:
     format: str
     sha256: str
     size_bytes: int
+    origin: Origin | None = None
+
+    @property
+    def family(self) -> str:
+        """Identity of the network: the same for all files that a command exported from one network."""
+        return self.sha256 if self.origin is None else self.origin.sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +273,7 @@ class Job:
         """16 hex digits that identify the job. Equal jobs have equal keys, whatever the paths of their files."""
         document = asdict(self)
         del document["model"]["path"]
+        del document["model"]["origin"]
         del document["workload"]["input_path"]
         if not self.command:
             del document["command"]

@@ -15,7 +15,9 @@ from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, label
 from edgewise.report.conditions import (
     delegates_of,
     input_text,
+    is_original,
     labels_of,
+    path_of,
     processor_of,
     provider_of,
     scenario_of,
@@ -83,6 +85,9 @@ COLD_START_COLUMNS = (
 )
 """(metric, rank, interval in the text) of cold starts."""
 
+_EXPORT_COLUMNS = (("model_size", 1, False), ("output_max_abs_error", 0, False))
+"""(metric, rank, interval in the text) that runs of a network's exports have besides."""
+
 PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 """Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
 
@@ -95,6 +100,7 @@ _TITLES = {
     "parameters_size": "Weights",
     "memory_activations": "Activations",
     "memory_engine": "Engine",
+    "output_max_abs_error": "Max error",
 }
 
 _WIDEST = 1e5
@@ -113,6 +119,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         *interval_sections(runs),
         *caution_sections(runs),
         *_agreement(runs),
+        *_paths(runs),
         *_judged(runs),
         *_absences(runs, tables),
     ]
@@ -150,7 +157,11 @@ def bench_table(runs: Sequence[Run]) -> Table:
 
     for column, column_cells in _identity(runs):
         add(column, column_cells)
-    for metric, rank, interval in _metric_columns(runs):
+    exported = any(run.job.model.origin is not None for run in runs)
+    if exported:
+        paths = [path_of(run) for run in runs]
+        add(Column(title="Path"), [Cell(text=whole or "–", short=short) for whole, short in paths])
+    for metric, rank, interval in [*_metric_columns(runs), *(_EXPORT_COLUMNS if exported else ())]:
         add(*metric_column(runs, metric, rank=rank, interval=interval))
         if interval and metric != "throughput" and (found := _percentile_column(runs, metric, "p99")):
             add(*found)
@@ -246,6 +257,7 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
+    columns += [(metric, 0, True) for metric in ("latency_engine", "latency_mean") if metric in headlines]
     if headlines - {"throughput"}:
         columns.append(("latency", 0 if "latency" in headlines else 2, True))
     columns.append(("memory_delta", 0, False))
@@ -389,7 +401,8 @@ def interval_sections(runs: Sequence[Run]) -> list[Section]:
         methods[f"± {reach_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
     if not within:
         return []
-    lines = ("for a re-run on this machine, 95 %", *(f"between runs: {method}" for method in methods))
+    machine = "the same" if any(run.source is not None for run in runs) else "this"
+    lines = (f"for a re-run on {machine} machine, 95 %", *(f"between runs: {method}" for method in methods))
     said = (*lines, f"within this run: {', '.join(within)}")
     return [Section(title="Intervals", lines=said, brief=lines[0])]
 
@@ -484,8 +497,24 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
         found.setdefault(method, []).append(f"{label} {verdict} ({', '.join(words)})")
     lines = [f"{method}: {'; '.join(said)}" for method, said in found.items()]
     unequal = [words for said in found.values() for words in said if " agrees (" not in words]
-    brief = "; ".join(unequal) if unequal else f"agree between runtimes ({sum(map(len, found.values()))} compared)"
+    with_what = "with the original" if any(is_original(run) for run in runs) else "between runtimes"
+    brief = "; ".join(unequal) if unequal else f"agree {with_what} ({sum(map(len, found.values()))} compared)"
     return [Section(title="Outputs", lines=tuple(lines), brief=brief)] if lines else []
+
+
+def _paths(runs: Sequence[Run]) -> list[Section]:
+    """How the file of each run was made of its network, and what the export lost."""
+
+    def words(run: Run) -> str:
+        origin, (path, _) = run.job.model.origin, path_of(run)
+        if origin is None:
+            return ""
+        if origin.original:
+            return f"the network as {one_line(origin.target)} builds it"
+        return path + (f"; lost: {one_line('; '.join(origin.lost))}" if origin.lost else "; nothing known to be lost")
+
+    lines = _grouped(runs, words)
+    return [Section(title="Paths", lines=lines)] if lines else []
 
 
 def _is_odd(run: Run) -> bool:

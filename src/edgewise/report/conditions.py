@@ -128,6 +128,24 @@ def scenario_of(run: Run) -> str:
     return run.job.workload.scenario.words
 
 
+def is_original(run: Run) -> bool:
+    """Whether the run is of a network in its own framework, which the other runs are its exports of."""
+    return run.job.model.origin is not None and run.job.model.origin.original
+
+
+def path_of(run: Run) -> tuple[str, str]:
+    """How the file was made of its network, whole and in one word: ``("torch.onnx.export 2.13 → onnx", "onnx")``.
+
+    Empty for a file that the user gave.
+    """
+    model = run.job.model
+    if model.origin is None:
+        return "", ""
+    if is_original(run):
+        return "original", "original"
+    return one_line(" → ".join((*model.origin.steps, model.format))), one_line(model.format)
+
+
 def platform_of(run: Run) -> str | None:
     """Where the run took place and with what: system, processor, engine; None where the environment is empty."""
     words = [word for word in (system_of(run), processor_of(run)) if word]
@@ -175,6 +193,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     parts = [
         ("model", [one_line(run.job.model.name) for run in runs]),
         ("runtime", [provider_of(run) for run in runs]),
+        ("path", [path_of(run)[1] or "as given" for run in runs]),
         ("threads", [_threads_in_words(run) for run in runs]),
         ("batch", [f"batch {run.job.workload.batch}" for run in runs]),
         ("precision", [precision_of(run) or "precision not reported" for run in runs]),

@@ -151,6 +151,22 @@ def _counts(each: Mapping[str, Any]) -> Cell:
     return Cell(text=", ".join(f"{METRICS[metric].label}: {count}" for metric, count in each["models"].items()))
 
 
+def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """Devices of the atlas, as `edgewise.predicting.atlas.devices_of` lists them."""
+    return table_of(
+        "Devices of the atlas",
+        found,
+        [
+            (Column(title="Device", folds=True), lambda each: Cell(text=one_line(each["device"]))),
+            (Column(title="Runtime"), lambda each: Cell(text=one_line(each["runtime"]))),
+            (Column(title="Unit", rank=1), lambda each: Cell(text=one_line(each["unit"]))),
+            (Column(title="Precisions", rank=2), lambda each: Cell(text=one_line(", ".join(each["precisions"])))),
+            (Column(title="Models", numeric=True), lambda each: Cell(text=str(each["models"]), value=each["models"])),
+            (Column(title="Tables", rank=3), lambda each: Cell(text=one_line(", ".join(each["tables"])))),
+        ],
+    )
+
+
 def forecasts_document(found: Forecasts) -> Document:
     """The models in their order, by metric."""
     sections = _origin(found.calibration)

@@ -14,7 +14,15 @@ from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, prepa
 from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.charts import Series
-from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, scenario_of, system_of
+from edgewise.report.conditions import (
+    engine_of,
+    flatten,
+    labels_of,
+    path_of,
+    processor_of,
+    scenario_of,
+    system_of,
+)
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
 from edgewise.report.page import ChartRenderer, render_page, view_table
@@ -158,12 +166,16 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         "duration": f"{stopping.duration_s:g} s" if stopping.duration_s is not None else None,
     }
     rule = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+    if run.source is not None:
+        rule, source = rule or "set by the tool", "chosen by the tool"
     rule = rule or f"until the interval is ± {stopping.relative_half_width:.1%}, at most {stopping.max_s:g} s a session"
     pairs = [
         ("Run", run.id),
         ("Measured", run.created_at),
         ("Model", f"{job.model.name} ({job.model.format}, {quantity(job.model.size_bytes, 'B')})"),
         ("sha256", job.model.sha256),
+        ("Path", path_of(run)[0]),
+        ("Lost in the export", "; ".join(job.model.origin.lost) if job.model.origin else ""),
         ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not reported'}"),
         ("Settings in effect", ", ".join(f"{key} {value}" for key, value in flatten(run.effective)) or "not reported"),
         ("Inputs", f"{'; '.join(inputs) or 'not reported'} ({source})"),

@@ -10,12 +10,20 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import plus_minus, quantity, time_unit_of
+from edgewise.formatting import factor_text, plus_minus, quantity, time_unit_of
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of
 from edgewise.report.cells import failure_of, reason_of_absence
-from edgewise.report.conditions import labels_of, processor_of, provider_of, scenario_of, short_providers
+from edgewise.report.conditions import (
+    is_original,
+    labels_of,
+    path_of,
+    processor_of,
+    provider_of,
+    scenario_of,
+    short_providers,
+)
 from edgewise.run.agreement import REFERENCE
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
@@ -70,14 +78,16 @@ class Candidate:
 def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs that may be compared with each other, in order of first appearance.
 
-    Model file, shapes, batch, scenario, device, limits and processor are the same; threads, precision and engine may
-    differ.
+    Model file, shapes, batch, scenario, headline, device, limits and processor are the same; threads, precision and
+    engine may differ.
     """
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         job = run.job
         scenario = replace(job.workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
-        shapes = tuple((spec.name, spec.shape) for spec in job.workload.inputs)
+        # Exports of one network may name its inputs differently.
+        named = job.model.origin is None
+        shapes = tuple((spec.name if named else "", spec.shape) for spec in job.workload.inputs)
         target = (
             job.target.device,
             job.target.transport,
@@ -86,7 +96,7 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
             processor_of(run),
         )
         # A run that failed before its environment was read still belongs to the others of its command.
-        key = (job.model.sha256, job.command, shapes, job.workload.batch, scenario, target)
+        key = (job.model.family, job.command, shapes, job.workload.batch, scenario, run.headline, target)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 
@@ -96,7 +106,9 @@ def group_title(run: Run) -> str:
     if run.job.command:
         return f"{one_line(run.job.model.name)}, command, limits: {limits_text(run.job)}"
     limits = f", limits: {limits_text(run.job)}" if run.job.target.constraints else ""
-    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}{limits}"
+    usual = run.headline == run.job.workload.scenario.headline
+    told = "" if usual else f", by {METRICS[run.headline].label.lower()}"
+    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}{limits}{told}"
 
 
 def recommendation(runs: Sequence[Run]) -> Recommendation | None:
@@ -143,7 +155,9 @@ def _recommend(group: Sequence[Run]) -> Recommendation:
     chosen, reasons = _prefer(peers)
     why = _why(chosen, ranked, group[0].headline) + reasons
     why += _remarks(chosen, ranked)
-    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=chosen.label)
+    path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
+    label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
+    return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label)
 
 
 class Objection(NamedTuple):
@@ -204,19 +218,19 @@ def _prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
 def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[str]:
     """One sentence per other candidate, with both numbers."""
     unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
-    noun = "throughput" if higher else ("median paced latency" if metric == "latency_paced" else "median latency")
+    nouns = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
+    noun = "throughput" if higher else nouns.get(metric, METRICS[metric].label.lower())
     if len(ranked) == 1:
         return [f"the only run that can be recommended: {noun} {quantity(chosen.value, unit)}"]
     lines = []
-    for other in ranked:
+    for other in sorted(ranked, key=lambda one: not is_original(one.run)):
         if other is chosen:
             continue
         numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
         ratio = chosen.value / other.value if higher else other.value / chosen.value
         if are_apart(chosen, other) and ratio > 1:
-            lines.append(
-                f"{_times(ratio)}× faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap"
-            )
+            factor = _factor(chosen, other, higher=higher) if is_original(other.run) else f"{_times(ratio)}×"
+            lines.append(f"{factor} faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
         elif are_apart(chosen, other):
             lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
         else:
@@ -224,6 +238,15 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
             because = "the 95 % intervals overlap" if both else "there is no interval for both"
             lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}): {because}")
     return lines
+
+
+def _factor(chosen: Candidate, other: Candidate, *, higher: bool) -> str:
+    """``2.1× [1.9, 2.3]``: the quotient of two intervals that don't overlap, at its widest."""
+    fast, slow = _interval(chosen.row), _interval(other.row)
+    assert fast is not None and slow is not None
+    above, below = (fast, slow) if higher else (slow, fast)
+    value = chosen.value / other.value if higher else other.value / chosen.value
+    return factor_text(value, above[0] / below[1], above[1] / below[0])
 
 
 def _times(ratio: float) -> str:
@@ -235,6 +258,8 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     """Limitations of the recommended run."""
     lines = []
     agreement = chosen.run.measurement("output_max_abs_error")
+    if agreement is not None and agreement.value is not None and chosen.run.job.model.origin is not None:
+        lines.append(f"its outputs agree within {significant(agreement.value)} ({one_line(agreement.method)})")
     if agreement is None or (agreement.value is None and agreement.absent_because != REFERENCE):
         others = "; there was no other run to compare with" if len(candidates) == 1 else ""
         lines.append(f"its outputs were not compared with another runtime's{others}")
@@ -280,6 +305,7 @@ def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
         key = (
             scenario_of(run),
             run.job.workload.batch,
+            run.headline,
             target.device,
             target.memory_limit_bytes,
             target.constraints,

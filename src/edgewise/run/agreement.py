@@ -31,12 +31,14 @@ class Outputs:
     Attributes:
         label: how the run is called in messages.
         reduced: what was not computed in float32, such as ``the model computes in int8``; "" where all was.
+        original: whether the network ran in the framework that it was written in, which all exports must agree with.
     """
 
     run_id: str
     label: str
     arrays: tuple[NDArray[np.generic], ...]
     reduced: str = ""
+    original: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,20 @@ class Verdict:
 def compare_outputs(outputs: Sequence[Outputs]) -> dict[str, Verdict]:
     """Run id → measurements against the reference and, where it disagrees with the majority, a caution.
 
-    The reference is the first run of the largest group that agrees within itself. Fewer than two runs give nothing.
+    The reference is the original network; without one, the first run of the largest group that agrees within itself.
+    Fewer than two runs give nothing.
     """
     if len(outputs) < 2:
         return {}
-    groups = _groups(outputs)
-    majority = groups[0]
-    clear = len(groups) == 1 or len(majority) > len(groups[1])
+    original = next((index for index, own in enumerate(outputs) if own.original), None)
+    if original is None:
+        groups = _groups(outputs)
+        majority = groups[0]
+        clear = len(groups) == 1 or len(majority) > len(groups[1])
+    else:
+        others = (index for index in range(len(outputs)) if index != original)
+        majority = [original, *(i for i in others if difference_of(outputs[i], outputs[original]).close)]
+        clear = True
     reference = outputs[majority[0]]
     verdicts = {}
     for index, own in enumerate(outputs):
@@ -206,10 +215,10 @@ def _mismatch(own: Outputs, outputs: Sequence[Outputs], majority: Sequence[int] 
         return Caution.of("output-mismatch", f"{who}, and {NO_MAJORITY} ({_words(difference)})")
     reference = outputs[majority[0]]
     agreed = ", ".join(outputs[index].label for index in majority)
+    who = f"{reference.label}, the original" if reference.original else f"{agreed}, which agree"
     difference = difference_of(own, reference)
     return Caution.of(
-        "output-mismatch",
-        (f"the outputs of {own.label} differ from those of {agreed}, which agree ({_words(difference)})"),
+        "output-mismatch", f"the outputs of {own.label} differ from those of {who} ({_words(difference)})"
     )
 
 

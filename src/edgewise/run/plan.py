@@ -9,16 +9,18 @@ from hashlib import file_digest
 from itertools import product
 from pathlib import Path
 
+from edgewise.device.devices import LOCAL
 from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.model.eager import EAGER, example_inputs
 from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
-from edgewise.record import InputSpec, Job, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
+from edgewise.record import InputSpec, Job, Origin, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
 from edgewise.run.board import check_board_plan
 from edgewise.run.facts import availability_at, cores_at, default_kinds, is_board, require_python
 from edgewise.run.limits import check_settings
-from edgewise.runtime.base import Provider, Runtime, runtimes
+from edgewise.runtime.base import Provider, Runtime, SweepsProviders, runtimes
 from edgewise.runtime.device_tools import DeviceTool
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
@@ -56,6 +58,26 @@ def precision_word(text: str) -> str:
 _PRECISIONS = {
     "fp32": "f32", "float32": "f32", "float": "f32", "fp16": "f16", "float16": "f16", "half": "f16", "bfloat16": "bf16",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFile:
+    """A file that a command made of a function's network, and the engines for which it did.
+
+    Attributes:
+        name: of the network, as records have it.
+        runtimes: names, or ``name/provider``, as in `Axes`.
+        input_data: the network's example inputs, an ``.npz`` file with its arrays by position; None for random inputs.
+    """
+
+    path: Path
+    name: str
+    origin: Origin
+    runtimes: tuple[str, ...]
+    input_data: Path | None = None
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +128,17 @@ def make_plan(
     jobs: list[Job] = []
     skipped: list[str] = []
     for path in paths:
-        model = open_model(path)
-        choices = list(_choose_engines(model, axes, registry, skipped, target, with_tools=with_tools))
-        if not choices:
+        model, wanted = open_model(path), axes
+        own_data = path.input_data if isinstance(path, NetworkFile) else _own_inputs(model)
+        if isinstance(path, NetworkFile):
+            model = replace(model, ref=replace(model.ref, name=path.name, origin=path.origin))
+            # A shape was for building the network; an export may name its inputs differently.
+            known = {"", *(spec.name for spec in model.signature.inputs)}
+            shapes = {name: shape for name, shape in axes.shapes.items() if name in known}
+            wanted = replace(axes, runtimes=path.runtimes, shapes=shapes)
+        _check_place(model, target)
+        choices = list(_choose_engines(model, wanted, registry, skipped, target, with_tools=with_tools))
+        if not choices and not isinstance(path, NetworkFile):
             raise _no_engine(model, axes, registry, target)
         for tool in {name for name, runtime, *_ in choices if isinstance(runtime, DeviceTool)}:
             if scenario != Scenario() or input_data is not None:
@@ -117,19 +147,21 @@ def make_plan(
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
-            shapes = axes.shapes
-            if input_data is not None and "" not in shapes:
-                shapes = read_shapes(input_data, model.signature.inputs) | dict(shapes)
-            inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=input_data is not None)
-            if input_data is not None:
-                inputs = _with_data(input_data, inputs)
+            data = input_data or (own_data if batch == 1 and not axes.shapes else None)
+            try:
+                inputs = _inputs_of(model, batch, wanted.shapes, data)
+            except BadInput as error:
+                if not isinstance(path, NetworkFile) or path.origin.original or input_data is not None:
+                    raise
+                skipped.append(f"{', '.join(path.runtimes)}: {model.ref.format} takes other inputs: {error.message}")
+                continue
             workload = Workload(
                 scenario=scenario,
                 batch=batch if batch != 1 else batch_of(model.signature, inputs),
                 inputs=inputs,
                 seed=seed,
-                input_data=digest,
-                input_path=str(input_data.resolve()) if input_data is not None else None,
+                input_data=digest if data is input_data or data is None else _digest(data),
+                input_path=None if data is None else str(data.resolve()),
                 profile=profile,
                 stopping=stopping,
             )
@@ -147,6 +179,8 @@ def make_plan(
                 precision=precision,
             )
             jobs.append(Job(model=model.ref, runtime=spec, target=target, workload=workload))
+    if paths and not jobs:
+        raise BadInput("no engine can run it with these settings", advice="; ".join(dict.fromkeys(skipped)))
     return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)))
 
 
@@ -187,13 +221,9 @@ def _choose_engines(
 ) -> Iterator[Choice]:
     """Runtimes × providers × precisions that can take this model's format."""
     asked = [word.partition("/") for word in axes.runtimes]
-    engines, tools = default_kinds(target)
-    tools = tools and with_tools
+    rare = model.ref.format not in _COMMON_FORMATS
     names = [(name, provider) for name, _, provider in asked] or [
-        (name, "")
-        for name, runtime in registry
-        if (tools and isinstance(runtime, MlperfTiny if is_board(target) else DeviceTool))
-        or (engines and (runtime.in_default or model.ref.format not in _COMMON_FORMATS))
+        (name, "") for name, runtime in registry if is_default(runtime, target, with_tools=with_tools, rare=rare)
     ]
     for name, wanted_provider in names:
         runtime = registry.get(name)
@@ -229,9 +259,21 @@ def _choose_engines(
 _COMMON_FORMATS = frozenset({"onnx", "tflite", "openvino"})
 
 
+def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: bool = False) -> bool:
+    """Whether a sweep without ``-r`` tries `runtime` on `target`.
+
+    Args:
+        rare: whether few runtimes read the model's format, so that those count too that no other sweep includes.
+    """
+    engines, tools = default_kinds(target)
+    if tools and with_tools and isinstance(runtime, MlperfTiny if is_board(target) else DeviceTool):
+        return True
+    return engines and (runtime.in_default or rare)
+
+
 def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]:
     if not wanted:
-        return [runtime.providers[0]]
+        wanted = runtime.default_providers if isinstance(runtime, SweepsProviders) else [runtime.providers[0].name]
     return [provider for provider in runtime.providers if provider.name in wanted]
 
 
@@ -260,6 +302,16 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
     )
 
 
+def _inputs_of(
+    model: Model, batch: int, shapes: Mapping[str, tuple[int, ...]], data: Path | None
+) -> tuple[InputSpec, ...]:
+    """The inputs of one inference, which must fit `data`, where there is any."""
+    if data is not None and "" not in shapes:
+        shapes = read_shapes(data, model.signature.inputs) | dict(shapes)
+    inputs = resolve_inputs(model.signature, batch=batch, overrides=shapes, given=data is not None)
+    return inputs if data is None else _with_data(data, inputs)
+
+
 def _with_data(path: Path, inputs: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
     """The inputs with a note on converted data. A wrong file is one clear error here and not a failed worker."""
     _, notes = read_arrays(path, inputs)
@@ -274,6 +326,20 @@ def _digest(path: Path) -> str:
             return file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise BadInput(f"can't read {path}: {error.strerror}", advice="give an .npz file to --input-data") from error
+
+
+def _own_inputs(model: Model) -> Path | None:
+    """The example inputs that a model's author gave: random ones may be invalid, such as indices of an embedding."""
+    return example_inputs(model.files[0]) if model.ref.format == EAGER else None
+
+
+def _check_place(model: Model, target: TargetSpec) -> None:
+    """Raise `BadInput` for a module of PyTorch code on another device: code is never sent."""
+    if model.ref.format == EAGER and target.device != LOCAL:
+        raise BadInput(
+            f"{model.ref.name} is a PyTorch module, whose code is not sent to {target.device}",
+            advice="export it and measure the file there: torch.export.save, torch.onnx.export",
+        )
 
 
 def _default_threads(scenario: Scenario, target: TargetSpec) -> int:

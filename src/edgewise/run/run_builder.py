@@ -249,12 +249,14 @@ class RunBuilder:
         return with_cautions(run, check_finite(found))
 
     def with_agreement(self, runs: Sequence[Run]) -> list[Run]:
-        """The runs with their outputs compared, model by model; changed ones are saved again."""
+        """The runs with their outputs compared, network by network; changed ones are saved again."""
         groups: dict[tuple[Any, ...], list[Outputs]] = defaultdict(list)
         for run in runs:
             if run.id in self.outputs:
-                workload = run.job.workload
-                group = groups[run.job.model.sha256, workload.inputs, workload.seed, workload.input_data]
+                model, workload = run.job.model, run.job.workload
+                # Exports of one network may name its inputs differently.
+                fed = workload.inputs if model.origin is None else tuple(each.shape for each in workload.inputs)
+                group = groups[model.family, fed, workload.seed, workload.input_data]
                 if self._of_board(run):
                     try:
                         group.append(reference_outputs(run))
@@ -263,7 +265,7 @@ class RunBuilder:
                 group.append(self.outputs[run.id])
             elif self._of_board(run) and run.status == "done":
                 self._unkept[run.id] = "the board printed no m-results"
-        paths = {run.job.model.sha256: Path(run.job.model.path) for run in runs}
+        paths = {run.job.model.family: Path(run.job.model.path) for run in runs}
         verdicts = {
             run_id: verdict for key, group in groups.items() for run_id, verdict in _judge(group, paths[key[0]]).items()
         }
@@ -308,15 +310,15 @@ def _mixed_precisions(runs: Sequence[Run]) -> dict[str, tuple[Caution, ...]]:
     told: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         if run.effective.get("precision"):
-            told[run.job.model.sha256].add(run.effective["precision"])
+            told[run.job.model.family].add(run.effective["precision"])
     return {
         run.id: (
             Caution.of(
-                "precision-differs", (f"the runtimes computed in {', '.join(sorted(told[run.job.model.sha256]))}")
+                "precision-differs", f"the runtimes computed in {', '.join(sorted(told[run.job.model.family]))}"
             ),
         )
         for run in runs
-        if len(told[run.job.model.sha256]) > 1 and run.job.runtime.precision is None
+        if len(told[run.job.model.family]) > 1 and run.job.runtime.precision is None
     }
 
 
@@ -374,7 +376,9 @@ def _outputs_of(run: Run, sessions: Sequence[SessionResult]) -> Outputs | None:
         return None
     runtime = run.job.runtime
     label = f"{runtime.name}/{runtime.provider}" + (f" {runtime.precision}" if runtime.precision else "")
-    return Outputs(run_id=run.id, label=label, arrays=arrays, reduced=_reduced(run, arrays))
+    origin = run.job.model.origin
+    original = origin is not None and origin.original
+    return Outputs(run_id=run.id, label=label, arrays=arrays, reduced=_reduced(run, arrays), original=original)
 
 
 def _size_of(outputs: Outputs) -> int:

@@ -33,8 +33,11 @@ from edgewise.errors import StoreError
 from edgewise.store.location import DatabaseLocation
 from edgewise.store.tables import metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
+
+_SLOWER = ("0004",)
+"""Revisions that lack nothing but indexes: a store that can't be written is read as it is."""
 
 BUSY_TIMEOUT_S = 30.0
 """How long a process waits for another one's write to end."""
@@ -222,6 +225,8 @@ def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], obj
             f"to {REVISIONS[-1]!r})",
             advice="update edgewise, or use another store: --store PATH",
         )
+    if database.read_only and revision in _SLOWER:
+        return
     if database.read_only and revision is None:
         raise StoreError(f"{database.name} contains no store", advice="use another one: --store PATH")
     if database.read_only:
@@ -234,25 +239,32 @@ def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], obj
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
         # Another process may have done it while this one waited for the lock.
         revision = _revision(connection, name=database.name)
-        if revision != REVISIONS[-1]:
-            _complete_tables(connection)
-            if revision is not None:
-                reindex(connection)
+        if revision != REVISIONS[-1] and _complete_tables(connection) and revision is not None:
+            reindex(connection)
 
 
-def _complete_tables(connection: Connection) -> None:
-    """Make the tables and columns that are missing; no data moves, as index tables are filled from the documents."""
+def _complete_tables(connection: Connection) -> bool:
+    """Make the tables, columns and indexes that are missing; whether tables or columns must be filled.
+
+    No data moves, as index tables are filled from the documents.
+    """
     present = inspect(connection)
+    to_fill = bool(metadata.tables.keys() - present.get_table_names())
     for name in metadata.tables.keys() & present.get_table_names():
         known = {column["name"] for column in present.get_columns(name)}
         for column in metadata.tables[name].columns:
             if column.name not in known:
                 definition = CreateColumn(column).compile(dialect=connection.dialect)
                 connection.execute(text(f"ALTER TABLE {name} ADD COLUMN {definition}"))
+                to_fill = True
     metadata.create_all(connection)
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
     _VERSION.create(connection, checkfirst=True)
     connection.execute(_VERSION.delete())
     connection.execute(_VERSION.insert(), {"version_num": REVISIONS[-1]})
+    return to_fill
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:

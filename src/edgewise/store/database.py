@@ -35,6 +35,15 @@ _MAX_LISTED = 8
 MOST_READINGS = 2000
 """Of a machine's reference times: those of some 200 runs with five sessions."""
 
+_PART = 1000
+"""Rows that are read at a time."""
+
+_MOST_MODELS = 20_000
+_MOST_NAMED = 50
+"""More models than this have so many runs that going through all runs soon finds a page of theirs."""
+
+_NEWEST = (runs.c.created.desc(), runs.c.id.desc())
+
 _LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 # A letter first: run ids begin with a digit, so that no tag can be taken for the beginning of one.
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9._/+\-]{0,63}")
@@ -80,7 +89,8 @@ class RunFilter(TypedDict, total=False):
 
     Attributes:
         model: part of the model's name, in any case, or the beginning of its sha256 (eight characters or more).
-        runtime: its name.
+        runtime, device: their names.
+        tag: one that the run has.
         status: ``done``, ``failed`` or ``cancelled``.
         since: made then or later.
         metric: only runs that have a value of it.
@@ -90,6 +100,8 @@ class RunFilter(TypedDict, total=False):
 
     model: str | None
     runtime: str | None
+    device: str | None
+    tag: str | None
     status: str | None
     since: datetime | None
     metric: str | None
@@ -234,26 +246,28 @@ class Store:
         """The index of the runs that match everything in `wanted`, newest first, read as it is asked for."""
         if unknown := wanted.keys() - RunFilter.__annotations__.keys():
             raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
-        texts = (wanted.get("model"), wanted.get("runtime"), wanted.get("status"))
-        if not all(text is None or text.isprintable() for text in texts):
+        if not all(text.isprintable() for text in wanted.values() if isinstance(text, str)):
             return
-        query = _select_rows(wanted)
         names = [field.name for field in fields(RunRow) if field.name != "tags"]
         before = wanted.get("before")
         with self._database.reading() as connection:
+            query = _select_rows(connection, wanted)
             if before is not None:
                 last = select(runs.c.created, runs.c.id).where(runs.c.id == self._find(connection, before))
                 query = query.where(tuple_(runs.c.created, runs.c.id) < connection.execute(last).one())
-            tagged: dict[str, tuple[str, ...]] = {}
-            for run, name in connection.execute(select(tables.tags.c.run, tables.tags.c.name).order_by("name")):
-                tagged[run] = (*tagged.get(run, ()), name)
-            query = query.with_only_columns(*(runs.c[name] for name in names)).execution_options(yield_per=1000)
-            for row in connection.execute(query):
-                if not isinstance(row.value, float | int | None):
-                    raise StoreError(
-                        f"the index of {self.name} is damaged", advice=("'edgewise runs reindex' repairs it")
-                    )
-                yield RunRow(**dict(zip(names, row, strict=True)), tags=tagged.get(row.id, ()))
+            columns = [runs.c[name] for name in names]
+            if wanted.get("limit") is None:
+                query = query.with_only_columns(*columns)
+            else:  # sorting ids, which the indexes hold, and reading the rows of one page
+                query = select(*columns).where(runs.c.id.in_(query.with_only_columns(runs.c.id))).order_by(*_NEWEST)
+            for part in connection.execute(query.execution_options(yield_per=_PART)).partitions():
+                tagged = _tags_of(connection, [row.id for row in part])
+                for row in part:
+                    if not isinstance(row.value, float | int | None):
+                        raise StoreError(
+                            f"the index of {self.name} is damaged", advice=("'edgewise runs reindex' repairs it")
+                        )
+                    yield RunRow(**dict(zip(names, row, strict=True)), tags=tagged.get(row.id, ()))
 
     def readings(self, machine: str) -> Sequence[Reading]:
         """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.
@@ -377,20 +391,43 @@ class Store:
         return connection.scalars(in_order.where(runs.c.group == group)).all()
 
 
-def _select_rows(wanted: RunFilter) -> Select[Any]:
+def _models_with(connection: Connection, part: str) -> _Texts | None:
+    """The models whose names contain `part`, in any case; None where they, or all models, are too many to list.
+
+    The names are found one after the other in their index, which does not read the runs between them.
+    """
+    names = select(func.min(runs.c.model).label("name")).cte("names", recursive=True)
+    following = select(func.min(runs.c.model)).where(runs.c.model > names.c.name).scalar_subquery()
+    names = names.union_all(select(following).where(names.c.name.is_not(None)))
+    every = connection.scalars(select(names.c.name).limit(_MOST_MODELS)).all()
+    found = [name for name in every if name is not None and part.lower() in name.lower()]
+    return None if len(every) == _MOST_MODELS or len(found) > _MOST_NAMED else found
+
+
+def _tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Run → its tags, sorted, for those of `ids` that have any."""
+    table, tagged = tables.tags.c, dict[str, tuple[str, ...]]()
+    for run, name in connection.execute(select(table.run, table.name).where(table.run.in_(ids)).order_by(table.name)):
+        tagged[run] = (*tagged.get(run, ()), name)
+    return tagged
+
+
+def _select_rows(connection: Connection, wanted: RunFilter) -> Select[Any]:
     """The query for what `wanted` says, but for `before`."""
-    query = select(runs).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(wanted.get("limit"))
+    query = select(runs).order_by(*_NEWEST).limit(wanted.get("limit"))
     if (model := wanted.get("model")) is not None:
-        found = runs.c.model.icontains(model, autoescape=True)
+        models = _models_with(connection, model)
+        found = runs.c.model.icontains(model, autoescape=True) if models is None else runs.c.model.in_(models)
         if len(model) >= 8:
-            found |= runs.c.sha256.startswith(model.lower(), autoescape=True)
+            found |= _begins(connection, runs.c.sha256, model.lower())
         query = query.where(found)
-    if (runtime := wanted.get("runtime")) is not None:
-        query = query.where(runs.c.runtime == runtime)
-    if (status := wanted.get("status")) is not None:
-        query = query.where(runs.c.status == status)
+    for name in ("runtime", "device", "status"):
+        if (value := wanted.get(name)) is not None:
+            query = query.where(runs.c[name] == value)
     if (since := wanted.get("since")) is not None:
         query = query.where(runs.c.created >= since.timestamp())
+    if (tag := wanted.get("tag")) is not None:
+        query = query.where(runs.c.id.in_(select(tables.tags.c.run).where(tables.tags.c.name == tag)))
     if (metric := wanted.get("metric")) is not None:
         rows_of = tables.measurements.c
         having = select(rows_of.run).where(rows_of.metric == metric, rows_of.value.is_not(None))
@@ -442,7 +479,7 @@ def _tagged(connection: Connection, name: str) -> _Texts:
 
 
 def _last(connection: Connection, back: int, reference: str) -> str:
-    query = select(runs.c.id).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(1).offset(back)
+    query = select(runs.c.id).order_by(*_NEWEST).limit(1).offset(back)
     found = connection.scalar(query)
     if found is None:
         count = connection.scalar(select(func.count()).select_from(runs)) or 0
@@ -450,9 +487,17 @@ def _last(connection: Connection, back: int, reference: str) -> str:
     return str(found)
 
 
+def _begins(connection: Connection, column: Any, prefix: str) -> Any:
+    """The condition that `column` begins with `prefix`, without wildcards; SQLite can find such values in an index."""
+    exactly = func.substr(column, 1, len(prefix)) == prefix
+    if connection.dialect.name != "sqlite":  # whose order need not be that of characters' codes
+        return exactly
+    return exactly & (column >= prefix) & (column < prefix[:-1] + chr(ord(prefix[-1]) + 1))
+
+
 def _beginning(connection: Connection, column: Any, prefix: str) -> _Texts:
-    """The first few values of `column` that begin with `prefix`, and one more than are listed, without wildcards."""
-    query = select(column).where(func.substr(column, 1, len(prefix)) == prefix).distinct().order_by(column)
+    """The first few values of `column` that begin with `prefix`, and one more than are listed."""
+    query = select(column).where(_begins(connection, column, prefix)).distinct().order_by(column)
     return list(connection.scalars(query.limit(_MAX_LISTED + 1)).all())
 
 
@@ -465,7 +510,7 @@ def _require_text(reference: str) -> None:
 def _find_group(connection: Connection, reference: str) -> str:
     _require_text(reference)
     if reference == "last":
-        newest = select(runs.c.group).where(runs.c.group.is_not(None)).order_by(runs.c.created.desc(), runs.c.id.desc())
+        newest = select(runs.c.group).where(runs.c.group.is_not(None)).order_by(*_NEWEST)
         found = [str(group) for group in connection.scalars(newest.limit(1))]
     else:
         found = _beginning(connection, runs.c.group, reference) if len(reference) >= MIN_PREFIX else []

@@ -6,13 +6,11 @@ TensorFlow's converter; with JAX or numpy it can't (``keras.Model.export``, form
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.converting.base import ConvertOptions
+from edgewise.converting.keras_model import backend, choose_backend, run_keras, write_tflite
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import (
     Capabilities,
@@ -21,11 +19,11 @@ from edgewise.optimizing.base import (
     PassSettings,
     PassTask,
     Recipe,
-    packages_availability,
 )
 from edgewise.optimizing.calibration import read_calibration
-from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.torch_agreement import check_agreement
+from edgewise.packages import packages_availability, versions_of
 from edgewise.registry import Availability
 
 if TYPE_CHECKING:
@@ -67,29 +65,27 @@ class KerasToLitert:
             raise CannotApply(
                 "loading a Keras file can run code: give a function that loads the file and returns the model"
             )
-        # Keras chooses its backend when it is first imported; its default is TensorFlow.
-        if "keras" not in sys.modules and "KERAS_BACKEND" not in os.environ and not versions_of("tensorflow"):
-            os.environ["KERAS_BACKEND"] = "torch"
+        choose_backend()
         from edgewise.model.build import build_graph
 
         network = build_graph(task.model).made
         if network.kind != "keras":
             raise CannotApply(f"{task.model} makes {network.title} and no Keras model")
         feeds = _make_feeds(network.value, task)
-        expected = [_run(network.value, feed) for feed in feeds]
+        expected = [run_keras(network.value, feed) for feed in feeds]
         path = task.folder / "model.tflite"
-        _export(network.value, path, threads=task.threads)
+        if backend() == "torch":
+            import torch
+
+            torch.set_num_threads(max(1, task.threads))
+        write_tflite(network.value, path, ConvertOptions())
         note = check_agreement(path, feeds, expected)
         names = ("keras", "torch", "litert-torch", "litert-converter", "tensorflow", "ai-edge-litert")
         return PassResult(
             model=path,
-            notes=(f"by Keras with {_backend()} behind it", note),
+            notes=(f"by Keras with {backend()} behind it", note),
             versions=versions_of(*names),
         )
-
-
-def _backend() -> str:
-    return str(sys.modules["keras"].backend.backend()) if "keras" in sys.modules else "tensorflow"
 
 
 def _make_feeds(model: Any, task: PassTask[PassSettings]) -> list[list[Array]]:
@@ -122,24 +118,3 @@ def _make_feeds(model: Any, task: PassTask[PassSettings]) -> list[list[Array]]:
             for values, each in zip(drawn, model.inputs, strict=True)
         ])  # fmt: skip
     return made
-
-
-def _run(model: Any, feed: list[Array]) -> list[Array]:
-    """The model's outputs in inference mode, in its own order."""
-    import numpy as np
-
-    convert = sys.modules["keras"].ops.convert_to_numpy if "keras" in sys.modules else np.asarray
-    outputs = model(feed if len(feed) > 1 else feed[0], training=False)
-    if isinstance(outputs, dict):
-        outputs = list(outputs.values())
-    listed = outputs if isinstance(outputs, list | tuple) else [outputs]
-    return [np.asarray(convert(each)) for each in listed]
-
-
-def _export(model: Any, path: Path, *, threads: int) -> None:
-    if importlib.util.find_spec("torch") is not None and _backend() == "torch":
-        import torch
-
-        torch.set_num_threads(max(1, threads))
-    with refusing(f"Keras {_backend()} can't export {getattr(model, 'name', 'the model')} to LiteRT"):
-        model.export(path, format="litert", verbose=False)

@@ -15,8 +15,9 @@ from edgewise.model.readers.tflite import TfliteReader
 from edgewise.model.signature import shapes_fit
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration
-from edgewise.optimizing.libraries import CannotApply, first_line, versions_of
+from edgewise.optimizing.libraries import CannotApply, first_line
 from edgewise.optimizing.passes.litert_files import ENTRY, FloatModel, OperatorAddress, finish, read_float_model
+from edgewise.packages import versions_of
 
 if TYPE_CHECKING:
     import numpy as np

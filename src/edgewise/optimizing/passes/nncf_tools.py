@@ -11,7 +11,7 @@ from typing import Any
 from edgewise.model.graph import Graph
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration
-from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.onnx_files import save_model
 from edgewise.optimizing.passes.openvino_tools import HEAVY, hidden_biases, import_nncf, read_model
 from edgewise.optimizing.passes.openvino_tools import save_model as save_openvino
@@ -19,6 +19,7 @@ from edgewise.optimizing.passes.ort_calibration import model_inputs
 from edgewise.optimizing.passes.ort_preparation import count_quantized, find_stem, prepare
 from edgewise.optimizing.passes.qdq_float_layers import protect_float_layers
 from edgewise.optimizing.passes.qdq_types import fit_for_onnxruntime
+from edgewise.packages import versions_of
 
 _SCALING = ("Convert", "Multiply", "Subtract", "Reshape", "Transpose", "Squeeze", "Unsqueeze")
 _ATTENTION = frozenset({"Softmax", "SoftMax", "ScaledDotProductAttention", "Attention", "MultiHeadAttention"})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
+from edgewise.optimizing.libraries import CannotApply, refusing
 from edgewise.optimizing.passes.onnx_files import copy_model, count_nodes, load_model, save_model, sort_nodes
+from edgewise.packages import versions_of
 
 
 class OnnxFp16(Packaged):

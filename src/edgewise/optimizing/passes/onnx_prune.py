@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.onnx_files import NATIVE, load_model, save_model
+from edgewise.packages import versions_of
 
 if TYPE_CHECKING:
     import numpy as np

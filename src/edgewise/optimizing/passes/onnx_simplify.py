@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import refusing, versions_of
+from edgewise.optimizing.libraries import refusing
 from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, save_model
+from edgewise.packages import versions_of
 
 
 class OnnxSimplify(Packaged):

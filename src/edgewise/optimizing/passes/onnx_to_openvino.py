@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgewise.model.readers.onnx import OnnxReader
+from edgewise.converting.base import ConvertOptions
+from edgewise.converting.openvino_ir import write_from_file
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import versions_of
-from edgewise.optimizing.passes.openvino_tools import convert_model, save_model
+from edgewise.optimizing.passes.openvino_tools import read_model
+from edgewise.packages import versions_of
 
 _PASSIVE = ("Constant", "Parameter", "Result")
 
@@ -35,18 +36,13 @@ class OnnxToOpenVino(Packaged):
         return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
-        """Convert. Raises `CannotApply` if OpenVINO can't read the model."""
-        self.check(Path(task.model))
-        model = convert_model(task.model)
-        operations = sum(each.get_type_name() not in _PASSIVE for each in model.get_ops())
-        path = save_model(model, task.folder / "model.xml")
+        """Convert. Raises `BadModel` for weights outside the model's folder, `Unavailable` if OpenVINO can't."""
+        path = task.folder / "model.xml"
+        write_from_file(Path(task.model), path, ConvertOptions())
+        operations = sum(each.get_type_name() not in _PASSIVE for each in read_model(path).get_ops())
         return PassResult(
             model=path, notes=(f"{operations} operations; weights keep their type",), versions=versions_of("openvino")
         )
-
-    def check(self, model: Path) -> None:
-        """Raise `BadModel` for weights outside the model's folder, before the engine reads them."""
-        OnnxReader().weight_files(model)
 
 
 class LitertToOpenVino(OnnxToOpenVino):
@@ -55,6 +51,3 @@ class LitertToOpenVino(OnnxToOpenVino):
     name = "litert-to-openvino"
     title = "TFLite → OpenVINO IR"
     capabilities = replace(OnnxToOpenVino.capabilities, reads=("tflite",))
-
-    def check(self, model: Path) -> None:
-        """TFLite files contain their weights."""

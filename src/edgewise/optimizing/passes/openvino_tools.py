@@ -7,7 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgewise.optimizing.libraries import CannotApply, first_line
+from edgewise.converting.base import telling_line
+from edgewise.optimizing.libraries import CannotApply
 
 HEAVY = ("Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul")
 """Types of operations that are worth quantising."""
@@ -29,20 +30,7 @@ def read_model(path: str | Path) -> Any:
     try:
         return core.read_model(str(path))
     except Exception as error:
-        raise CannotApply(f"OpenVINO does not read the model: {_telling_line(error)}") from error
-
-
-def convert_model(path: str | Path) -> Any:
-    """The ``openvino.Model`` of the ONNX file at `path`, constants folded. Raises `CannotApply`.
-
-    `read_model` leaves biases behind a Reshape, and NNCF corrects only biases that are constants.
-    """
-    import openvino
-
-    try:
-        return openvino.convert_model(str(path))
-    except Exception as error:
-        raise CannotApply(f"OpenVINO does not read the model: {_telling_line(error)}") from error
+        raise CannotApply(f"OpenVINO does not read the model: {telling_line(error)}") from error
 
 
 def hidden_biases(model: Any) -> int:
@@ -61,10 +49,3 @@ def save_model(model: Any, path: Path) -> Path:
 
     openvino.save_model(model, str(path), compress_to_fp16=False)
     return path
-
-
-def _telling_line(error: BaseException) -> str:
-    """The first line of the engine's message that is not a place in its source."""
-    lines = [line.strip(" -") for line in str(error).splitlines()]
-    noise = ("Exception from", "Check '", "FrontEnd API failed", "While validating")
-    return next((line[:300] for line in lines if line and not line.startswith(noise)), first_line(error))

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.onnx_files import count_nodes, load_model
 from edgewise.optimizing.passes.ort_preparation import prepare
 from edgewise.optimizing.processor import sums_saturate
+from edgewise.packages import versions_of
 
 _INTEGER = ("ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention")
 _MATRIX_PRODUCTS = ("MatMul", "Gemm", "LSTM", "Attention")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import versions_of
 from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, save_model
 from edgewise.optimizing.passes.ort_preparation import run_optimizer
+from edgewise.packages import versions_of
 
 _LAYOUT_DOMAIN = "com.microsoft.nchwc"
 

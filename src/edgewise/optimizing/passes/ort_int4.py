@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, raise_opset, save_model
+from edgewise.packages import versions_of
 
 _NONE = "it has no MatMul with a constant matrix, the only operator with 4-bit weights"
 

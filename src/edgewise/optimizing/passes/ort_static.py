@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from edgewise.model.graph import Graph
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.onnx_files import save_model, sort_nodes
 from edgewise.optimizing.passes.ort_calibration import Method, find_ranges, quantizable_types
 from edgewise.optimizing.passes.ort_preparation import (
@@ -21,6 +21,7 @@ from edgewise.optimizing.passes.ort_preparation import (
 )
 from edgewise.optimizing.passes.qdq_float_layers import protect_float_layers
 from edgewise.optimizing.processor import sums_saturate
+from edgewise.packages import versions_of
 
 HEAVY = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _COLORS = 3

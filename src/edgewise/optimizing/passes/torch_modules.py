@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration, read_calibration
-from edgewise.optimizing.libraries import CannotApply, versions_of
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes import torch_training
 from edgewise.optimizing.passes.torch_agreement import TOLERANCE, check_agreement
 from edgewise.optimizing.passes.torch_training import TrainingData, TrainingSettings, flatten_outputs
+from edgewise.packages import versions_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,16 +203,14 @@ def check_export(
     return check_agreement(path, [[each.numpy() for each in feed] for feed in feeds], expected, tolerance=tolerance)
 
 
-def export_onnx(model: TorchModel, program: Any, folder: Path) -> Path:
-    """Write `program` as ``model.onnx`` with its weights, by PyTorch's own exporter. Raises `CannotApply`."""
-    from edgewise.model.build import BuiltModel, export_runnable
-    from edgewise.model.build_network import ModelObject
+def export_onnx(program: Any, folder: Path) -> Path:
+    """Write `program` as ``model.onnx`` with its weights, by PyTorch's own exporter. Raises `Unavailable`."""
+    from edgewise.converting.base import ConvertOptions
+    from edgewise.converting.torch_program import TorchSource, write_onnx
 
-    network = ModelObject("exported", "a PyTorch export", program)
-    try:
-        return export_runnable(BuiltModel(target=model.target, graph=model.graph, made=network), folder)
-    except Unavailable as error:
-        raise CannotApply(error.message) from error
+    path = folder / "model.onnx"
+    write_onnx(TorchSource(program), path, ConvertOptions())
+    return path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +249,7 @@ def write_trained(training: Training, module: Any, task: PassTask[Any], *, notes
 
     model = training.model
     network = ModelObject("torch", "a PyTorch module", module.eval(), model.inputs)
-    path = export_onnx(model, export_program(network, {}, model.target), task.folder)
+    path = export_onnx(export_program(network, {}, model.target), task.folder)
     feeds = probe_feeds(model, training.samples)
     agreed = check_export(path, feeds, run_module(module, feeds))
     return PassResult(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
+from edgewise.optimizing.libraries import CannotApply, refusing
 from edgewise.optimizing.passes.torch_agreement import TOLERANCE_INT8
 from edgewise.optimizing.passes.torch_modules import (
     TorchModel,
@@ -26,6 +26,7 @@ from edgewise.optimizing.passes.torch_modules import (
     run_module,
 )
 from edgewise.optimizing.processor import sums_saturate
+from edgewise.packages import versions_of
 
 _INTEGER_OPS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -119,7 +120,7 @@ def _export(model: TorchModel, program: Any, feeds: list[tuple[Any, ...]], folde
     """Write the file and compare it with the quantised module. Both round, so outputs may differ by single steps."""
     import onnx
 
-    path = export_onnx(model, program, folder)
+    path = export_onnx(program, folder)
     kinds = [node.op_type for node in onnx.load(str(path)).graph.node]
     if not any(kind in _INTEGER_OPS for kind in kinds):
         raise CannotApply(f"torchao found no operator to quantise in {model.target}")

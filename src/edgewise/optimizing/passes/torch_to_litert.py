@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgewise.converting.base import ConvertOptions
+from edgewise.converting.torch_program import TorchSource, write_tflite
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import refusing, versions_of
 from edgewise.optimizing.passes.torch_modules import (
     check_export,
     load_model,
@@ -14,6 +15,7 @@ from edgewise.optimizing.passes.torch_modules import (
     reproducible,
     run_module,
 )
+from edgewise.packages import versions_of
 
 
 class TorchToLitert(Packaged):
@@ -42,11 +44,8 @@ class TorchToLitert(Packaged):
             feeds = probe_feeds(model, load_samples(task, model))
             module = model.runnable
             expected = run_module(module, feeds)
-            import litert_torch
-
             path = task.folder / "model.tflite"
-            with refusing(f"litert-torch can't convert {task.model}"):
-                litert_torch.convert(module, model.inputs).export(str(path))
+            write_tflite(TorchSource(model.program, module), path, ConvertOptions())
             note = check_export(path, feeds, expected)
         versions = versions_of("torch", "litert-torch", "litert-converter", "ai-edge-litert")
         return PassResult(model=path, notes=(note,), versions=versions)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
-from edgewise.optimizing.libraries import CannotApply, refusing, versions_of
+from edgewise.optimizing.libraries import CannotApply, refusing
 from edgewise.optimizing.passes.onnx_files import opset
 from edgewise.optimizing.passes.torch_modules import (
     TorchModel,
@@ -19,6 +19,7 @@ from edgewise.optimizing.passes.torch_modules import (
     reproducible,
     run_module,
 )
+from edgewise.packages import versions_of
 
 MIN_OPSET = 17
 
@@ -61,7 +62,7 @@ class TorchToOnnx(Packaged):
             feeds = probe_feeds(model, load_samples(task, model))
             expected = run_module(model.runnable, feeds)
             program = _open_batch(model) if task.settings.open_batch else model.program
-            path = export_onnx(model, program, task.folder)
+            path = export_onnx(program, task.folder)
             written = opset(onnx.load(str(path), load_external_data=False))
             if written < MIN_OPSET:
                 raise CannotApply(f"PyTorch wrote opset {written}; {MIN_OPSET} or newer is needed")

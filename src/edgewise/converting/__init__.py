@@ -1,0 +1,1 @@
+"""Conversion of models between formats, by the engines' own converters."""

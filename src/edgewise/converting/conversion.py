@@ -1,0 +1,106 @@
+"""Converts one model: opens the source, finds the converters, runs them one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.converting.base import TARGETS, Converted, ConvertOptions
+from edgewise.converting.losses import find_losses
+from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
+from edgewise.converting.torch_program import export_built
+from edgewise.errors import BadInput
+from edgewise.model.build_network import BuiltModel
+from edgewise.model.identity import open_model
+
+_SUFFIXES = {"onnx": ".onnx", "tflite": ".tflite", "torch": ".pt2", "keras": ".keras"}
+_BEST = {"torch": "onnx", "exported": "onnx", "keras": "onnx"}
+
+
+def convert_model(
+    source: BuiltModel | Path, to: str, folder: Path, *, options: ConvertOptions | None = None
+) -> Converted:
+    """Convert `source` and write the result to `folder`. Nothing is compared: see `edgewise.converting.agreement`.
+
+    Args:
+        source: a model file, or what a function made.
+        to: a key of `edgewise.converting.base.TARGETS`.
+        folder: an existing folder; also files on the way are written there.
+
+    Raises:
+        BadInput: the source can't be read, has the format already, or `to` is no format.
+        Unavailable: a converter is missing, or can't convert this model.
+    """
+    kind, thing, name = open_source(source, folder)
+    path, steps = convert_opened(kind, thing, name, to, folder, options=options or ConvertOptions())
+    return Converted(path=path, format=TARGETS[to].format, steps=steps, lost=find_losses(source, path))
+
+
+def convert_opened(
+    kind: str, thing: Any, name: str, to: str, folder: Path, *, options: ConvertOptions
+) -> tuple[Path, tuple[str, ...]]:
+    """Convert what `open_source` gave; returns the file, or a SavedModel's folder, and one line per converter.
+
+    Raises as `convert_model`.
+    """
+    steps = find_path(kind, to, name=name)
+    words = []
+    for step in steps:
+        place = folder if step is steps[-1] else folder / "on-the-way"
+        place.mkdir(exist_ok=True)
+        path = place / f"{options.name}{TARGETS[step.to].suffix}"
+        words.append(step.write(thing, path, options if step is steps[-1] else replace(options, precision="")))
+        thing = path / "saved_model.pb" if step.to == "savedmodel" else path
+    return path, tuple(words)
+
+
+def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]:
+    """The source's kind as `paths_from` has it, the source as its converters take it, and its name in messages.
+
+    Raises:
+        BadInput: it can't be read.
+    """
+    if isinstance(source, BuiltModel):
+        match source.made.kind:
+            case "torch" | "exported":
+                return MODULE, export_built(source), source.target
+            case "keras":
+                return KERAS_MODEL, source.made.value, source.target
+        source = write_as_it_is(source, folder)
+    model = open_model(source)
+    if model.ref.format == "torch":
+        raise BadInput(
+            f"{model.ref.name}: PyTorch can't load a .pt2 file without unpickling parts of it",
+            advice="give the function that makes the module: FILE.py:FUNCTION",
+        )
+    if model.ref.format == "keras":
+        raise BadInput(
+            f"{model.ref.name}: loading a Keras file can run code",
+            advice="give a function that loads the file and returns the model: FILE.py:FUNCTION",
+        )
+    return model.ref.format, model.files[0], model.ref.name
+
+
+def write_as_it_is(built: BuiltModel, folder: Path) -> Path:
+    """A file that a function gave the path, the bytes or the ``ModelProto`` of. The file of a path stays in its place:
+    its weights may lie beside it.
+    """
+    network = built.made
+    if network.kind == "path":
+        return Path(network.value)
+    path = folder / ("model" + _SUFFIXES.get(built.graph.format, ".bin"))
+    path.write_bytes(network.value if network.kind == "bytes" else network.value.SerializeToString())
+    return path
+
+
+def export_runnable(built: BuiltModel, folder: Path) -> Path:
+    """A file in `folder` in a format that most runtimes read: ONNX for modules, any other model as it is.
+
+    Raises:
+        Unavailable: what the export needs is not installed, or the exporter can't.
+        BadInput: the network can't be exported at all.
+    """
+    if (to := _BEST.get(built.made.kind)) is None:
+        return write_as_it_is(built, folder)
+    return convert_model(built, to, folder).path
