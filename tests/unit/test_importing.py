@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import edgewise
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.environments import environment_differences
+from edgewise.comparing.fairness import check_fairness
+from edgewise.comparing.metrics import compare_runs
 from edgewise.errors import BadInput
 from edgewise.importing import IMPORTERS, Told, import_file, read_any
 from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
 from edgewise.metrics import METRICS
+from edgewise.report.recommendation import comparable_groups, recommendations
 from edgewise.store.exchange import export_runs, import_runs
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
@@ -110,7 +119,46 @@ EXPECTED = {
         ("forward · python", "latency", {"latency": 10.35e-3}),
         ("backward · python", "latency", {"latency": 20.5e-3}),
     ],
+    "ai-hub_profile.json": [
+        ("model of ai-hub_profile.json · ai-hub/npu", "latency",
+         {"latency": 1.21e-3, "load_time": 0.64, "memory_peak": 25165824}),
+    ],
+    "ai-hub_perf.yaml": [
+        ("TinyNet · tflite/npu float", "latency_engine", {"latency_engine": 0.84e-3}),
+        ("TinyNet · qnn_dlc/cpu w8a8", "latency_engine", {"latency_engine": 1.5e-3}),
+    ],
+    "optimum-benchmark.json": [
+        ("tiny-bert · onnxruntime/cpu 4T batch 2", "latency",
+         {"latency": 0.02, "load_time": 1.25, "throughput": 99.00990099, "memory_peak": 512.25e6}),
+    ],
+    "optimum-benchmark_report.json": [
+        ("model of optimum-benchmark_report.json · optimum-benchmark", "latency", {"load_time": 2.5})
+    ],
+    "deepsparse.json": [
+        ("pruned.onnx · deepsparse 8T batch 4 offline", "throughput",
+         {"throughput": 812.5, "latency": 19.5e-3, "latency_mean": 19.68e-3, "latency_std": 1.2e-3,
+          "latency_p90": 21e-3, "latency_p95": 22e-3, "latency_p99": 25e-3}),
+    ],
+    "deepsparse.txt": [
+        ("pruned.onnx · deepsparse 2T", "latency",
+         {"throughput": 161.2, "latency": 6.15e-3, "latency_mean": 6.19e-3, "latency_std": 0.25e-3}),
+    ],
+    "mlperf-tiny_results.txt": [
+        ("model of mlperf-tiny_results.txt · mlperf_tiny", "latency",
+         {"latency": 0.1651, "throughput": 6.057, "energy": 6900.5e-6, "accuracy_top1": 0.855}),
+    ],
+    "mlperf-tiny_log.txt": [("ic01 · mlperf_tiny", "latency", {"latency": 10.01e-3})],
+    "mltk.json": [
+        ("tiny_kws · tflite-micro/cpu int8", "latency",
+         {"latency": 0.394165, "energy": 0.00576, "cpu_cycles": 30744893.5, "clock_rate": 78e6, "memory_arena": 46784,
+          "model_size": 49392}),
+    ],
 }  # fmt: skip
+ESTIMATED = {
+    "latency": "estimated", "energy": "estimated", "cpu_cycles": "estimated", "clock_rate": "simulated",
+    "memory_arena": "simulated", "model_size": "measured",
+}  # fmt: skip
+"""Basis of the numbers in ``mltk.json``, which has energy and is therefore no measurement on a device."""
 
 
 def values(run):
@@ -135,7 +183,8 @@ def test_values_are_in_si(file):
         assert values(run) == pytest.approx(expected, rel=1e-9)
         for row in run.measurements:
             assert row.unit == METRICS[row.metric].unit
-            assert row.basis == ("measured" if row.value is not None else None)
+            basis = ESTIMATED[row.metric] if file.name == "mltk.json" and row.value is not None else "measured"
+            assert row.basis == (basis if row.value is not None else None)
             assert row.method.startswith("as printed by ") if row.value is not None else row.absent_because
             assert (row.low is None) == (not row.samples or len(row.samples) < 3 or len(set(row.samples)) == 1)
 
@@ -204,6 +253,62 @@ def test_layers_are_rows_of_the_tool():
         ("[add]:1", pytest.approx(60e-6)),  # called twice
         ("[probabilities]:2", pytest.approx(50e-6)),
     ]
+
+
+def test_ai_hub_names_the_unit_of_each_layer_and_its_own_statistic():
+    (run,) = import_file(FOLDER / "ai-hub_profile.json")
+    assert [(layer.name, layer.op, layer.provider, layer.time) for layer in run.layers] == [
+        ("features/conv", "CONV_2D", "NPU", 700e-6),
+        ("classifier/linear", "FULLY_CONNECTED", "NPU", 310e-6),
+    ]
+    first, second = import_file(FOLDER / "ai-hub_perf.yaml")
+    assert (first.job.target.device, second.job.target.device) == ("Phone A", "Board B (Proxy)")
+    assert "a statistic that it does not name" in first.measurement("latency_engine").method
+    assert first.source.part == "float, TinyNet, Phone A, tflite"
+
+
+def test_ai_hub_without_single_times_keeps_its_estimate(tmp_path):
+    path = tmp_path / "profile.json"
+    path.write_text('{"execution_summary": {"estimated_inference_time": 1180, "warm_load_time": null}}')
+    (run,) = import_file(path)
+    assert values(run) == {"latency_engine": 1180e-6}
+
+
+def test_text_generation_has_no_latency_of_one_inference():
+    (run,) = import_file(FOLDER / "optimum-benchmark_report.json")
+    assert "prefill and decode" in run.measurement("latency").absent_because
+
+
+def test_deepsparse_can_have_measured_onnxruntime(tmp_path):
+    path = tmp_path / "ort.json"
+    document = json.loads((FOLDER / "deepsparse.json").read_text())
+    path.write_text(
+        json.dumps(document | {"engine": "deepsparse.benchmark.ort_engine.ORTEngine:\n", "scenario": "sync"})
+    )
+    (run,) = import_file(path)
+    assert run.job.label == "pruned.onnx · onnxruntime 8T batch 4"
+
+
+def test_mlperf_tiny_takes_system_and_model_from_the_folders(tmp_path):
+    folder = tmp_path / "results" / "BOARD_X" / "ic" / "performance"
+    folder.mkdir(parents=True)
+    (folder / "results.txt").write_bytes((FOLDER / "mlperf-tiny_results.txt").read_bytes())
+    (run,) = import_file(folder / "results.txt")
+    assert (run.job.model.name, run.job.target.device) == ("ic", "BOARD_X")
+    row = run.measurement("latency")
+    assert row.samples == pytest.approx([0.165, 0.1651, 0.1652])
+    assert "no percentiles" in row.method
+
+
+def test_an_mltk_report_without_energy_was_measured_on_a_device(tmp_path):
+    path = tmp_path / "device.json"
+    document = json.loads((FOLDER / "mltk.json").read_text())
+    document["summary"] |= {"energy": 0, "accelerator": "MVP", "accelerator_cycles": 1e6}
+    path.write_text(json.dumps(document))
+    (run,) = import_file(path)
+    assert {row.basis for row in run.measurements if row.value is not None} == {"measured"}
+    assert (run.value("energy"), run.value("accelerator_cycles")) == (None, 1e6)
+    assert run.job.runtime.provider == "MVP"
 
 
 def test_samples_keep_their_processes():
@@ -305,6 +410,15 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
         (b'{"execution_results": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
         (b'{"benchmarks": [{"runs": [{"values": [1, "x"]}]}]}', "benchmarks[0].runs[0].values[1]: latency is 'x'"),
         (b'{"benchmarks": [{"metadata": {"unit": "byte"}, "runs": []}]}', "benchmarks[0].metadata.unit"),
+        (b'{"execution_summary": {"all_inference_times": [1, "x"]}}', "execution_summary.all_inference_times[1]"),
+        (b'{"execution_summary": {"compile_time": 1}}', "the document: the results are missing"),
+        (b"precisions:\n  float: 1\n", "the document: a part of it has another type"),
+        (b"precisions:\n  float:\n    parts: {}\n", "the document: it lacks 'components'"),
+        (b"precisions: &a\n  float: *a\n", "an anchor or alias in line 1"),
+        (b"m-infer-start-10\nm-lap-us-5\n", "line 1: a window of 10 inferences with the times [5]"),
+        (b"m-infer-start-10\nm-lap-us-5\nm-lap-us-5\n", "expected two laps"),
+        (b"# Inferences : 0\nRuntime : 1 sec\nMedian throughput is 1 inf./sec.", "line 1: a window without"),
+        (b'{"orig_model_path": "m", "benchmark_result": {"99.0%": "x"}}', "benchmark_result.99.0%: latency_p99 is"),
     ],
 )
 def test_errors_name_the_place(content, message, tmp_path):
@@ -342,3 +456,72 @@ def test_an_unknown_tool_and_a_file_of_another_tool():
         import_file(FOLDER / "hyperfine.json", "hyperfin")
     with pytest.raises(BadInput, match="line 1: no output of pyperf"):
         import_file(FOLDER / "hyperfine.json", "pyperf")
+
+
+def imported(name, **told):
+    return import_file(FOLDER / name, told=Told(**told))
+
+
+def compared(a, b):
+    rows = compare_runs([Variant(label="A", run=a), Variant(label="B", run=b)], Criteria())
+    return {row.metric: row for row in rows}
+
+
+def test_without_an_interval_the_ratio_is_given_and_the_verdict_is_inconclusive():
+    four, _, one = imported("benchncnn.txt")
+    row = compared(four, one)["latency_mean"]
+    assert row.verdict == "inconclusive" and row.ratio == pytest.approx(9.25 / 2.2)
+    assert "has no interval" in row.because
+
+
+def test_a_mean_is_compared_with_the_mean_of_samples_and_not_with_their_median():
+    (mean,) = imported("onnxruntime_perf_test.txt")
+    mean = replace(mean, measurements=tuple(row for row in mean.measurements if row.metric != "latency"))
+    (samples,) = imported("onnxruntime_perf_test_results.csv")
+    assert mean.headline == "latency_mean"
+    row = compared(samples, mean)["latency_mean"]
+    assert row.before.value == pytest.approx(4.9e-3) and row.after.value == pytest.approx(5.02e-3)
+    assert row.verdict == "inconclusive"
+
+
+def test_what_an_import_does_not_know_is_no_difference_but_not_ruled_out():
+    four, _, one = imported("benchncnn.txt")
+    found = check_fairness([Variant(label="A", run=four), Variant(label="B", run=one)])
+    assert found.obstacles == ()
+    assert "another machine: no device in the record of A, B" in found.not_excluded
+    assert "another model of the same name: no model file in the record of A, B" in found.not_excluded
+    assert not any("input data" in text or "warm-up" in text for text in found.stated)
+    (phone,) = imported("trtexec.txt")
+    assert check_fairness([Variant(label="A", run=four), Variant(label="B", run=phone)]).obstacles == ()
+    assert environment_differences(four, phone) == ()
+
+
+def test_runs_with_different_headlines_are_not_ranked_together():
+    (median,) = imported("litert-benchmark.json")
+    (engine,) = imported("benchmark_app_report.json")
+    engine = replace(engine, job=replace(engine.job, model=median.job.model))
+    assert [[run.headline for run in group] for group in comparable_groups([median, engine])] == [
+        ["latency"],
+        ["latency_engine"],
+    ]
+    (found,) = recommendations([engine])
+    assert found.why[0] == "the only run that can be recommended: latency (engine's clock) 510 µs"
+    assert found.group == "digits_cnn.tflite, single-stream, batch 1, by latency (engine's clock)"
+
+
+def test_python_reads_and_saves(tmp_path):
+    files = [FOLDER / "benchncnn.txt", FOLDER / "hyperfine.json"]
+    runs = edgewise.import_runs(files, device="pi", settings={"batch": 1}, store=str(tmp_path / "s.db"))
+    assert [run.job.target.device for run in runs] == ["pi"] * 5
+    assert edgewise.import_runs(files, device="pi", settings={"batch": 1}, store=str(tmp_path / "s.db")) == runs
+    with edgewise.open_store(str(tmp_path / "s.db")) as store:
+        assert {run.id for run in store.list()} == {run.id for run in runs}
+        assert {row.metric for row in store.rows()} == {"latency_mean", "total_time"}
+
+
+def test_a_copy_of_a_file_is_the_same_run(tmp_path):
+    copy = tmp_path / "app.txt"
+    copy.write_bytes((FOLDER / "benchmark_app.txt").read_bytes())
+    os.utime(copy, (1e9, 1e9))
+    first, second = import_file(FOLDER / "benchmark_app.txt"), import_file(copy)
+    assert first[0].id == second[0].id and second[0].created_at == "2001-09-09T01:46:40.000+00:00"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,10 @@ from edgewise.record import (
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.run.measurements import distribution
 from edgewise.run.trust import LEAST_SAMPLES, grade_of
+from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time
 
+VARIATION = assumed(UNKNOWN, "other tools don't time edgewise's reference kernels")
 NAME_ALONE = "name"
 """Format of a `ModelRef` whose file is not known: its hash is that of the name."""
 _EXPECTED = ("load_time", "latency_first", "memory_peak", "model_size")
@@ -90,7 +92,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
     )
     model = _model_of(settings, told, part)
     runtime = RuntimeSpec(
-        name="command" if command else importer.runtime,
+        name="command" if command else settings.get("runtime", importer.runtime),
         version=settings.get("version"),
         provider=settings.get("provider"),
         threads=settings.get("threads"),
@@ -133,15 +135,13 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         status="done",
         effective={"requests": scenario.requests} if scenario.requests is not None else {},
         measurements=rows,
+        variation=VARIATION if found.samples else None,
         layers=tuple(_layers(found.layers)),
         source=origin,
     )
     cautions = tuple(_cautions(run, importer, part))
     trust = grade_of(cautions, measured=run.value(run.headline) is not None)
-    return Run(
-        **{name: getattr(run, name) for name in run.__slots__}
-        | {"cautions": cautions, "trust": trust, "profile": _profile(run, found)}
-    )
+    return replace(run, cautions=cautions, trust=trust, profile=_profile(run, found))
 
 
 def _merged(found: Mapping[str, Any], told: Mapping[str, Any], part: Part) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
         name = f"model of {part.source.path.name}"
     name = str(name).replace("\\", "/").rstrip("/").rpartition("/")[2] if "command" not in settings else str(name)
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
-    return ModelRef(name=name, path=name, format=NAME_ALONE, sha256=digest, size_bytes=0)
+    return ModelRef(name=name, path="", format=NAME_ALONE, sha256=digest, size_bytes=0)
 
 
 def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurement]:
@@ -174,7 +174,8 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
         count = sum(map(len, processes))
         own = "in processes of their own" if part.form.processes and len(processes) > 1 else "of one process"
         method = _joined(f"{printed}: {part.form.method}", found.notes.get(metric), f"{count} single values {own}")
-        rows[metric] = distribution(metric, processes, f"{method}; statistics by edgewise")
+        basis, method = found.basis.get(metric, "measured"), f"{method}; statistics by edgewise"
+        rows[metric] = distribution(metric, processes, method, basis=basis, variation=VARIATION)
     for metric, value in found.values.items():
         if metric in rows:
             continue  # single values say more than the tool's own statistic
@@ -184,7 +185,8 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
         timed = metric.startswith("latency") and metric != "latency_first"
         method = f"{printed}: {part.form.method}" if timed else printed
         rate = value * job.workload.batch if metric in found.per_call else value
-        rows[metric] = Measurement.of(metric, rate, _joined(method, _STATISTICS.get(metric), found.notes.get(metric)))
+        words = _joined(method, _STATISTICS.get(metric), found.notes.get(metric))
+        rows[metric] = Measurement.of(metric, rate, words, basis=found.basis.get(metric, "measured"))
     if job.model.format != NAME_ALONE:
         rows["model_size"] = Measurement.of("model_size", job.model.size_bytes, "size of the file given with --model")
     for metric in dict.fromkeys((headline, "throughput", *_EXPECTED)):
@@ -229,7 +231,8 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     assert run.source is not None
     words = ("batch (taken as 1)" if name == "batch" else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
-    message = f"measured by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
+    basis = part.found.basis.get(run.headline, "measured")
+    message = f"{basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
     yield Caution.of("imported", message)
     row = run.measurement(run.headline)
     if row is None or row.value is None:
@@ -241,6 +244,8 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
         yield Caution.of("too-few-samples", f"only {len(row.samples)} samples: unreliable")
     if len(row.session_lengths) == 1:
         yield Caution.of("single-session", "one process only: the interval lacks differences between processes")
+    advice = "measure with edgewise on that machine, which learns it"
+    yield from (replace(caution, advice=advice) for caution in cautions_about(run.variation))
 
 
 def _layers(rows: list[LayerRow]) -> Iterator[Layer]:
