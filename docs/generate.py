@@ -16,6 +16,8 @@ from typing import Any
 import improving_tables
 from markdown_tables import NOTE, plain, table
 
+from edgewise.importing import IMPORTERS
+from edgewise.importing.spec import SETTINGS
 from edgewise.metrics import METRICS
 from edgewise.model.cost import ACTIVATIONS, KINDS
 from edgewise.model.dialects import keras, onnx, openvino, tflite, torch
@@ -48,6 +50,21 @@ def cautions_table() -> str:
     """The catalogue of cautions, which the page on measuring includes."""
     rows = ((f"`{code}`", cap, advice) for code, (cap, advice) in CAUTIONS.items())
     return NOTE + table(("Caution", "Grade at best", "What to do"), rows)
+
+
+def importers_table() -> str:
+    """What is taken from the files of other tools, which the page on importing includes."""
+    rows = []
+    for name, importer in IMPORTERS:
+        for form in importer.forms:
+            names = dict.fromkeys([*(one.name for one in form.fields), *form.gives])
+            samples = {one.name for one in form.fields if one.samples}
+            metrics = [f"{METRICS[each].label} (single values)" if each in samples else METRICS[each].label
+                       for each in names if each in METRICS]  # fmt: skip
+            metrics += ["layers"] if form.rows is not None or "layers" in names else []
+            settings = [each for each in names if each in SETTINGS and each != "unit"]
+            rows.append((f"`{name}`", form.title, ", ".join(metrics), ", ".join(settings) or "none"))
+    return NOTE + table(("`--from`", "File", "Numbers", "Settings"), rows)
 
 
 def kinds_table() -> str:
@@ -320,6 +337,7 @@ def option_help(option: Any) -> str:
 
 PAGES = {
     "metrics.md": metrics_page,
+    "generated/importers.md": importers_table,
     "generated/cautions.md": cautions_table,
     "generated/kinds.md": kinds_table,
     "generated/activations.md": activations_table,

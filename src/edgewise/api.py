@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.errors import BadInput
@@ -16,6 +17,7 @@ from edgewise.record.job import LoadKind, ScenarioKind
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
+    from edgewise.converting.result import Conversion
     from edgewise.estimating.base import Estimate
     from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
@@ -38,6 +40,8 @@ def inspect(
     what_if: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     hash_weights: bool = False,
+    sparsity: bool = False,
+    measure: bool = False,
 ) -> Inspection:
     """Count what a model costs, plan its memory, and ask which engines support its operators, without timing it.
 
@@ -50,6 +54,8 @@ def inspect(
         what_if: keyword arguments of the factory.
         shapes: input name → shape for open dimensions.
         hash_weights: read weight files too, for the model's hash.
+        sparsity: read all weights of a file, count their zeros and find patterns (`Inspection.sparsity`).
+        measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
 
     Returns:
         An `edgewise.model.inspection.Inspection`; its `to_dict` is what ``edgewise inspect --json`` prints.
@@ -66,6 +72,8 @@ def inspect(
         cases=(dict(what_if),) if what_if else None,
         shapes=shapes,
         hash_weights=hash_weights,
+        sparsity=sparsity,
+        measure=measure,
     )
     inspection: Inspection = found[0]
     return inspection
@@ -97,6 +105,52 @@ def estimate(
     cases = (dict(what_if),) if what_if else None
     fields = {"model": model, "cases": cases, "device": device, "set": settings, "shapes": shapes}
     found: Estimate = carry_out("estimate", context_of(None, None), **fields)
+    return found
+
+
+def convert(
+    model: PathLike,
+    *,
+    to: str | None = None,
+    output: PathLike | None = None,
+    opset: int | None = None,
+    precision: str | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    input_data: PathLike | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Conversion:
+    """Convert a model to another format, and write the result if its outputs agree with the source's.
+
+    Args:
+        model: a file or a SavedModel's folder; ``module:function`` and ``file.py:function`` are called to make one.
+        to: ``onnx``, ``ort``, ``openvino``, ``tflite``, ``pt2``, ``keras`` or ``savedmodel``; None is the format of
+            the ending of `output`.
+        output: the file to write; None is a file in the current folder that is called like the model.
+        opset: version of ONNX's operator set.
+        precision: ``f16`` stores the weights of OpenVINO IR in 16 bits.
+        shapes: input name → shape for open dimensions.
+        input_data: an ``.npz`` file with one array per input to compare on; None generates random inputs from `seed`.
+        timeout: time limit of the conversion, s.
+        memory_limit: bytes that a process may allocate.
+        force: overwrite files.
+        progress: receives events.
+
+    Returns:
+        An `edgewise.converting.result.Conversion`. Where the outputs differ it is not ``accepted``, its ``wrong`` names
+        the operator, and nothing was written.
+
+    Raises:
+        BadModel, BadInput, RunFailed, Unavailable (a converter is not installed, or can't convert this model).
+    """
+    fields = {
+        "model": model, "to": to, "folder": output, "opset": opset, "precision": precision, "shapes": shapes,
+        "input_data": input_data, "seed": seed, "timeout": timeout, "memory_limit": memory_limit, "force": force,
+    }  # fmt: skip
+    found: Conversion = carry_out("convert", context_of(None, progress), **fields)
     return found
 
 
@@ -565,6 +619,47 @@ def _runs_of(measured: Measured) -> list[Run]:
     if measured.interrupted:
         raise Interrupted(measured.runs)
     return list(measured.runs)
+
+
+def import_runs(
+    files: PathLike | Sequence[PathLike],
+    *,
+    tool: str = "auto",
+    model: PathLike | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    store: str | Store | None = None,
+) -> list[Run]:
+    """Read runs from exports of edgewise or from results of other tools.
+
+    Args:
+        files: exports, or files that another tool wrote.
+        tool: the tool, such as ``benchmark_app``; ``auto`` recognises it by the content.
+        model: file of the model that the tool measured.
+        device: device that ran the tool; ``local`` is this machine.
+        settings: what the files don't have: ``threads``, ``batch``, ``precision``, ``provider`` or ``version``.
+        store: where the runs are saved that it does not have yet; None saves nothing.
+
+    Returns:
+        The runs of all files, in order.
+
+    Raises:
+        BadInput: a file that is unreadable, unknown or malformed, with its line or JSON path.
+        StoreError: the runs can't be saved.
+    """
+    from edgewise.importing import Told, read_any
+    from edgewise.importing.reader import read_settings
+    from edgewise.store import open_store as open_
+
+    checked = read_settings({name: str(value) for name, value in (settings or {}).items()})
+    told = Told(model=None if model is None else Path(model), device=device, settings=checked)
+    found = [run for file in several(files) for run in read_any(Path(file), tool, told)]
+    if isinstance(store, str):
+        with open_(store) as opened:
+            opened.merge(found)
+    elif store is not None:
+        store.merge(found)
+    return found
 
 
 def open_store(url: str | None = None) -> Store:

@@ -403,3 +403,49 @@ def test_bad_settings_are_one_line_with_advice(call, factory, tmp_path, words, s
     assert (code, out) == (2, "")
     assert said in err
     assert err.splitlines()[-2 if "try: " in err else -1].startswith("error: "), err
+
+
+# -- sparsity
+
+
+def write_sparse(path):
+    """``y = relu(x @ w)`` whose weight has 8 × 8 elements, 2 of every 4 along the input dimension zero."""
+    import onnx
+
+    model = onnx.load(write_tiny_onnx(path))
+    (tensor,) = model.graph.initializer
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.shape.dim[1].dim_value = 8
+    array = np.arange(1, 65, dtype=np.float32).reshape(8, 8)
+    array[0::4] = array[1::4] = 0
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    onnx.save(model, path)
+    return path
+
+
+def test_sparsity_in_the_document_and_in_files(document, call, tmp_path):
+    path = write_sparse(tmp_path / "m.onnx")
+    assert "sparsity" not in document(path)
+    found = document(path, "--sparsity")["sparsity"]
+    assert found["totals"]["zeros"] == 32
+    (layer,) = found["layers"]
+    assert (layer["at_most"], layer["patterns"]) == ({"4": 2, "8": 4}, ["2:4", "4 of 8 channels"])
+    assert (found["gains"], found["gains_absent_because"]) == ([], None)
+    code, out, _ = call(path, "--sparsity", "-o", "m.md", "-o", "m.csv")
+    assert code == 0
+    assert "32 of 64 weights are zero (50.0 %)" in out
+    assert max(map(cell_len, out.splitlines())) <= 80
+    assert "2:4, 4 of 8 channels" in Path("m.md").read_text()
+    product, relu = csv.DictReader(io.StringIO(Path("m.csv").read_text()))
+    assert (product["Zeros"], product["Patterns of zeros"]) == ("32", "2:4, 4 of 8 channels")
+    assert (relu["Zeros"], relu["Patterns of zeros"]) == ("", "")
+
+
+def test_measure_needs_sparsity_and_sparsity_a_file(call, tmp_path):
+    path = write_sparse(tmp_path / "m.onnx")
+    code, _, err = call(path, "--measure")
+    assert code == 2
+    assert "--measure needs --sparsity" in err
+    code, _, err = call("--build", "net:make", "--sparsity")
+    assert code == 2
+    assert "--sparsity needs a model file" in err

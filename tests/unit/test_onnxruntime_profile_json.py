@@ -7,9 +7,10 @@ import pytest
 from edgewise.profiling.step_times import StepTimings
 from edgewise.runtime.base import CannotProfile
 from edgewise.runtime.onnxruntime_mapping import MappedNode
-from edgewise.runtime.onnxruntime_profile import _assemble, _stable_name, _Timing, match_steps, share_out
+from edgewise.runtime.onnxruntime_profile import _assemble, _stable_name, _Timing, match_steps
 from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, parse_trace, read_trace
 from edgewise.runtime.operator_mapping import Outline, OutlineNode
+from edgewise.runtime.profiler_cost import share_out
 
 
 def event(name, start, duration, category="Node", **arguments):

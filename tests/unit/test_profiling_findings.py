@@ -158,6 +158,31 @@ def test_unfused_activation():
     assert codes(alone, quantised()) == []
 
 
+def test_unfused_batch_norm():
+    made = graph(
+        [tensor("x", 4), tensor("a", 4), tensor("b", 4), tensor("y", 4)],
+        [
+            op("aten.conv2d.default", "convolution", ["x"], ["a"]),
+            op("aten.batch_norm.default", "normalization", ["a"], ["b"]),
+            op("aten.batch_norm.default", "normalization", ["b"], ["y"]),
+        ],
+    )
+    behind = layer(0, operators=[1], inputs=tensors_of("a"), outputs=tensors_of("b"), macs=0)
+    alone = layer(1, operators=[2], inputs=tensors_of("b"), outputs=tensors_of("y"), macs=0)
+    (found,) = find([behind, alone], profile(), graph=made)
+    assert (found.code, found.layers, found.saving) == ("unfused-batch-norm", (0,), pytest.approx(1e-3))
+    whole = layer(0, operators=[0, 1], inputs=tensors_of("x"), outputs=tensors_of("b"))
+    assert codes([whole, alone], made) == []
+
+
+def test_eager_pytorch_is_advised_to_compile():
+    relu = [layer(0, operators=[5], inputs=tensors_of("c"), outputs=tensors_of("y"), macs=0, engine_op="aten::relu")]
+    (found,) = find(relu, profile(), graph=quantised())
+    assert found.code == "unfused-activation" and "torch/compile" in found.suggestion
+    (found,) = find([*relu, layer(1, engine_op="graph_0_cpp_fused_0")], profile(), graph=quantised())
+    assert "torch/compile" not in found.suggestion
+
+
 def depthwise():
     return graph([tensor("x", 4), tensor("y", 4)], [op("C", "convolution", ["x"], ["y"], reduction=1, depthwise=True)])
 

@@ -29,6 +29,10 @@ OPTIONS = (
     options.CASES,
     options.SHAPES.worded("Shape of an input with open dimensions; repeatable", rich_help_panel=options.MODEL),
     option("--hash", options.MODEL, "Compute the model's hash, for which its weight files are read", bool),
+    option(
+        "--sparsity", options.MODEL, "Count the zeros of the weights and find their patterns; reads all weights", bool
+    ),
+    option("--measure", options.MODEL, "With --sparsity: time sparse layers against dense ones in each engine", bool),
     options.TOP,
     options.OUTPUTS.worded("Also write a file: .md, .csv (layers) or .json; repeatable"),
     options.FORCE,
@@ -43,7 +47,7 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
 
     def check_file(self, path: Path, *, overwrite: bool) -> None:
         """Refuse what is no report, or in the way."""
-        from edgewise.report.files import check_place
+        from edgewise.folders import check_place
 
         if path.suffix.lower() not in (".md", ".csv", ".json"):
             raise BadInput(f"{path.name}: no format is known by that ending", advice=".md, .csv or .json")

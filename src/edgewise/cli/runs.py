@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -140,19 +141,48 @@ def export(
 
 @app.command("import")
 def import_files(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Exports, or output of a command with --json.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Exports, output of a command with --json, or results of another tool."),
+    ],
+    tool: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="TOOL",
+            help="Tool that wrote the files, such as benchmark_app or trtexec; docs/importing.md lists all "
+            "(default: recognised by content)",
+        ),
+    ] = "auto",
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Model that the tool measured, if only the user has its file")
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("-d", "--device", metavar="NAME", help="Device that ran the tool (local: this machine)"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Setting that the file does not have: threads, batch, precision, provider or version",
+        ),
+    ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Import runs from files into the store. If one run of a file is invalid, no run of that file is imported.
+    """Import runs, or results of other tools, into the store. If one run of a file is invalid, none is imported.
 
     If the store already has a run, the more complete version is kept.
     """
+    from edgewise.importing import Told, read_any
+    from edgewise.importing.reader import read_settings
     from edgewise.store import open_store
-    from edgewise.store.exchange import read_runs
 
+    told = Told(model=model, device=device, settings=read_settings(_pairs(settings or ())))
     with open_store(store) as opened:
         for file in files:
-            merged = opened.merge(read_runs(file))
+            merged = opened.merge(read_any(file, tool, told))
             words = [f"{_count(merged.added)} added"]
             words += [f"{merged.updated} updated"] if merged.updated else []
             words += [f"{merged.skipped} were in the store already"] if merged.skipped else []
@@ -229,6 +259,19 @@ def _open(store: str | None) -> Store:
     from edgewise.store.location import find_location
 
     return open_store(store, create=not find_location(store).chosen)
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` words by name. Raises `BadInput`."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name in found:
+            raise BadInput(
+                f"--set {word}: {'given twice' if equals else 'has no value'}", advice="write --set threads=4, once"
+            )
+        found[name] = value
+    return found
 
 
 def _confirm(question: str) -> bool:

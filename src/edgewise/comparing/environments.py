@@ -92,8 +92,11 @@ def environment_differences(a: Run, b: Run) -> tuple[Difference, ...]:
     """The conditions in which `a` and `b` differ, without what changes from moment to moment (load, free memory).
 
     Engine versions and settings in force are compared where both ran on the same engine. Values are as a person reads
-    them: two sizes that read the same are no difference.
+    them: two sizes that read the same are no difference. An imported run records no environment, so nothing is
+    compared with it.
     """
+    if any(_is_unrecorded(run) for run in (a, b)):
+        return ()
     first, second = _conditions(a, other=b), _conditions(b, other=a)
     found = []
     for path in dict.fromkeys((*first, *second)):
@@ -117,6 +120,9 @@ def same_hardware(a: Run, b: Run) -> tuple[bool | None, tuple[str, ...]]:
         True, False, or None where a record does not tell enough; and one line for every difference, or where there is
         none, for what is not reported.
     """
+    if unrecorded := [run for run in (a, b) if _is_unrecorded(run)]:
+        which = "neither run" if len(unrecorded) == 2 else "only one run"
+        return None, (f"{which} records its hardware",)
     differing, untold = [], []
     for paths, needed in _HARDWARE:
         name = _NAMES[paths[0]]
@@ -134,6 +140,11 @@ def same_hardware(a: Run, b: Run) -> tuple[bool | None, tuple[str, ...]]:
     if differing:
         return False, tuple(differing)
     return (None, tuple(untold)) if untold else (True, ())
+
+
+def _is_unrecorded(run: Run) -> bool:
+    """Whether the run comes from another tool's file, without its environment."""
+    return run.source is not None and not run.environment
 
 
 def engine_version(run: Run) -> str | None:

@@ -12,6 +12,7 @@ from edgewise.comparing.comparison import Variant
 from edgewise.comparing.environments import engine_version, environment_differences, same_hardware
 from edgewise.record import Job, Run, Stopping
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line
 from edgewise.units import format_bytes
@@ -186,7 +187,14 @@ def _options_in_words(run: Run) -> str:
 
 def _model_in_words(run: Run) -> str:
     model = run.job.model
+    if _is_name_alone(run):
+        return f"{model.name} (file not known)"
     return f"{model.name} ({model.format}, {format_bytes(model.size_bytes)}, sha256 {model.sha256[:8]})"
+
+
+def _is_name_alone(run: Run) -> bool:
+    """Whether an imported run has the name of its model and not the file."""
+    return run.source is not None and run.job.model.format == "name"
 
 
 def _data_in_words(run: Run) -> str:
@@ -199,12 +207,16 @@ def _warmup_in_words(run: Run) -> str:
     return "until the times are stable" if count is None else f"{count} inferences"
 
 
+def _device(job: Job) -> str | None:
+    return None if job.target.device == UNKNOWN_DEVICE else job.target.device
+
+
 _INPUTS: _Aspect[Job] = _Aspect("input shapes", _input_sizes, _inputs_in_words, "a different amount of input data")
 _OBSTACLES: tuple[_Aspect[Job], ...] = (
     _INPUTS,
     _Aspect("batch", lambda job: job.workload.batch, lambda job: str(job.workload.batch), "a different amount of work"),
     _Aspect("scenario", lambda job: job.workload.scenario, _scenario_in_words, "a different scenario"),
-    _Aspect("device", lambda job: job.target.device, lambda job: job.target.device, "a different machine"),
+    _Aspect("device", _device, lambda job: job.target.device, "a different machine"),
     _Aspect("limits", lambda job: job.target.constraints or "none", limits_text, "a different device"),
     _Aspect("kind of job", lambda job: bool(job.command), _kind_in_words, "a different kind of work"),
 )
@@ -225,13 +237,13 @@ _STATED: tuple[_Aspect[Run], ...] = (
         lambda run: tuple(sorted(spec.dtype for spec in run.job.workload.inputs)) or None,
         lambda run: " and ".join(spec.dtype for spec in run.job.workload.inputs),
     ),
-    _Aspect("input data", _data_in_words, _data_in_words),
+    _Aspect("input data", lambda run: None if run.source else _data_in_words(run), _data_in_words),
     _Aspect(
         "memory limit",
         lambda run: run.job.target.memory_limit_bytes or 0,
         lambda run: format_bytes(limit) if (limit := run.job.target.memory_limit_bytes) else "none asked for",
     ),
-    _Aspect("warm-up", _warmup_in_words, _warmup_in_words),
+    _Aspect("warm-up", lambda run: None if run.source else _warmup_in_words(run), _warmup_in_words),
 )
 
 
@@ -271,6 +283,13 @@ def _gap(a: Run, b: Run) -> str:
 def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
     """What could not be checked because the record lacks it; a failed run has its own reason."""
     found = []
+    for what, is_unknown in (
+        ("another machine: no device", lambda run: run.job.target.device == UNKNOWN_DEVICE),
+        ("another model of the same name: no model file", _is_name_alone),
+        ("another amount of work: no batch", lambda run: run.source is not None and "batch" in run.source.unknown),
+    ):
+        if unknown := [label for label, run in runs if is_unknown(run)]:
+            found.append(f"{what} in the record of {', '.join(unknown)}")
     runs = [(label, run) for label, run in runs if not run.job.command]  # a program has neither inputs nor outputs
     silent = [label for label, run in runs if not run.job.workload.inputs]
     if silent:
@@ -288,7 +307,7 @@ def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
         both = f"{label} and {other_label} are"
         if a.id == b.id:
             found.append(f"{both} the same run: it is compared with itself")
-        elif _settings(a) == _settings(b):
+        elif _settings(a) == _settings(b) and not _is_name_alone(a):
             cause = "noise" if is_together(a, b) else "noise or the conditions"
             found.append(f"{both} the same file with the same settings: what differs is {cause}")
     return found

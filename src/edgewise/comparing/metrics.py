@@ -154,14 +154,15 @@ def choose_metrics(variants: Sequence[Variant], criteria: Criteria) -> tuple[str
     """The metrics that are compared: those given, else the headline and those that a run has."""
     if criteria.metrics:
         return tuple(dict.fromkeys(check_metric(metric) for metric in criteria.metrics))
-    headline = variants[0].run.headline
+    # An imported run may have another headline than its scenario's, such as a mean.
+    headlines = [variants[0].run.headline, *(each.run.headline for each in variants if each.run.source is not None)]
     evidence = evidence_of(variants)
     told = [
         metric
         for metric in METRICS_COMPARED
         if any(evidence(index, metric).side.value is not None for index in range(len(variants)))
     ]
-    return tuple(dict.fromkeys((headline, *told)))
+    return tuple(dict.fromkeys((*headlines, *told)))
 
 
 def compare_pairs(

@@ -27,6 +27,8 @@ PERCENTILE = 99.0
 LEAST_FOR_PERCENTILE = 1000
 """A percentile is given only where at least ten samples are expected beyond it: n ≥ 10/(1 − p)."""
 
+MEAN_METRIC = "latency_mean"
+
 OF_ARRIVALS = "deadline_miss_rate"
 """Its interval is over arrivals and leaves out how processes differ."""
 
@@ -83,6 +85,8 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     if metric == PERCENTILE_METRIC:
         return _percentile_evidence(run, name)
     row = run.measurement(metric)
+    if row is None and metric == MEAN_METRIC:
+        row = _mean_of(run.measurement("latency"))
     if row is None or row.value is None:
         return Evidence(side=Side(value=None), absent=_missing(row, metric, name))
     side = _side(row)
@@ -106,6 +110,14 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     turns = _turn_medians(run, sessions) if METRICS[metric].aggregation == "median" else ()
     view = words_of_view(row) if metric in OF_ENERGY else ""
     return Evidence(side=side, values=values, lengths=tuple(map(len, sessions)), turns=turns, view=view)
+
+
+def _mean_of(times: Measurement | None) -> Measurement | None:
+    """The mean of a latency that has samples, without an interval: what an imported mean is compared with."""
+    if times is None or not times.samples or times.summary is None:
+        return None
+    mean = times.summary.mean
+    return replace(times, metric=MEAN_METRIC, value=mean, low=None, high=None, within_low=None, within_high=None)
 
 
 def _turn_medians(run: Run, sessions: Sequence[Samples]) -> tuple[Samples, ...]:

@@ -25,6 +25,24 @@ BITS: dict[str, int] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredData:
+    """Where the elements of a constant lie: little-endian, in row-major order, narrow types packed from the low bits.
+
+    Attributes:
+        dtype: of the elements in the file; a tensor that is converted on loading has another one.
+        file: the path of the file; "" if `inline` has the bytes.
+        offset, size: of the elements in the file, in bytes.
+        inline: the bytes themselves, of a constant too small for a place of its own.
+    """
+
+    dtype: str
+    file: str = ""
+    offset: int = 0
+    size: int = 0
+    inline: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
     """How a tensor's integers stand for real numbers: real = scale × (integer − zero point).
 
@@ -33,6 +51,7 @@ class Quantization:
         channels: how many scales there are; 1 is per tensor.
         axis: along which dimension they differ; None per tensor.
         block: elements of one block along `axis` for block-wise quantisation, else None.
+        zero_points: where the zero points lie if there are several; None if `zero_point` is the only one.
     """
 
     scale: float
@@ -40,6 +59,7 @@ class Quantization:
     channels: int = 1
     axis: int | None = None
     block: int | None = None
+    zero_points: StoredData | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +75,8 @@ class Tensor:
         stored_bytes: what a constant takes in the file where that differs from its elements' bytes (sparse, packed,
             compressed); None where it does not.
         sparsity: share of a constant's elements that its sparse encoding leaves out; None where it is dense.
+        data: where a constant's elements lie (of a sparse encoding: those that it keeps); None where the file has them
+            in another form, or the reader gives no place.
     """
 
     name: str
@@ -65,6 +87,7 @@ class Tensor:
     quantization: Quantization | None = None
     stored_bytes: int | None = None
     sparsity: float | None = None
+    data: StoredData | None = field(default=None, compare=False, repr=False)
 
     @property
     def elements(self) -> int | None:

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgewise.model.cost import KINDS, OperatorCost, Total, count, total_of
-from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.graph import Graph, Operator, Quantization, Tensor
 from edgewise.model.memory_plan import MemoryPlan, describe_plan, plan_memory
 from edgewise.model.precision import find_precision
+from edgewise.model.sparsity import Sparsity
 from edgewise.model.support import OperatorSet, Support, judge, operator_sets
 
 SCHEMA = 1
@@ -23,6 +24,7 @@ class Inspection:
         source: of the model: name, path, format, size; see `edgewise.api.inspect`.
         costs: one per operator of `graph`, in order.
         support: which of its operators each target supports.
+        sparsity: zeros of its weights; None if they were not counted.
     """
 
     source: Mapping[str, Any]
@@ -31,6 +33,7 @@ class Inspection:
     total: Total
     plan: MemoryPlan
     support: tuple[Support, ...]
+    sparsity: Sparsity | None = None
 
     @property
     def precision(self) -> str:
@@ -96,6 +99,7 @@ class Inspection:
                 }
                 for each in self.support
             ],
+            **({"sparsity": self.sparsity.to_dict()} if self.sparsity is not None else {}),
         }
 
 
@@ -124,9 +128,13 @@ def describe_tensor(tensor: Tensor) -> dict[str, Any]:
         "name": tensor.name,
         "shape": None if tensor.shape is None else list(tensor.shape),
         "dtype": tensor.dtype,
-        **({"quantization": asdict(scheme)} if scheme else {}),
+        **({"quantization": _describe_scheme(scheme)} if scheme else {}),
         **({"sparsity": tensor.sparsity} if tensor.sparsity is not None else {}),
     }
+
+
+def _describe_scheme(scheme: Quantization) -> dict[str, Any]:
+    return {name: value for name, value in asdict(scheme).items() if name != "zero_points"}
 
 
 def describe_operator(

@@ -8,12 +8,10 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from edgewise import __version__
 from edgewise.comparing.subjects import NATIVE
@@ -25,7 +23,7 @@ from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.processor import read_processor
 from edgewise.optimizing.reasons import explain
 from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.subgraph import Extent, Subgraph, choose_subgraph
+from edgewise.optimizing.subgraph import Extent, Subgraph, choose_subgraph, describe_cut, list_shapes
 from edgewise.optimizing.subgraph_files import CUTTERS
 from edgewise.optimizing.variant import Prediction
 from edgewise.progress import StageStarted, VariantPredicted, emit
@@ -148,8 +146,9 @@ class Preflight:
             calibration=self._folder if one.capabilities.calibrates else None,
         )  # fmt: skip
         registry = runtimes()
+        assert self._subgraph is not None
         request = {
-            "cut": self._cut,
+            "cut": describe_cut(self._facts.graph, self._subgraph),
             "model": str(self._facts.path),
             "part": str(self._folder / f"subgraph.{self._facts.format}"),
             "pass": location,
@@ -158,7 +157,7 @@ class Preflight:
                 {"runtime": registry.location(name), "provider": registry.get(name).providers[0].name}
                 for name in missing
             ],
-            "shapes": self._shapes,
+            "shapes": list_shapes(self._facts.graph, self._subgraph),
             "threads": self._threads,
             "seconds": _RACE_S,
             "memory_limit": available_memory(),
@@ -180,30 +179,6 @@ class Preflight:
             availability_of(runtime).version, runtime.providers[0].name, location, availability_of(one).version,
             __version__, recipe.settings.to_document(), self._subgraph.digest, self._subgraph.extent, self._threads,
         ])  # fmt: skip
-
-    @cached_property
-    def _shapes(self) -> dict[str, list[int]]:
-        """Shapes of the inputs of the network and of the subgraph, without those with open sizes."""
-        assert self._subgraph is not None
-        graph = self._facts.graph
-        known = {name: graph.tensors[name].shape for name in graph.inputs}
-        known.update({boundary.name: boundary.shape for boundary in self._subgraph.inputs})
-        sizes = {name: [size for size in shape or () if isinstance(size, int)] for name, shape in known.items()}
-        return {name: found for name, found in sizes.items() if len(found) == len(known[name] or ())}
-
-    @cached_property
-    def _cut(self) -> dict[str, Any]:
-        """The subgraph as `edgewise.optimizing.subgraph_files.cut_model` takes it; empty for the whole network."""
-        subgraph = self._subgraph
-        if subgraph is None or subgraph.extent == "whole":
-            return {}
-        kept = (self._facts.graph.operators[index] for index in subgraph.kept)
-        return {
-            "format": self._facts.format,
-            "operators": [{"index": one.index, "inputs": one.inputs, "outputs": one.outputs} for one in kept],
-            "inputs": [asdict(boundary) for boundary in subgraph.inputs],
-            "outputs": subgraph.outputs,
-        }
 
 
 def _find_obstacle(one: Pass, facts: Facts, engine: str) -> str:

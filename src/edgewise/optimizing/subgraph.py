@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from edgewise.model.cost import OperatorCost, count
 from edgewise.model.graph import Graph, Operator
@@ -102,7 +102,7 @@ def _sample(graph: Graph, costs: Sequence[OperatorCost], seconds: float) -> Subg
         kept.update(run)
     if not any(graph.operators[index].weights for index in kept):
         return None
-    return _with_boundaries(graph, tuple(sorted(kept)), sum(work[index] for index in kept) / total)
+    return with_boundaries(graph, tuple(sorted(kept)), sum(work[index] for index in kept) / total)
 
 
 def _fitting(run: Sequence[int], group: Sequence[int], costs: Sequence[OperatorCost], seconds: float) -> Sequence[int]:
@@ -149,8 +149,8 @@ def _carries_data(graph: Graph, name: str) -> bool:
     return not (tensor.dtype in ("int64", "int32") and elements is not None and elements <= _SHAPE_ELEMENTS)
 
 
-def _with_boundaries(graph: Graph, kept: tuple[int, ...], share: float) -> Subgraph | None:
-    """The subgraph of these operators; None where the shape of an input of it is not known."""
+def with_boundaries(graph: Graph, kept: tuple[int, ...], share: float) -> Subgraph | None:
+    """The subgraph of operators with this share of the work; None where the shape of an input of it is not known."""
     members = set(kept)
     made = {name for index in kept for name in graph.operators[index].outputs if name}
     read = dict.fromkeys(name for index in kept for name in graph.operators[index].inputs if name)
@@ -174,6 +174,27 @@ def _with_boundaries(graph: Graph, kept: tuple[int, ...], share: float) -> Subgr
         share=share,
         digest=_digest(graph, kept),
     )
+
+
+def describe_cut(graph: Graph, subgraph: Subgraph) -> dict[str, Any]:
+    """The subgraph as `edgewise.optimizing.subgraph_files.cut_model` takes it; empty for the whole network."""
+    if subgraph.extent == "whole":
+        return {}
+    kept = (graph.operators[index] for index in subgraph.kept)
+    return {
+        "format": graph.format,
+        "operators": [{"index": one.index, "inputs": one.inputs, "outputs": one.outputs} for one in kept],
+        "inputs": [asdict(boundary) for boundary in subgraph.inputs],
+        "outputs": subgraph.outputs,
+    }
+
+
+def list_shapes(graph: Graph, subgraph: Subgraph) -> dict[str, list[int]]:
+    """Shapes of the inputs of the network and of the subgraph, without those with open sizes."""
+    known = {name: graph.tensors[name].shape for name in graph.inputs}
+    known.update({boundary.name: boundary.shape for boundary in subgraph.inputs})
+    sizes = {name: [size for size in shape or () if isinstance(size, int)] for name, shape in known.items()}
+    return {name: found for name, found in sizes.items() if len(found) == len(known[name] or ())}
 
 
 def _digest(graph: Graph, kept: Sequence[int]) -> str:

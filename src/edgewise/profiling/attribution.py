@@ -1,7 +1,8 @@
 """From an engine's steps to the model's operators, whatever was fused, renamed, reordered or left out.
 
-Three sources, in this order: names that the engine keeps (of operators or of the tensors they make), tensors that its
-steps read and make, and where an engine keeps nothing the order and kind of its steps (`edgewise.profiling.alignment`).
+Four sources, in this order: names that the engine keeps (of operators or of the tensors they make), modules and types
+of operators (`edgewise.profiling.module_operators`), tensors that its steps read and make, and where an engine keeps
+nothing the order and kind of its steps (`edgewise.profiling.alignment`).
 Steps and operators that belong together make one group; a group is one row of a profile.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.alignment import align
+from edgewise.profiling.module_operators import Claims, claim_by_module
 from edgewise.runtime.base import EngineNode
 
 PRODUCTS = frozenset({"convolution", "transposed-convolution", "matrix-multiplication"})
@@ -62,6 +64,7 @@ def attribute(graph: Graph, nodes: Sequence[EngineNode], *, ordered: bool) -> At
         ordered: whether that order follows the model's, which steps without names need.
     """
     claims = _claims_by_name(graph, nodes)
+    claim_by_module(graph, nodes, claims)
     _look_behind_passes(graph, nodes, claims)
     _claim_by_tensors(graph, nodes, claims)
     _join_reshapes(graph, nodes, claims)
@@ -78,10 +81,6 @@ def attribute(graph: Graph, nodes: Sequence[EngineNode], *, ordered: bool) -> At
         unattributed=tuple(at for at in alone if nodes[at].role == "operator"),
         without_step=tuple(each.index for each in graph.operators if each.index not in executed),
     )
-
-
-Claims = dict[int, set[int]]
-"""Position of a step → indices of the operators it executes."""
 
 
 def _claims_by_name(graph: Graph, nodes: Sequence[EngineNode]) -> Claims:

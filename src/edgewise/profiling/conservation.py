@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 TOLERANCE = 0.05
 """How far the parts of a profile may be from the whole before a note says so."""
-UNTOUCHED = ("call", "session")
+UNTOUCHED = ("call", "session", "guards")
 """Overheads outside the engine's loop over its steps: profiling does not lengthen them."""
 
 

@@ -32,6 +32,7 @@ FINDINGS: dict[str, str] = {
     "layout-changes": "the engine changes the layout of tensors between layers",
     "type-conversions": "tensors are converted between types inside the network",
     "unfused-activation": "an activation runs as a separate step after the layer that makes its input",
+    "unfused-batch-norm": "a batch normalization runs as a separate step after the layer that makes its input",
     "depthwise-far-from-roof": "depthwise convolutions are far below the machine's limits",
     "far-from-roof": "layers with much arithmetic are far below the machine's limits",
     "dynamic-shapes": "the engine computes shapes at run time because of open dimensions",
@@ -63,6 +64,18 @@ class _ProfileView:
     def operators(self, layer: Layer) -> list[Operator]:
         """The operators in `layer`."""
         return [self.graph.operators[index] for index in layer.operators]
+
+    @property
+    def eager(self) -> bool:
+        """Whether PyTorch ran operator by operator: under their own names, and no kernel that it generated."""
+        steps = [layer.engine_op for layer in self.layers if layer.engine_op]
+        return bool(steps) and all("::" in step for step in steps)
+
+    def follows_product(self, layer: Layer) -> bool:
+        """Whether a convolution or matrix product in another layer makes an input of `layer`."""
+        producers = self.graph.producers()
+        makers = {producers[each.name] for each in layer.inputs if each.name in producers}
+        return any(self.graph.operators[index].kind in PRODUCTS for index in makers)
 
     def share(self, layers: Sequence[Layer]) -> str:
         """The time of `layers` and its share of the whole, in words."""
@@ -177,22 +190,43 @@ def _only(view: _ProfileView, layer: Layer, kinds: Sequence[str]) -> bool:
     return bool(operators) and all(operator.kind in kinds for operator in operators)
 
 
+_COMPILE = "compile it with torch.compile (-r torch/compile), or convert it for an engine that fuses operators"
+
+
 def _activations(view: _ProfileView) -> list[Finding]:
-    producers = view.graph.producers()
-    layers = []
-    for layer in view.layers:
-        if layer.kind == "operator" and layer.time and _only(view, layer, ("activation",)):
-            makers = [producers[each.name] for each in layer.inputs if each.name in producers]
-            if any(view.graph.operators[index].kind in PRODUCTS for index in makers):
-                layers.append(layer)
+    layers = [
+        layer
+        for layer in view.layers
+        if layer.kind == "operator" and layer.time and _only(view, layer, ("activation",))
+        if view.follows_product(layer)
+    ]
     kinds = ", ".join(sorted({layer.op for layer in layers}))
+    suggestion = "use an activation that the engine fuses (ReLU, ReLU6, often hard-swish), or another engine"
     return _finding(
         "unfused-activation",
         f"{_several(layers, 'activation')} ({kinds}) directly after a convolution or matrix product and not fused "
         f"with it: {view.share(layers)}",
-        "use an activation that the engine fuses (ReLU, ReLU6, often hard-swish), or another engine",
+        f"PyTorch runs each operator by itself: {_COMPILE}" if view.eager else suggestion,
         layers,
         noun="activations",
+    )
+
+
+def _batch_norms(view: _ProfileView) -> list[Finding]:
+    layers = [
+        layer
+        for layer in view.layers
+        if layer.kind == "operator" and layer.time and view.follows_product(layer)
+        if all("batchnorm" in each.op.lower().replace("_", "") for each in view.operators(layer))
+    ]
+    return _finding(
+        "unfused-batch-norm",
+        f"{_several(layers, 'batch-normalization')} directly after a convolution or matrix product and not folded into "
+        f"its weights: {view.share(layers)}",
+        "fold each into the layer before it: its scale and offset are constants "
+        "(PyTorch: torch.nn.utils.fusion.fuse_conv_bn_eval)",
+        layers,
+        noun="normalizations",
     )
 
 
@@ -336,12 +370,17 @@ def _outside(view: _ProfileView) -> list[Finding]:
         return []
     steps = sum(1 for layer in view.layers if layer.kind == "operator" and layer.time)
     between = time_of([layer for layer in places if layer.name not in UNTOUCHED])
+    suggestion = (
+        "use more work per inference (batch), fewer and larger operators, another engine, or one thread if several "
+        "wait for each other"
+    )
     return _finding(
         "engine-overhead",
         f"{view.share(places)} pass outside the operators, {format_quantity(between, 's')} of that between {steps} "
         "steps",
-        "use more work per inference (batch), fewer and larger operators, another engine, or one thread if several "
-        "wait for each other",
+        f"Python runs between the operators: {_COMPILE}, or use more work per inference (batch)"
+        if view.eager
+        else suggestion,
         places,
         noun="places",
         method="all of it",
@@ -377,5 +416,6 @@ def _several(layers: Sequence[Layer], noun: str) -> str:
 
 
 _RULES: tuple[Callable[[_ProfileView], list[Finding]], ...] = (
-    _fallback, _layouts, _conversions, _activations, _far, _dynamic, _as_float, _held_back, _tiny, _outside, _start,
+    _fallback, _layouts, _conversions, _activations, _batch_norms, _far, _dynamic, _as_float, _held_back, _tiny,
+    _outside, _start,
 )  # fmt: skip

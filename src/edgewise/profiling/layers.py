@@ -31,6 +31,7 @@ _ROLES = {
 }
 _PLACES = {
     "between operators": "the engine's own work between operators",
+    "guards": "torch.compile's check that its code still fits",
     "session": "entering and leaving an inference in the engine",
     "call": "the call of the engine",
     "buffers and call": "passing buffers and calling the engine",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from edgewise.model.cost import count
+from edgewise.model.dialects.torch_network import base_name
 from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.attribution import Attribution
 from edgewise.runtime.base import EngineProfile
@@ -20,6 +21,9 @@ _PASSES = frozenset(
     {"Identity", "Dropout", "StopGradient", "Reshape", "RESHAPE", "Flatten", "Squeeze", "SQUEEZE", "Unsqueeze",
      "EXPAND_DIMS", "ExpandDims"}
 )  # fmt: skip
+_TORCH_PASSES = frozenset(
+    {"alias", "detach", "dropout", "flatten", "reshape", "squeeze", "unflatten", "unsqueeze", "view"}
+)
 
 
 def prove_removed(graph: Graph, found: Attribution, profile: EngineProfile) -> dict[int, str]:
@@ -40,7 +44,7 @@ def prove_removed(graph: Graph, found: Attribution, profile: EngineProfile) -> d
             proofs[index] = BEFOREHAND
         elif index not in used:
             proofs[index] = UNUSED
-        elif operator.op in _PASSES:
+        elif operator.op in _PASSES or (operator.op.startswith("aten.") and base_name(operator.op) in _TORCH_PASSES):
             proofs[index] = PASSES
         elif cost.macs == 0 and idle & {operator.name, *outputs}:
             proofs[index] = IDLE

@@ -16,6 +16,7 @@ from edgewise.record.job import (
 )
 from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
 from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, Variation, new_run_id
+from edgewise.record.source import Source
 from edgewise.record.sustained import Sustained, Window
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Scenario",
     "SessionRecord",
     "Skipped",
+    "Source",
     "Stopping",
     "Summary",
     "Sustained",

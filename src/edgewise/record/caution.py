@@ -93,6 +93,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "C",
         "an emulator runs at another speed than this machine; on a real board, check the timer of its firmware",
     ),
+    "imported": (
+        "B",
+        "add what you know on import: --model FILE, --device NAME, --set threads=4; or measure with edgewise",
+    ),
+    "statistics-only": ("C", "save the tool's single times, or measure with edgewise, to get an interval"),
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from edgewise.units import long_time
 
 LONGEST_LABEL = 80
+UNKNOWN_DEVICE = "unknown"
+"""`TargetSpec.device` of an imported run whose device nobody told."""
 
 ScenarioKind = Literal["single-stream", "offline", "paced", "cold-start"]
 LoadKind = Literal["compute", "memory"]

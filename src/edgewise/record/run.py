@@ -13,6 +13,7 @@ from edgewise.record.caution import Caution
 from edgewise.record.evaluation import Evaluation
 from edgewise.record.job import Job
 from edgewise.record.layer import Layer, Profile
+from edgewise.record.source import Source
 from edgewise.record.sustained import Sustained
 
 SCHEMA = 2
@@ -207,6 +208,7 @@ class Run:
         profile_absent_because: why a requested profile is missing.
         evaluation: conditions of the accuracy; None if the run was not evaluated.
         sustained: the latency over time; None if the scenario does not keep it.
+        source: the file of another tool that the run was imported from; None if edgewise measured it.
     """
 
     id: str
@@ -230,11 +232,15 @@ class Run:
     trust: Trust | None = None
     artifacts: tuple[dict[str, Any], ...] = ()
     tags: tuple[str, ...] = ()
+    source: Source | None = None
 
     @property
     def headline(self) -> str:
-        """The main metric of this run's scenario."""
-        return self.job.workload.scenario.headline
+        """The main metric of this run's scenario; of an imported run without it, the first that its file has."""
+        own = self.job.workload.scenario.headline
+        if self.source is None or self.value(own) is not None:
+            return own
+        return next((metric for metric in _INSTEAD if self.value(metric) is not None), own)
 
     def measurement(self, metric: str) -> Measurement | None:
         """Return the measurement of `metric`; None if the run has no row for it."""
@@ -244,6 +250,10 @@ class Run:
         """Return the headline value of `metric`; None if it is absent."""
         row = self.measurement(metric)
         return None if row is None else row.value
+
+
+_INSTEAD = ("latency_engine", "latency_mean", "throughput")
+"""Headlines of imported runs whose file lacks the scenario's own, in the order of preference."""
 
 
 def new_run_id() -> str:

@@ -257,6 +257,7 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     columns: list[tuple[str, int, bool]] = []
     if "latency_paced" in headlines:
         columns += [("latency_paced", 0, True), ("deadline_miss_rate", 1, False)]
+    columns += [(metric, 0, True) for metric in ("latency_engine", "latency_mean") if metric in headlines]
     if headlines - {"throughput"}:
         columns.append(("latency", 0 if "latency" in headlines else 2, True))
     columns.append(("memory_delta", 0, False))
@@ -400,7 +401,8 @@ def interval_sections(runs: Sequence[Run]) -> list[Section]:
         methods[f"± {reach_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
     if not within:
         return []
-    lines = ("for a re-run on this machine, 95 %", *(f"between runs: {method}" for method in methods))
+    machine = "the same" if any(run.source is not None for run in runs) else "this"
+    lines = (f"for a re-run on {machine} machine, 95 %", *(f"between runs: {method}" for method in methods))
     said = (*lines, f"within this run: {', '.join(within)}")
     return [Section(title="Intervals", lines=said, brief=lines[0])]
 

@@ -166,6 +166,8 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         "duration": f"{stopping.duration_s:g} s" if stopping.duration_s is not None else None,
     }
     rule = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+    if run.source is not None:
+        rule, source = rule or "set by the tool", "chosen by the tool"
     rule = rule or f"until the interval is ± {stopping.relative_half_width:.1%}, at most {stopping.max_s:g} s a session"
     pairs = [
         ("Run", run.id),

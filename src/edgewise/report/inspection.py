@@ -10,6 +10,7 @@ from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import shorten
+from edgewise.report.sparsity import ZERO_TITLES, sparsity_section, sparsity_tables, zero_cells
 from edgewise.report.timeline import WIDEST, describe_memory, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
@@ -23,6 +24,7 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
         width: cells of the terminal on which the memory is drawn; None for no drawing.
     """
     tables = [totals_table(inspection), layer_table(inspection, top=top)]
+    tables += sparsity_tables(inspection, top=top)
     if inspection.support:
         tables.append(support_table(inspection.support, inspection))
     sections = []
@@ -42,6 +44,8 @@ def inspection_document(inspection: Inspection, *, top: int | None = None, width
                 tone="plain" if ran else "poor",
             )
         )
+    if inspection.sparsity is not None:
+        sections.append(sparsity_section(inspection.sparsity))
     sections.append(_memory_section(inspection, width))
     title = f"Inspection of {one_line(str(inspection.source.get('name', '')))}"
     return Document(title=title, tables=tuple(tables), sections=tuple(sections))
@@ -154,6 +158,7 @@ def layer_table(inspection: Inspection, *, top: int | None = None) -> Table:
             Column(title="Inputs", hidden=True),
             Column(title="Not supported by", hidden=True),
             Column(title="Support unknown", hidden=True),
+            *(Column(title=title, hidden=True) for title in (ZERO_TITLES if inspection.sparsity is not None else ())),
         ),
         rows=tuple(rows),
     )
@@ -179,6 +184,7 @@ def _row(inspection: Inspection, at: int) -> tuple[Cell, ...]:
         Cell(text="; ".join(tensor_words(tensor) for tensor in graph.input_tensors(operator))),
         Cell(text=", ".join(refused)),
         Cell(text=", ".join(unknown)),
+        *zero_cells(inspection, at),
     )
 
 
@@ -193,7 +199,8 @@ def _folded(inspection: Inspection, folded: Sequence[int]) -> tuple[Cell, ...]:
     cells = [Cell(text="…"), Cell(text=f"{len(folded)} more layers{note}"), Cell(text=""), Cell(text="")]
     cells += [_count(total(name), "") for name in ("macs", "ops", "parameters")]
     cells += [_bytes(total(name), "") for name in ("weight_bytes", "activation_bytes")]
-    return (*cells, *(Cell(text="") for _ in range(5)))
+    further = 5 if inspection.sparsity is None else 5 + len(ZERO_TITLES)
+    return (*cells, *(Cell(text="") for _ in range(further)))
 
 
 def _count(value: int | None, why: str) -> Cell:

@@ -95,6 +95,8 @@ def latency_words(run: Run) -> str:
     Without one, the whole that the layers are held against stands in for it, under its own name.
     """
     row = run.measurement("latency")
+    if run.source is not None and (row is None or row.value is None):
+        row = None
     value = row.value if row is not None else (run.profile.latency if run.profile is not None else None)
     name = "median latency" if row is not None else "whole of the layers"
     if value is None or not math.isfinite(value):

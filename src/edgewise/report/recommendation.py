@@ -78,8 +78,8 @@ class Candidate:
 def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs that may be compared with each other, in order of first appearance.
 
-    Model file, shapes, batch, scenario, device, limits and processor are the same; threads, precision and engine may
-    differ.
+    Model file, shapes, batch, scenario, headline, device, limits and processor are the same; threads, precision and
+    engine may differ.
     """
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
@@ -96,7 +96,7 @@ def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
             processor_of(run),
         )
         # A run that failed before its environment was read still belongs to the others of its command.
-        key = (job.model.family, job.command, shapes, job.workload.batch, scenario, target)
+        key = (job.model.family, job.command, shapes, job.workload.batch, scenario, run.headline, target)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 
@@ -106,7 +106,9 @@ def group_title(run: Run) -> str:
     if run.job.command:
         return f"{one_line(run.job.model.name)}, command, limits: {limits_text(run.job)}"
     limits = f", limits: {limits_text(run.job)}" if run.job.target.constraints else ""
-    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}{limits}"
+    usual = run.headline == run.job.workload.scenario.headline
+    told = "" if usual else f", by {METRICS[run.headline].label.lower()}"
+    return f"{one_line(run.job.model.name)}, {scenario_of(run)}, batch {run.job.workload.batch}{limits}{told}"
 
 
 def recommendation(runs: Sequence[Run]) -> Recommendation | None:
@@ -216,7 +218,8 @@ def _prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
 def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[str]:
     """One sentence per other candidate, with both numbers."""
     unit, higher = METRICS[metric].unit, METRICS[metric].better == "higher"
-    noun = "throughput" if higher else ("median paced latency" if metric == "latency_paced" else "median latency")
+    nouns = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
+    noun = "throughput" if higher else nouns.get(metric, METRICS[metric].label.lower())
     if len(ranked) == 1:
         return [f"the only run that can be recommended: {noun} {quantity(chosen.value, unit)}"]
     lines = []
@@ -302,6 +305,7 @@ def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
         key = (
             scenario_of(run),
             run.job.workload.batch,
+            run.headline,
             target.device,
             target.memory_limit_bytes,
             target.constraints,

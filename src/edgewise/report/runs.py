@@ -7,20 +7,22 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgewise.formatting import range_text, value_text
-from edgewise.record import Run
+from edgewise.record import Run, Source
 from edgewise.report.accuracy import judged_on, judged_rows
 from edgewise.report.bench import caution_lines
 from edgewise.report.cells import label_of
 from edgewise.report.conditions import flatten, path_of
 from edgewise.report.document import Cell, Column, Document, Section, Table
 from edgewise.store.codec import parse_time
-from edgewise.units import format_bytes
+from edgewise.text import one_line
+from edgewise.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.store.tables import RunRow
 
+MOST_LAYERS = 20
 _ID_SIZES = (13, 18, 23)  # of a version 7 UUID: its time in milliseconds, and the groups of digits after it
 _MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
 """Parts of a processor's name that say nothing about the model."""
@@ -108,7 +110,7 @@ def run_document(run: Run) -> Document:
         layers = f"no layers: {run.profile_absent_because}" if run.profile_absent_because else ""
     else:
         count = f"{len(run.layers)} layer{'' if len(run.layers) == 1 else 's'}"
-        layers = "" if run.profile else f"{count}: see --json"
+        layers = "" if run.profile or run.source else f"{count}: see --json"
     for title, words in (
         ("Methods", _methods(run)),
         ("Cautions", caution_lines([run])),
@@ -119,6 +121,8 @@ def run_document(run: Run) -> Document:
         if words:
             sections.append(Section(title=title, lines=tuple(words)))
     tables = (facts, _measurements(run)) if run.measurements else (facts,)
+    if run.source is not None and run.layers and run.profile is None:
+        tables = (*tables, _layers(run))
     return Document(title=run.job.label, tables=tables, sections=tuple(sections))
 
 
@@ -126,17 +130,23 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     """What was measured, where and when: pairs of label and text."""
     job = run.job
     yield "made", f"{_moment(run.created_at)} UTC"
-    yield "model", f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
+    if run.source is not None and "model_size" in {row.metric for row in run.measurements if row.value is None}:
+        yield "model", "file not known"
+    else:
+        yield "model", f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
     if origin := job.model.origin:
         yield "built by", f"{origin.target}, network {origin.sha256[:16]}"
         yield "path", path_of(run)[0]
         if origin.lost:
             yield "lost in the export", "; ".join(origin.lost)
     runtime = " ".join(filter(None, (job.runtime.name, job.runtime.version, job.runtime.provider)))
-    threads = "its own number of" if job.runtime.threads is None else str(job.runtime.threads)
+    default = "its own number of" if run.source is None else "unknown number of"
+    threads = default if job.runtime.threads is None else str(job.runtime.threads)
     yield "runtime", f"{runtime}, {threads} thread{'' if threads == '1' else 's'}"
     yield "scenario", f"{job.workload.scenario.words}, batch {job.workload.batch}"
     yield "device", job.target.device
+    if run.source is not None:
+        yield from _origin(run.source)
     if run.evaluation is not None:
         yield "judged on", judged_on(run)
     yield "status", run.status
@@ -146,6 +156,39 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "tags", ", ".join(run.tags)
     if run.group:
         yield "group", run.group
+
+
+def _origin(source: Source) -> Iterator[tuple[str, str]]:
+    """Where an imported run comes from."""
+    yield "imported from", f"{source.tool}, {source.form}"
+    yield "file", f"{source.file}, {source.part}, sha256 {source.sha256[:16]}"
+    if source.told:
+        yield "told on import", ", ".join(f"{name} {value}" for name, value in source.told.items())
+    if source.time_from == "modified":
+        yield "time", "when the file was last modified: the file has no time"
+
+
+def _layers(run: Run) -> Table:
+    """The slowest layers of an imported run that has no latency to compare them with."""
+    ranked = sorted(run.layers, key=lambda layer: -(layer.time or 0.0))[:MOST_LAYERS]
+    rows = tuple(
+        (
+            Cell(text=one_line(layer.title)),
+            Cell(text=one_line(layer.op)),
+            Cell(text="absent" if layer.time is None else format_duration(layer.time)),
+            Cell(text="" if layer.share is None else f"{layer.share:.1%}"),
+        )
+        for layer in ranked
+    )
+    columns = (
+        Column(title="Layer", name=True),
+        Column(title="Operator"),
+        Column(title="Time", numeric=True),
+        Column(title="Share of the layers", numeric=True),
+    )
+    more = len(run.layers) - len(rows)
+    notes = (f"{more} further layer{'' if more == 1 else 's'}: see --json",) if more else ()
+    return Table(title="", columns=columns, rows=rows, notes=notes)
 
 
 def _measurements(run: Run) -> Table:

@@ -11,12 +11,13 @@ from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
+from edgewise.profiling.module_operators import graph_of_steps
 from edgewise.profiling.roofline import peak_dtypes, place
 from edgewise.record import Peak, Run
 from edgewise.record.run import Cause
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.observation import read_run_graph
-from edgewise.runtime.base import runtimes
+from edgewise.runtime.base import EngineProfile, runtimes
 
 SESSIONS = 3
 """Fresh processes that time layers, after those that time the whole."""
@@ -50,10 +51,9 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         row = run.measurement("latency")
         because = f": {row.absent_because}" if row is not None and row.absent_because else ""
         return replace(run, profile_absent_because=f"the run has no latency to which its layers could add up{because}")
-    try:
-        graph = read_run_graph(run.job)
-    except EdgewiseError as error:
-        return replace(run, profile_absent_because=f"the model's graph can't be read: {error.message}; {error.advice}")
+    graph, because = _read_graph(run, profiles[0])
+    if graph is None:
+        return replace(run, profile_absent_because=f"the model's graph can't be read: {because}")
     try:
         layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
     except (ArithmeticError, ValueError) as error:
@@ -81,6 +81,19 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         instructions=(run.environment.get("cpu") or {}).get("flags"),
     )
     return replace(run, layers=layers, profile=replace(profile, findings=findings))
+
+
+def _read_graph(run: Run, profile: EngineProfile) -> tuple[Graph | None, str]:
+    """The run's network; without one, the operators that the engine ran; without these None, and the reason."""
+    try:
+        graph = read_run_graph(run.job)
+        because = str(graph.metadata.get("unexported", ""))
+    except EdgewiseError as error:
+        graph, because = None, f"{error.message}; {error.advice}"
+    if graph is None or (because and not graph.operators):
+        made = graph_of_steps(profile.nodes, run.job.model.format, because=because)
+        graph = made if made.operators else graph
+    return graph, because
 
 
 def is_profiling_failed(run: Run) -> bool:

@@ -42,6 +42,7 @@ VIRTUAL = Prior(sigma=0.02, kind="a virtual machine or container")
 """Six series of 12 to 14 runs on a shared virtual machine had medians that ranged over 4 to 10 %, which are standard
 deviations of 1.2 to 3 %."""
 
+UNKNOWN = Prior(sigma=VIRTUAL.sigma, kind="a machine that is not known")
 MOVING_CLOCK = Prior(sigma=0.015, kind="a machine whose clock may change")
 FIXED_CLOCK = Prior(sigma=0.005, kind="a machine with a fixed clock")
 BARE_BOARD = Prior(sigma=FLOOR, kind="a board that runs nothing but its firmware")
@@ -55,6 +56,12 @@ def prior_of(environment: Mapping[str, Any]) -> Prior:
     if virtual["hypervisor"] or virtual["container"] != "none seen":
         return VIRTUAL
     return FIXED_CLOCK if clock["governor"] == "performance" and clock["boost"] is False else MOVING_CLOCK
+
+
+def assumed(prior: Prior, because: str) -> Variation:
+    """Return the variation that a prior assumes, with the reason that it is not learnt."""
+    method = f"assumed for {prior.kind}: {because}"
+    return Variation(sigma=prior.sigma, degrees=None, source="assumed", method=method)
 
 
 def stored_history(url: str | None = None) -> History:
@@ -98,9 +105,7 @@ class SpeedHistory:
         """Return the variation of the kernel that varies most; `readings` are those of this run."""
         slow = self._slow_parts()
         if not slow:
-            prior = prior_of(self._environment)
-            method = f"assumed for {prior.kind}: this machine has too few earlier runs to learn it"
-            return Variation(sigma=prior.sigma, degrees=None, source="assumed", method=method)
+            return assumed(prior_of(self._environment), "this machine has too few earlier runs to learn it")
         kernel, part = max(slow.items(), key=lambda item: _quantile(item[1].degrees) * item[1].sigma)
         method = (
             f"learnt from the reference kernel '{kernel}': {part.blocks} blocks of sessions over {_long(part.span_s)}"

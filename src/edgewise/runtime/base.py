@@ -248,6 +248,22 @@ Role = Literal["operator", "layout", "precision", "copy", "control"]
 dequantise, casts the model does not ask for); copying it (between memories or providers); keeping the others going."""
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleOperator:
+    """An operator of the model by its type and the module that runs it.
+
+    Attributes:
+        module: path of the module in the model; "" is the model itself, or not known.
+        type: ``conv2d``, ``add``.
+        place, count: it is number `place`, from 0, of `count` operators of this type in this module.
+    """
+
+    module: str
+    type: str
+    place: int
+    count: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineNode:
     """One step that an engine timed.
@@ -260,6 +276,7 @@ class EngineNode:
         kinds: kinds of operators (`edgewise.model.cost.KINDS`) that a step of this type may execute; empty where the
             engine's type tells nothing.
         originals: names of the model's operators, or of the tensors they make, that the engine says it executes.
+        executes: the model's operators that it executes, for engines that keep types and modules but no names.
         inputs, outputs: names of the model's tensors that it reads and makes, as far as the engine keeps them.
         start_ns: when it began after the beginning of its inference, the median; None where the engine does not tell.
         provider: that executed it, where the engine tells.
@@ -277,6 +294,7 @@ class EngineNode:
     role: Role = "operator"
     kinds: tuple[str, ...] = ()
     originals: tuple[str, ...] = ()
+    executes: tuple[ModuleOperator, ...] = ()
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     start_ns: float | None = None

@@ -7,14 +7,13 @@ model's file.
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median, quantiles
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -25,16 +24,13 @@ from edgewise.runtime.onnxruntime import OnnxSession
 from edgewise.runtime.onnxruntime_mapping import MappedNode, map_operators
 from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, read_trace
 from edgewise.runtime.operator_mapping import Outline
+from edgewise.runtime.profiler_cost import BLOCK, Alternation, share_out
 from edgewise.runtime.protowire import read_outline
-from edgewise.stats.central_half import central, central_half_mean
+from edgewise.stats.central_half import central
 from edgewise.wire import Damaged
 
 WARMUP = 3
 """Inferences of the profiled session that are not counted."""
-BLOCK = 5
-"""Profiled and ordinary inferences alternate in blocks of this size, so that a drift of the clock rate affects both."""
-MOST_PARTS = 2
-"""How many times as long as the shortest step the record of another step may take."""
 PLAIN_S = 5.0
 """Longest total time of ordinary inferences; where they take longer, profiling costs next to nothing."""
 _METHOD = (
@@ -87,7 +83,7 @@ _MOST_EVENTS = 900_000
 
 
 @dataclass(slots=True)
-class _Timing:
+class _Timing(Alternation):
     """Nanoseconds of profiled and of ordinary inferences.
 
     Attributes:
@@ -95,22 +91,8 @@ class _Timing:
         total: inferences in the engine's profile.
     """
 
-    walls: list[int] = field(default_factory=list)
-    plain: list[int] = field(default_factory=list)
     counted: list[int] = field(default_factory=list)
     total: int = 0
-
-    def excess_us(self) -> float:
-        """What profiling adds to an inference; 0 where that is not more than what turns differ by chance."""
-        turns = [
-            fmean(self.walls[at : at + BLOCK]) - fmean(self.plain[at : at + BLOCK])
-            for at in range(0, min(len(self.walls), len(self.plain)), BLOCK)
-        ]
-        # The error of a mean from the quartiles of a normal distribution, which interruptions hardly move.
-        low, _, high = quantiles(turns, n=4) if len(turns) > 1 else (0.0, 0.0, 0.0)
-        chance = 2 * (high - low) / 1.349 / math.sqrt(len(turns))
-        excess = central_half_mean(self.walls) - central_half_mean(self.plain)
-        return excess / 1e3 if excess > chance else 0.0
 
 
 class ProfiledOnnxSession(OnnxSession):
@@ -280,38 +262,7 @@ def _assemble(
         inference_ns=tuple(timing.walls),
         unprofiled_ns=tuple(timing.plain),
         ordered=bool(places) and places == sorted(places),
-        notes=(_tell_cost(timing, taken), *notes),
-    )
-
-
-def share_out(cost: float, lengths: Sequence[float]) -> list[float]:
-    """Of each step, what profiling adds to its time.
-
-    The engine keeps its books of a kernel partly between two kernels and partly while the kernel's own time still runs.
-    What the excess of a profiled inference is more than all the time between kernels must lie inside. It is shared out
-    in equal parts, for every kernel has one record; of a step that is shorter, all is taken, and more of the others,
-    but no more than `MOST_PARTS` times the shortest step took: its time is mostly its record's.
-
-    Args:
-        cost: that lies inside the steps, all of them together; nothing is shared out where it is below 0.
-        lengths: of the steps, in the same unit.
-    """
-    left, part = max(0.0, cost), 0.0
-    for at, length in enumerate(sorted(lengths)):
-        part = left / (len(lengths) - at)
-        if length >= part:
-            break
-        left -= length
-    part = min(part, MOST_PARTS * min(lengths))
-    return [min(part, length) for length in lengths]
-
-
-def _tell_cost(timing: _Timing, taken: Sequence[float]) -> str:
-    profiled, plain = central_half_mean(timing.walls) / 1e3, central_half_mean(timing.plain) / 1e3
-    return (
-        f"an inference of {len(taken)} steps took {profiled:.1f} µs with profiling and {plain:.1f} µs without "
-        f"(alternating); {sum(taken):.1f} µs of the difference were inside the steps and were subtracted, at most "
-        f"{max(taken):.2f} µs from each; the rest is between them"
+        notes=(timing.describe_cost(taken), *notes),
     )
 
 

@@ -17,6 +17,7 @@ from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
 from edgewise.runtime.base import (
+    EngineProfile,
     InvalidModel,
     LoadOptions,
     Provider,
@@ -24,6 +25,7 @@ from edgewise.runtime.base import (
     check_settings,
     package_availability,
 )
+from edgewise.runtime.torch_profile import profile_torch
 
 
 class Torch:
@@ -143,6 +145,14 @@ class TorchSession:
 
         tensors = [tensor for _, tensor in flatten_outputs(self._outputs[0])]
         return [(each.float() if each.dtype == torch.bfloat16 else each).numpy().copy() for each in tensors]
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Run this number of inferences under PyTorch's profiler. Raises `CannotProfile`."""
+        import torch
+
+        # The modules of an exported program are gone: its steps are those of its graph.
+        module = None if isinstance(self.module, torch.fx.GraphModule) else self.module
+        return profile_torch(self.invoke, inferences, module=module)
 
     def close(self) -> None:
         """Release the module and its tensors."""

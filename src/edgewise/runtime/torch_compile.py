@@ -18,8 +18,9 @@ from typing import Any
 from edgewise.folders import enclosing_job_folder
 from edgewise.model.eager import EagerModule
 from edgewise.runtime.arrays import closed, tell
-from edgewise.runtime.base import LoadOptions, UnsupportedModel
+from edgewise.runtime.base import CannotProfile, EngineProfile, LoadOptions, UnsupportedModel
 from edgewise.runtime.torch import TorchSession
+from edgewise.runtime.torch_profile import KernelRecorder, profile_torch
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _SETTLES = 4
@@ -47,7 +48,7 @@ class CompiledSession(TorchSession):
         super().__init__(found, options)
         self._options = options
         self._source = self.module
-        self._calls: Any = None
+        self._recorder = KernelRecorder()
         self._call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
     def bind_call(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
@@ -97,7 +98,11 @@ class CompiledSession(TorchSession):
         from torch._dynamo.utils import counters
 
         del folder
-        self.module = torch.compile(self._source, dynamic=False, mode=None if self._mode == "default" else self._mode)
+        settings: dict[str, Any] = {"mode": None if self._mode == "default" else self._mode}
+        if self._options.profile:
+            self._recorder = KernelRecorder(torch._inductor.list_mode_options(self._mode))
+            settings = {"backend": self._recorder}
+        self.module = torch.compile(self._source, dynamic=False, **settings)
         args, keywords = self._call
         graphs = -1
         for _ in range(_SETTLES):  # a changed state may need another graph
@@ -107,6 +112,10 @@ class CompiledSession(TorchSession):
             graphs = counters["stats"]["unique_graphs"]
         inductor = counters["inductor"]
         return {"cached": bool(inductor["fxgraph_cache_hit"]) and not inductor["fxgraph_cache_miss"], "ahead": False}
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Run this number of inferences under PyTorch's profiler. Raises `CannotProfile`."""
+        return profile_torch(self.invoke, inferences, kernels=self._recorder.kernels)
 
     def close(self) -> None:
         """Release the module and its compiled code."""
@@ -137,6 +146,10 @@ class AheadOfTimeSession(CompiledSession):
             torch._inductor.aoti_compile_and_package(program, package_path=str(package))
         self.module = torch._inductor.aoti_load_package(str(package))
         return {"cached": cached, "ahead": True}
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Raise `CannotProfile`: the library records nothing."""
+        raise CannotProfile("AOTInductor's library records no kernels; profile torch/compile, which generates the same")
 
 
 def _cache_folder() -> Path:

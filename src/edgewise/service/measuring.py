@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,10 @@ from edgewise.device.target import find_target
 from edgewise.errors import StoreError, Unavailable
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
-from edgewise.run.plan import Plan, make_plan
+from edgewise.run.plan import NetworkFile, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.service.context import Context
-from edgewise.service.factories import build_files
+from edgewise.service.factories import build_everywhere, build_files
 from edgewise.service.requests import BenchRequest, InspectRequest, ProfileRequest
 
 if TYPE_CHECKING:
@@ -52,14 +52,20 @@ class Measured:
 def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
     """The jobs of `request`; models that functions make exist inside the context. Raises `BadInput`, `Unavailable`."""
     _find_target(request)
+    profile = isinstance(request, ProfileRequest)
     cases = request.cases if isinstance(request, ProfileRequest) else ({},)
+    settings = request.plan_settings()
     with ExitStack() as stack:
-        yield make_plan(
-            build_files(stack, request.models, shapes=request.shapes, cases=cases),
-            **request.plan_settings(),
-            profile=isinstance(request, ProfileRequest),
-            with_tools=True,
-        )
+        files: Sequence[str | NetworkFile]
+        left_out: Sequence[str] = ()
+        if profile and not request.runtimes:  # one file for the engines that read it, as layers are compared
+            files = build_files(stack, request.models, shapes=request.shapes, cases=cases)
+        else:
+            files, left_out = build_everywhere(
+                stack, request.models, axes=settings["axes"], target=settings["target"], cases=cases
+            )
+        plan = make_plan(files, **settings, profile=profile, with_tools=True)
+        yield replace(plan, skipped=(*left_out, *plan.skipped))
 
 
 def _find_target(request: BenchRequest | ProfileRequest) -> None:
@@ -98,7 +104,6 @@ def execute(plan: Plan, context: Context, *, meters: bool) -> Measured:
 
 def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
     """One inspection per case of the factory; one where the model is a file."""
-    del context
     from edgewise.model.build import build_graph, give_shapes, is_factory
     from edgewise.model.inspection import inspect_graph
     from edgewise.run.observation import observe_file
@@ -106,7 +111,8 @@ def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
 
     if not is_factory(request.model):
         graph, network = observe_file(Path(request.model), shapes=request.shapes, hash_weights=request.hash_weights)
-        return [inspect_graph(graph, source=network.source)]
+        inspection = inspect_graph(graph, source=network.source)
+        return [_with_sparsity(inspection, request, context) if request.sparsity else inspection]
     found = []
     for case in request.cases:
         built = build_graph(request.model, what_if=case, shapes=request.shapes or None)
@@ -115,3 +121,19 @@ def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
             built = give_shapes(built, concrete)
         found.append(inspect_graph(built.graph, source={**built.source, "assumed": assumed}))
     return found
+
+
+def _with_sparsity(inspection: Inspection, request: InspectRequest, context: Context) -> Inspection:
+    """`inspection` with the zeros of the weights and, if requested, what engines gain from them."""
+    from edgewise.model.identity import find_file
+    from edgewise.model.sparsity import count_zeros
+
+    model = find_file(request.model)
+    found = count_zeros(inspection.graph, model=model)
+    if request.measure:
+        from edgewise.optimizing.sparsity import measure_gains
+
+        with context.measuring(LOCAL):
+            gains, why = measure_gains(model, inspection.graph, found)
+        found = replace(found, gains=gains, gains_absent_because=why)
+    return replace(inspection, sparsity=found)

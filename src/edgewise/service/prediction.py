@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.estimating.base import is_known
+from edgewise.metrics import METRICS
 from edgewise.model.precision import find_precision
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, file_of, load, save
@@ -223,6 +224,10 @@ def _from_run(run: Run, folders: Sequence[Path], cautions: list[str]) -> _Model:
     if path is not None and not path.is_file():  # exported runs keep only the file's name
         path = next((place / path.name for place in folders if (place / path.name).is_file()), None)
     model = _Model(subject=Subject(name=run.job.model.name), sha256=run.job.model.sha256 or "", values=_values_of(run))
+    if run.source is not None:
+        what = METRICS[_latency_of(run)].label.lower()
+        batch = ", and batch 1 is assumed" if "batch" in run.source.unknown else ""
+        cautions.append(f"{run.job.model.name} was measured by {run.source.tool}: {what}{batch}.")
     if path is not None and path.is_file():
         try:
             found = _from_file(path)
@@ -237,7 +242,17 @@ def _from_run(run: Run, folders: Sequence[Path], cautions: list[str]) -> _Model:
 
 def _values_of(run: Run) -> dict[str, float]:
     """Metric → value, of the metrics that can be predicted."""
-    return {metric: value for metric in UNITS if (value := run.value(metric)) is not None and is_measurement(value)}
+    named = {metric: metric for metric in UNITS} | {"latency": _latency_of(run)}
+    return {
+        metric: value
+        for metric, name in named.items()
+        if (value := run.value(name)) is not None and is_measurement(value)
+    }
+
+
+def _latency_of(run: Run) -> str:
+    """The metric that is taken as the latency: of an imported run without a median, its headline."""
+    return run.headline if run.source is not None and run.headline.startswith("latency") else "latency"
 
 
 def _runs(references: Sequence[str], context: Context) -> list[Run]:

@@ -30,6 +30,8 @@ def later_version(a: Run, b: Run) -> Run | None:
 
 def _extends(more: Mapping[str, Any], less: Mapping[str, Any]) -> bool:
     for name, value in less.items():
+        if name == "created_at" and more["source"] and less["source"]:
+            continue  # of an imported run it may be the time of the file, which copying changes
         if name == "tags" or (name == "trust" and more["cautions"] != less["cautions"]):
             continue
         if name in _GROWING:

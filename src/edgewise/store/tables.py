@@ -199,7 +199,7 @@ def _reading_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _headline(run: Run) -> Measurement | None:
-    """The measurement that the run is about: its scenario's, or its first score where it was judged and not timed."""
+    """The measurement that the run is about: `Run.headline`, or its first score where it was judged and not timed."""
     known = [row for row in run.measurements if row.value is not None]
     scores = [row for row in known if is_score(row.metric)] if run.evaluation is not None else []
     return next((row for row in known if row.metric == run.headline), next(iter(scores), None))

@@ -27,6 +27,8 @@ SHORT_TEXT = 500
 """Characters of an option that is a text."""
 _LARGEST = 2**63
 _MAGIC = b"PK\x03\x04"
+_LOCAL_HEADER = 30
+"""Bytes of an entry's header before its name."""
 _BLOCK = 2**20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: What `zipfile` raises for archives that lie about themselves; places before a file's start are an `OSError`.
@@ -62,6 +64,22 @@ class Archive:
         except _BAD as error:
             raise damaged(self.path, f"{name!r} in it is damaged: {_first_line(error)}") from error
         return b"".join(blocks)
+
+    def locate(self, name: str) -> tuple[int, int] | None:
+        """Offset and size of the entry `name` in the file, in bytes; None if it is missing, packed or damaged."""
+        entry = self._file.NameToInfo.get(name)
+        if entry is None or entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
+            return None
+        with self.path.open("rb") as stream:
+            try:
+                stream.seek(entry.header_offset)
+                header = stream.read(_LOCAL_HEADER)
+            except (OSError, ValueError):  # the directory may lie about places
+                return None
+        if len(header) < _LOCAL_HEADER or not header.startswith(_MAGIC):
+            return None
+        name_bytes, extra_bytes = struct.unpack_from("<HH", header, 26)
+        return entry.header_offset + _LOCAL_HEADER + name_bytes + extra_bytes, entry.file_size
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The JSON object in the entry `name`. Raises `BadModel`."""

@@ -10,12 +10,13 @@ from typing import Any
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_ml import OPTION_WEIGHTS
-from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
+from edgewise.model.graph import BITS, Graph, Operator, Quantization, StoredData, Tensor
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, OnnxNode, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
     Proto,
     Shapes,
     Wrong,
+    find_data,
     merge_shapes,
     read_attribute,
     read_constant,
@@ -226,7 +227,8 @@ def _read_constants_and_inputs(block: Block, source: Source, scope: _Scope) -> l
 
 def _add_constant(tensor: Proto, name: str, source: Source, scope: _Scope) -> None:
     gone = source.description.look_up(tensor)
-    scope.tensors[name] = read_constant(tensor, name, gone, source.dtypes)
+    found = read_constant(tensor, name, gone, source.dtypes)
+    scope.tensors[name] = replace(found, data=find_data(tensor, found.dtype, gone, source.description.path))
     scope.constants[name] = tensor
 
 
@@ -244,6 +246,7 @@ def _add_sparse(sparse: Proto, name: str, source: Source, scope: _Scope) -> None
         constant=True,
         stored_bytes=stored,
         sparsity=max(0.0, 1 - filled / elements) if elements else None,
+        data=find_data(sparse.values, parts[0].dtype, look_up(sparse.values), source.description.path),
     )
 
 
@@ -477,4 +480,10 @@ def _read_quantization(step: OnnxNode, scale: int, zero: int, place: tuple[Sourc
         channels=channels,
         axis=axis if channels > 1 and isinstance(axis, int) else None,
         block=block if isinstance(block, int) and block > 0 else None,
+        zero_points=_several_zeros(step, zero, scope),
     )
+
+
+def _several_zeros(step: OnnxNode, zero: int, scope: _Scope) -> StoredData | None:
+    tensor = scope.look_up(step.inputs[zero]) if zero < len(step.inputs) and step.inputs[zero] else None
+    return tensor.data if tensor is not None and tensor.elements != 1 else None

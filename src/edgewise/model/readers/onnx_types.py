@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from edgewise.model.graph import Tensor
+from edgewise.model.graph import BITS, StoredData, Tensor
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
 from edgewise.model.readers.onnx_wire import LeftOut
 from edgewise.model.signature import Dimension
@@ -153,6 +155,27 @@ def _measure(tensor: Proto, gone: LeftOut | None) -> tuple[int | None, bool]:
 
 def _varint_bytes(value: int) -> int:
     return 10 if value < 0 else max(1, -(-value.bit_length() // 7))
+
+
+def find_data(tensor: Proto, dtype: str, gone: LeftOut | None, path: Path) -> StoredData | None:
+    """Where the elements of a constant of the model at `path` lie; None where they are no plain bytes."""
+    if tensor.data_location == tensor.EXTERNAL:
+        entries = {read_text(entry.key): read_text(entry.value) for entry in tensor.external_data}
+        numbers = [entries.get(key, "0") for key in ("offset", "length")]
+        if not entries.get("location") or not all(re.fullmatch(r"[0-9]{1,19}", text) for text in numbers):
+            return None
+        size = int(numbers[1]) or (math.prod(tensor.dims) * BITS.get(dtype, 0) + 7) // 8
+        return StoredData(dtype=dtype, file=str(path.parent / entries["location"]), offset=int(numbers[0]), size=size)
+    plain = {"float_data": "float32", "double_data": "float64", "raw_data": dtype}
+    if gone is not None:
+        if gone.start is None or plain.get(gone.field) != dtype:
+            return None
+        return StoredData(dtype=dtype, file=str(path), offset=gone.start, size=gone.stored_bytes)
+    if tensor.raw_data:
+        return StoredData(dtype=dtype, inline=tensor.raw_data)
+    if dtype == "float32" and tensor.float_data:
+        return StoredData(dtype=dtype, inline=struct.pack(f"<{len(tensor.float_data)}f", *tensor.float_data))
+    return None
 
 
 def read_values(tensor: Proto, gone: LeftOut | None) -> tuple[int | float, ...] | None:

@@ -102,12 +102,14 @@ class LeftOut:
         field: the last field that held some of it (``raw_data``, ``ints``).
         count: elements of an attribute's list.
         head: the first bytes of the first field.
+        start: where the payload begins in the file; None for several fields.
     """
 
     stored_bytes: int = 0
     field: str = ""
     count: int = 0
     head: bytes = b""
+    start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +119,13 @@ class Description:
     Attributes:
         data: its bytes.
         left_out: what is not in it.
+        path: the file that it describes.
     """
 
     data: bytes
     left_out: tuple[LeftOut, ...]
     mark: str
+    path: Path
 
     def look_up(self, message: Any) -> LeftOut | None:
         """What was left out of `message` (a TensorProto or AttributeProto of this description); None: nothing."""
@@ -197,6 +201,7 @@ class _Walk:
         start, after = place
         if not gone.field:
             gone.head = self.data[start : min(start + HEAD, after)]
+        gone.start = None if gone.field else start
         gone.field = field
         if wire == RUN:
             size = after - start
@@ -235,7 +240,7 @@ def describe_file(path: Path) -> Description:
         raise damaged(path, str(error)) from error
     except Damaged as error:
         raise damaged(path, f"it is truncated or corrupt (not a whole ONNX protobuf: {error})") from error
-    return Description(description, tuple(walk.left_out), walk.mark)
+    return Description(description, tuple(walk.left_out), walk.mark, path)
 
 
 @contextmanager

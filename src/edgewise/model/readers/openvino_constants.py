@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgewise.model.graph import BITS
+from edgewise.model.graph import BITS, StoredData
 from edgewise.model.readers import openvino
 from edgewise.model.readers.base import check_inside, damaged
 from edgewise.model.readers.openvino_layers import IrLayer
@@ -85,6 +85,10 @@ class Weights:
         bits = BITS.get(constant.dtype)
         if bits is not None and constant.size < (constant.elements * bits + 7) // 8:
             raise damaged(self.model, f"constant {name!r} has {constant.size} bytes, fewer than its shape needs")
+
+    def place(self, constant: Constant) -> StoredData:
+        """Where the elements of `constant` lie."""
+        return StoredData(dtype=constant.dtype, file=str(self.path), offset=constant.offset, size=constant.size)
 
     def read_values(self, constant: Constant, *, first: bool = False) -> tuple[int | float, ...] | None:
         """The elements, flattened; None for large constants and for types without a Python value.

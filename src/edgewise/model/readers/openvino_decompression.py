@@ -57,8 +57,9 @@ class Packed:
             return None
         axis, block = self._axis()
         return Quantization(
-            scale=float(first), zero_point=int(zero), channels=self.scale.elements or 1, axis=axis, block=block
-        )
+            scale=float(first), zero_point=int(zero), channels=self.scale.elements or 1, axis=axis, block=block,
+            zero_points=weights.place(self.zero) if self.zero is not None and self.zero.elements != 1 else None,
+        )  # fmt: skip
 
     def _axis(self) -> tuple[int | None, int | None]:
         """Along which dimension scales differ, and the size of a block along it."""

@@ -250,6 +250,7 @@ class GraphBuilder:
                 dtype=constant.dtype,
                 constant=True,
                 stored_bytes=constant.stored_bytes,
+                data=self.weights.place(constant),
             )
         )
         self.values[name] = constant
@@ -266,6 +267,7 @@ class GraphBuilder:
                 constant=True,
                 quantization=packed.quantization(self.weights),
                 stored_bytes=packed.stored_bytes,
+                data=self.weights.place(packed.constant),
             )
         )
 

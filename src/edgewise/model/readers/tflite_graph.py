@@ -255,8 +255,12 @@ class _GraphBuilder:
         origin = self.tensors[source]
         if origin.constant and origin.elements == self.tensors[target].elements:
             stored_bytes = origin.stored_bytes or origin.size_bytes
-            kept = replace(self.tensors[target], constant=True, stored_bytes=stored_bytes, sparsity=origin.sparsity)
-            self.tensors[target] = kept
+            # Of integers, only those whose zero stands for 0 have the same zeros behind it.
+            shifted = origin.quantization is not None and origin.quantization.zero_point != 0
+            data = None if shifted else origin.data
+            self.tensors[target] = replace(
+                self.tensors[target], constant=True, stored_bytes=stored_bytes, sparsity=origin.sparsity, data=data
+            )
 
     def _invent_name(self, name: str) -> str:
         """A name for an operator without outputs, which no tensor has."""

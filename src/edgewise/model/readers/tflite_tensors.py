@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from edgewise.model.graph import BITS, Quantization, Tensor
+from edgewise.model.graph import BITS, Quantization, StoredData, Tensor
 from edgewise.model.readers.base import MAX_RANK, damaged
 from edgewise.model.readers.tflite_schema import DTYPES
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector
@@ -97,7 +97,10 @@ class TensorReader:
             return Stored(tensor, record["buffer"])
         # A constant's shape is the one it was stored with.
         fixed = tuple(self._read_size(name, size) for size in self.tables.numbers(record["shape"]))
-        constant = replace(tensor, shape=fixed, constant=True)
+        place = None
+        if start is not None:
+            place = StoredData(dtype=dtype, file=str(self.path), offset=start, size=length)
+        constant = replace(tensor, shape=fixed, constant=True, data=place)
         self.check_size(constant)
         if record["sparsity"] is not None:
             return Stored(

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, BadModel
-from edgewise.model.graph import Graph, Tensor
+from edgewise.model.graph import Graph, StoredData, Tensor
 from edgewise.model.readers.archive import Archive, first_name, looks_zipped, open_archive
 from edgewise.model.readers.base import SelfContained, damaged, sign_graph
 from edgewise.model.readers.torch_graph import Builder, Content
 from edgewise.model.readers.torch_program import (
+    DTYPES,
     OLD_PROGRAM,
     PROGRAM,
     Refuse,
@@ -84,8 +85,12 @@ def _read_program(archive: Archive, entry: str, refuse: Refuse, shapes: Mapping[
     users = _find_user_inputs(signature, refuse)
     ranges = document.get("range_constraints")
     bindings = _bind(graph, users, shapes, refuse, ranges if isinstance(ranges, dict) else {})
+    places = _find_places(archive, entry)
     content = Content(
-        constants=_find_constants(graph, signature, bindings, refuse),
+        constants={
+            key: replace(tensor, data=places.get(tensor.name))
+            for key, tensor in _find_constants(graph, signature, bindings, refuse).items()
+        },
         inputs=users,
         outputs=_find_user_outputs(signature, refuse),
     )
@@ -99,6 +104,42 @@ def _read_program(archive: Archive, entry: str, refuse: Refuse, shapes: Mapping[
         version=_write_version(version),
         metadata={"dimensions": _describe_ranges(ranges)},
     )
+
+
+def _find_places(archive: Archive, entry: str) -> dict[str, StoredData]:
+    """Full name of a weight → where it lies, of archives that keep every weight as plain bytes (PyTorch 2.8 and later).
+
+    ``torch/export/pt2_archive/constants.py`` of PyTorch names the entries.
+    """
+    match = PROGRAM.fullmatch(entry)
+    folder, name = entry.partition("models/")[0], match and (match[1] or match[2])
+    config = f"{folder}data/weights/{name}_weights_config.json"
+    if config not in archive.names:
+        return {}
+    listed = archive.read_json(config).get("config")
+    places = {}
+    for full, fields in listed.items() if isinstance(listed, dict) else ():
+        match fields:
+            case {"path_name": str(path), "use_pickle": False, "tensor_meta": {"dtype": int(number), **meta}}:
+                found = archive.locate(f"{folder}data/weights/{path}")
+                if found and number in DTYPES and _is_row_major(meta):
+                    places[full] = StoredData(
+                        dtype=DTYPES[number], file=str(archive.path), offset=found[0], size=found[1]
+                    )
+    return places
+
+
+def _is_row_major(meta: Any) -> bool:
+    """Whether the elements of a tensor fill its bytes in row-major order, from the first byte on."""
+    match meta:
+        case {"sizes": list(sizes), "strides": list(strides), "storage_offset": {"as_int": 0}}:
+            expected = 1
+            for size, stride in zip(reversed(sizes), reversed(strides), strict=False):
+                if size != {"as_int": 1} and stride != {"as_int": expected}:
+                    return False
+                expected *= size.get("as_int", 0)
+            return True
+    return False
 
 
 def _write_version(version: Any) -> str:

@@ -138,6 +138,8 @@ class InspectRequest(Request):
         cases: keyword arguments of the factory, one model each.
         shapes: input name → shape, for inputs with open dimensions.
         hash_weights: read weight files too, for the model's hash.
+        sparsity: read all weights, count their zeros and find patterns of them.
+        measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
     """
 
     PATHS = ("model",)
@@ -147,7 +149,17 @@ class InspectRequest(Request):
     cases: tuple[Case, ...] = ({},)
     shapes: Shapes = Field(default_factory=dict)
     hash_weights: bool = False
+    sparsity: bool = False
+    measure: bool = False
 
     def check(self) -> None:
-        """Reject cases without a factory."""
+        """Reject cases without a factory, measuring without counting, and counting without a model file."""
+        from edgewise.model.callable_loader import is_factory
+
         check_cases(self.cases, (self.model,))
+        if self.measure and not self.sparsity:
+            raise BadField("{measure} needs {sparsity}", advice="add {sparsity}: it finds the layers to time")
+        if self.sparsity and is_factory(self.model):
+            raise BadField(
+                "{sparsity} needs a model file, not a function", advice="save the trained model, then inspect it"
+            )

@@ -1,0 +1,141 @@
+"""Files of other tools as text or JSON: size, encoding, places in errors. Their content may be hostile."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import BadInput
+from edgewise.safe_yaml import parse_value
+from edgewise.text import one_line
+from edgewise.units import format_bytes
+
+MOST_BYTES = 32 * 2**20
+HEAD_CHARACTERS = 64 * 2**10
+"""A file is recognised by this much of its beginning."""
+LARGEST = 1e15
+"""No quantity of a benchmark is larger, in any unit."""
+MOST_WORD = 200
+"""Longest name of a model, layer or setting that is kept, in characters."""
+
+UNITS = {
+    "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
+    "B": 1.0, "bytes": 1.0, "KiB": 2.0**10, "KB": 1e3, "MiB": 2.0**20, "MB": 1e6,
+    "J": 1.0, "uJ": 1e-6, "Hz": 1.0, "%": 1e-2, "1": 1.0, "1/s": 1.0, "qps": 1.0, "FPS": 1.0,
+}  # fmt: skip
+"""Units of fields → SI."""
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
+_BINARY = ((b"\x80", "a pickle"), (b"PK\x03\x04", "a zip archive"))
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file as read: its text without colours, and with a line feed at the end of each line."""
+
+    path: Path
+    text: str
+    sha256: str
+    modified: float
+
+    @property
+    def head(self) -> str:
+        """The beginning, by which a file is recognised."""
+        return self.text[:HEAD_CHARACTERS]
+
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [match.start() for match in re.finditer("\n", self.text)]
+
+    def line_at(self, position: int) -> int:
+        """The number of the line, from 1, at a position of `text`."""
+        return bisect_left(self._line_ends, position) + 1
+
+    def error(self, at: str, problem: str, advice: str = "") -> BadInput:
+        """The error at a place of the file: ``line 3`` or a JSON path."""
+        return BadInput(f"{self.path}, {at}: {problem}", advice=advice or "check that the file is complete")
+
+
+def read_source(path: Path) -> SourceFile:
+    """Read a file of at most `MOST_BYTES`. Raises `BadInput` for one that can't be read or is no text."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+            modified = path.stat().st_mtime
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadInput(f"can't read {path}: {reason}", advice="give a file that a tool wrote") from None
+    if len(content) > MOST_BYTES:
+        raise BadInput(f"{path} is larger than {format_bytes(MOST_BYTES)}", advice="import a summary of it")
+    return SourceFile(
+        path=path, text=_decode(content, path), sha256=hashlib.sha256(content).hexdigest(), modified=modified
+    )
+
+
+def _decode(content: bytes, path: Path) -> str:
+    for beginning, kind in _BINARY:
+        if content.startswith(beginning):
+            raise BadInput(
+                f"{path} is {kind}: it is not read, because reading may run code in it",
+                advice="save what the tool prints as text: print(measurement)",
+            )
+    # PowerShell writes the output of a command as UTF-16.
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise BadInput(f"{path}, line {line}: not text in UTF-8 or UTF-16", advice="save it as UTF-8") from None
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise BadInput(f"{path}, line {line}: not text: it contains a NUL character", advice="save it as UTF-8")
+    return _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def parse_json(source: SourceFile) -> Any:
+    """The JSON value of a file. Raises `BadInput` with the line."""
+
+    def refuse(constant: str) -> float:
+        at = re.search(rf"(?<![\w\"]){re.escape(constant)}(?![\w\"])", source.text)
+        raise source.error(f"line {source.line_at(at.start() if at else 0)}", f"{constant} is not a number of JSON")
+
+    try:
+        return json.loads(source.text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise source.error(f"line {error.lineno}", f"not JSON: {error.msg}") from None
+    except RecursionError:
+        raise source.error("line 1", "JSON is nested too deeply") from None
+    except ValueError as error:  # an integer of more than 4,300 digits
+        raise source.error("line 1", f"not JSON: {one_line(str(error))[:MOST_WORD]}") from None
+
+
+def parse_yaml(source: SourceFile) -> Any:
+    """The value of a YAML file, all its scalars as text. Raises `BadInput`."""
+    try:
+        return parse_value(source.text, source.path.name)
+    except BadInput as error:
+        raise source.error("the document", error.message, error.advice) from None
+
+
+def to_number(value: Any, source: SourceFile, *, at: str, what: str, least: float = 0.0) -> float:
+    """`value` as a finite number from `least` to `LARGEST`. Raises `BadInput` with the place."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not least <= number <= LARGEST:
+        shown = one_line(str(value))[:40] if isinstance(value, str | int | float) else type(value).__name__
+        raise source.error(at, f"{what} is {shown!r}; expected a number from {least:g} to {LARGEST:g}")
+    return number
+
+
+def to_word(value: Any) -> str:
+    """A name as one printable line of at most `MOST_WORD` characters."""
+    return one_line(str(value)[: 4 * MOST_WORD])[:MOST_WORD]

@@ -1,0 +1,123 @@
+"""How the files of a tool are described: fields with their places and units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from edgewise.importing.extraction import Part
+
+Kind = Literal["text", "json", "yaml"]
+
+SETTINGS = (
+    "model", "version", "provider", "device", "threads", "batch", "precision", "scenario", "streams", "requests",
+    "iterations", "warmup", "created", "command", "unit",
+    "runtime",
+)  # fmt: skip
+"""Names of fields that are no metrics; `unit` is for `Form.finish` alone."""
+COUNTS = frozenset({"threads", "batch", "streams", "requests", "iterations", "warmup"})
+"""Settings that are whole numbers of at least 1, `warmup` of at least 0."""
+
+NUMBER = r"(\S+?)"
+"""Group of a number in a pattern: any word, so that a wrong one is reported with its line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One number or setting of a file.
+
+    Attributes:
+        name: id of a metric (`edgewise.metrics`) or one of `SETTINGS`.
+        at: in text a regular expression that begins with a literal word; its group 1 is the value, and a group
+            ``unit`` its unit. In JSON a path: ``latency.avg_ms``, ``runs[*].values`` (all items), ``$.version`` (from
+            the root of the document instead of the run's part).
+        unit: unit of the value: a time, a size, or ``1`` and ``1/s``; "" for settings.
+        samples: the values are raw samples in order; a JSON path with one ``[*]`` before a list gives a process each.
+        words: the file's word → ours; a word that is not there is taken as it is.
+        once: take the first match and not the last one.
+        per_call: the value is a rate of calls; times the batch it is a rate of samples.
+    """
+
+    name: str
+    at: str
+    unit: str = ""
+    samples: bool = False
+    words: Mapping[str, Any] = field(default_factory=dict)
+    once: bool = False
+    per_call: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The layers of a file.
+
+    Attributes:
+        at: in text a regular expression of one row with the groups that `columns` has as keys; in JSON the path of the
+            rows. An object without a name is no layer.
+        columns: JSON: ``name``, ``op``, ``kernel``, ``provider``, ``time``, ``calls`` (per inference), ``status`` → key
+            of a row.
+        begin, until: text: regular expressions between whose first matches the rows are; "" for no bound.
+        unit: of the time.
+        averaged: rows of one name are repetitions (one per request), and their mean is taken.
+        method: how the tool timed them.
+    """
+
+    at: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    unit: str
+    begin: str = ""
+    until: str = ""
+    averaged: bool = False
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One kind of file that a tool writes.
+
+    Attributes:
+        title: in words, such as ``text`` or ``JSON of --exportTimes``.
+        kind: ``text`` (also CSV), ``json`` or ``yaml``, whose fields are found as in JSON.
+        mark: regular expression that the beginning of such a file contains, and no other tool's file.
+        expects: what a complete file has, for errors: ``a line like 'Median: 1.23 ms'``.
+        method: how the tool obtained its times, in words.
+        each: what begins a run. Text: regular expression of a line; JSON: path of a list whose items are runs.
+            "" if the file is one run.
+        items: for structures that paths can't express: makes of a document the runs, each with its place in words.
+        ends: `each` is the last line of a run and not the first; settings before it hold for all runs that follow.
+        finish: takes what fields can't express: reads the part, and adds to its `Found`.
+        gives: names of the fields that `finish` adds.
+        processes: whether each list of samples is from a process of its own.
+    """
+
+    title: str
+    kind: Kind
+    mark: str
+    expects: str
+    method: str
+    fields: Sequence[Field] = ()
+    rows: Rows | None = None
+    each: str = ""
+    items: Callable[[Any], Sequence[tuple[str, Any]]] | None = None
+    ends: bool = False
+    finish: Callable[[Part], None] | None = None
+    gives: Sequence[str] = ()
+    processes: bool = False
+
+
+class Importer(Protocol):
+    """The files of one tool, found through the entry-point group ``edgewise.importers``.
+
+    Attributes:
+        title: name of the tool, as methods and tables give it.
+        runtime: name of the engine that ran, as in `RuntimeSpec.name`, if no field `runtime` names another.
+        forms: files that the tool writes.
+        absent: metric → why the tool never gives it.
+    """
+
+    title: str
+    runtime: str
+    forms: Sequence[Form]
+    absent: Mapping[str, str]

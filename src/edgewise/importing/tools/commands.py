@@ -1,0 +1,87 @@
+"""hyperfine and pyperf: benchmarks of programs and of Python functions.
+
+Formats: hyperfine's ``--export-json`` (``src/export/json.rs`` of github.com/sharkdp/hyperfine, versions 1.12 to 1.20);
+pyperf's JSON 1.0 (pyperf.readthedocs.io, "JSON format", and ``pyperf/_bench.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgewise.importing.extraction import Part
+from edgewise.importing.spec import Field, Form
+
+
+def _finish_hyperfine(part: Part) -> None:
+    found = part.found
+    for metric, processes in found.samples.items():
+        found.samples[metric] = [[value] for process in processes for value in process]
+    codes = part.value.get("exit_codes")
+    failed = sum(code != 0 for code in codes) if isinstance(codes, list) else 0
+    if failed:
+        found.notes["total_time"] = f"{failed} of {len(codes)} executions ended with an exit code other than 0"
+
+
+def _finish_pyperf(part: Part) -> None:
+    settings = part.found.settings
+    unit = settings.pop("unit", "second")
+    if unit != "second":
+        raise part.source.error(f"{part.path}.metadata.unit", f"the unit is {unit!r}; only times (second) are read")
+
+
+class Hyperfine:
+    """``hyperfine --export-json``: one run per command, one sample per execution."""
+
+    title = "hyperfine"
+    runtime = "command"
+    absent: Mapping[str, str] = {"cpu_time": "hyperfine gives means of user and system time, and no single times"}
+    forms = (
+        Form(
+            title="JSON of --export-json",
+            kind="json",
+            mark=r'"results"\s*:\s*\[\s*\{\s*"command"\s*:',
+            expects="the list results, each with command and times",
+            method="wall time from start to end of a process, by hyperfine",
+            each="results",
+            processes=True,
+            fields=(
+                Field(name="command", at="command"),
+                Field(name="total_time", at="times", unit="s", samples=True),
+                Field(name="memory_group_peak", at="memory_usage_byte", unit="B", samples=True),
+            ),
+            finish=_finish_hyperfine,
+        ),
+    )
+
+
+class Pyperf:
+    """pyperf's JSON: one run per benchmark, the values of each process."""
+
+    title = "pyperf"
+    runtime = "python"
+    absent: Mapping[str, str] = dict.fromkeys(
+        ("throughput", "load_time", "latency_first", "memory_peak"), "pyperf times a function alone"
+    )
+    forms = (
+        Form(
+            title="JSON",
+            kind="json",
+            mark=r'"benchmarks"\s*:\s*\[',
+            expects="the list benchmarks, each with runs and their values",
+            method="pyperf, warm-up values left out; each value is the mean of a loop",
+            each="benchmarks",
+            processes=True,
+            fields=(
+                Field(name="model", at="$.metadata.name"),
+                Field(name="model", at="metadata.name"),
+                Field(name="version", at="$.metadata.python_version"),
+                Field(name="version", at="metadata.python_version"),
+                Field(name="device", at="$.metadata.cpu_model_name"),
+                Field(name="created", at="runs[*].metadata.date", once=True),
+                Field(name="unit", at="$.metadata.unit"),
+                Field(name="unit", at="metadata.unit"),
+                Field(name="latency", at="runs[*].values", unit="s", samples=True),
+            ),
+            finish=_finish_pyperf,
+        ),
+    )

@@ -1,0 +1,156 @@
+"""LiteRT's ``benchmark_model`` and ``litert-benchmark``.
+
+Formats: for ``benchmark_model`` see `edgewise.runtime.device_tools`, whose parser is used; its CSV is that of
+``ProfileSummaryCSVFormatter`` (``tensorflow/lite/profiling/profile_summary_formatter.cc``). ``litert-benchmark`` is a
+script of the package ai-edge-litert 2 (``ai_edge_litert/tools``), run for the golden files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgewise.importing.extraction import LayerRow, Part
+from edgewise.importing.spec import Field, Form, Rows
+from edgewise.runtime.device_tools import BenchmarkModel as BenchmarkModelTool
+from edgewise.runtime.device_tools import ToolMode, ToolRequest
+
+_STATISTICS = {
+    "mean": "latency_mean", "min": "latency_min", "max": "latency_max", "std": "latency_std", "median": "latency",
+    "p95": "latency_p95",
+}  # fmt: skip
+_OTHERS = ("load_time", "latency_first", "memory_peak", "provider", "threads", "iterations", "layers")
+_DELEGATES = {"TfLiteXNNPackDelegate": "xnnpack", "TfLiteGpuDelegateV2": "gpu", "TfLiteNnapiDelegate": "nnapi"}
+_PROFILE = "Operator-wise Profiling Info for Regular Benchmark Runs:"
+
+
+def _finish_benchmark_model(part: Part) -> None:
+    mode: ToolMode = "layers" if _PROFILE in part.text else "measure"
+    request = ToolRequest(program="", model="", results="", provider="builtin", most_seconds=0.0, mode=mode)
+    try:
+        answer = BenchmarkModelTool().read(part.text, "", request)
+    except (ValueError, KeyError, OverflowError) as error:
+        raise part.source.error(
+            part.line_of(len(part.text.rstrip())), f"the results are missing or damaged; expected {part.form.expects}"
+        ) from error
+    at, found = part.where, part.found
+    for name, value in answer.statistics.items():
+        if name in _STATISTICS:
+            part.set(_STATISTICS[name], value, at=at, unit="s")
+    part.set("iterations", answer.statistics["count"], at=at)
+    for metric, nanoseconds in (("load_time", answer.load_ns), ("latency_first", answer.first_ns)):
+        if nanoseconds is not None:
+            part.set(metric, nanoseconds, at=at, unit="ns")
+    if "peak" in answer.memory:
+        part.set("memory_peak", answer.memory["peak"], at=at, unit="B")
+    names = {str(each["name"]) for each in answer.delegates}
+    if len(names) == 1:
+        part.set("provider", names.pop(), at=at, words=_DELEGATES)
+    if answer.threads is not None:
+        part.set("threads", answer.threads, at=at)
+    if answer.profile is not None:
+        found.layers_method = answer.profile.method
+        found.layers = [
+            LayerRow(name=node.name, op=node.op, provider=node.provider, time=node.times_ns[0] * 1e-9)
+            for node in answer.profile.nodes
+        ]
+
+
+class BenchmarkModel:
+    """Text of ``benchmark_model``, with the table of ``--enable_op_profiling``, and the CSV of that table."""
+
+    title = "benchmark_model"
+    runtime = "benchmark_model"
+    absent: Mapping[str, str] = {
+        "throughput": "benchmark_model reports times alone",
+        "memory_peak": "benchmark_model reports it with --report_peak_memory_footprint",
+    }
+    forms = (
+        Form(
+            title="text",
+            kind="text",
+            mark=r"Inference timings in us: |Min num runs: \[|#threads used for CPU inference: \[",
+            expects="the line 'Inference timings in us: Init: …' after 'count=50 first=… avg=…'",
+            method="its own timer in whole microseconds, one process",
+            fields=(
+                Field(name="model", at=r"Graph: \[([^\]\n]+)\]"),
+                Field(name="model", at=r"Loaded model (\S+)"),
+                Field(name="warmup", at=r"Min warmup runs: \[(\S+)\]"),
+            ),
+            finish=_finish_benchmark_model,
+            gives=(*_STATISTICS.values(), *_OTHERS),
+        ),
+        Form(
+            title="CSV of the operator profile",
+            kind="text",
+            mark=r"^node type, (?:start, )?first, avg_ms, ",
+            expects="lines like 'CONV_2D, 0, 0.11, 0.093, 44.9%, 44.9%, 0, 1, [conv1]:0'",
+            method="its own profiler, one process",
+            rows=Rows(
+                at=r"^(?P<op>[A-Za-z][^,\n]{0,200}), (?:[^,\n]+, )?[^,\n]+, (?P<time>[^,\n]+), [^,%\n]+%, [^,%\n]+%, "
+                r"[^,\n]+, (?P<calls>\d+), (?P<name>.+)$",
+                begin=rf"^{_PROFILE}",
+                until=r"=+ Top by Computation Time =+",
+                unit="ms",
+                method="benchmark_model --enable_op_profiling: mean time of each operator over the inferences",
+            ),
+        ),
+    )
+
+
+_STATISTICS_OF_LITERT = (
+    ("load_time", "init_ms", r"Model initialization"),
+    ("latency_first", "warmup_first_ms", r"Warmup \(first\)"),
+    ("latency", "median_ms", r"Inference \(median\)"),
+    ("latency_mean", "avg_ms", r"Inference \(avg\)"),
+    ("latency_min", "min_ms", r"Inference \(min\)"),
+    ("latency_max", "max_ms", r"Inference \(max\)"),
+    ("latency_std", "std_ms", r"Inference \(std\)"),
+    ("latency_p95", "p95_ms", r"Inference \(p95\)"),
+)
+
+
+class LiteRtBenchmark:
+    """Text and ``--result_json`` of ``litert-benchmark``."""
+
+    title = "litert-benchmark"
+    runtime = "litert"
+    absent: Mapping[str, str] = {
+        "throughput": "litert-benchmark reports bytes per second, which is no rate of samples",
+        "memory_peak": "litert-benchmark does not measure memory",
+    }
+    forms = (
+        Form(
+            title="JSON of --result_json",
+            kind="json",
+            mark=r'"accelerators"\s*:[^{]*"latency"\s*:',
+            expects="the object latency with 'median_ms' and 'avg_ms'",
+            method="Python's clock around each run, rounded to 0.01 ms, one process",
+            fields=(
+                Field(name="model", at="model"),
+                Field(name="threads", at="num_threads"),
+                Field(name="provider", at="accelerators[*]", words={"CPU": "cpu", "GPU": "gpu", "NPU": "npu"}),
+                Field(name="iterations", at="latency.num_runs"),
+                Field(name="warmup", at="latency.num_warmup_runs"),
+                *(Field(name=name, at=f"latency.{key}", unit="ms") for name, key, _ in _STATISTICS_OF_LITERT),
+            ),
+        ),
+        Form(
+            title="text",
+            kind="text",
+            mark=r"^ BENCHMARK RESULTS$|benchmark_litert_model: ",
+            expects="the line 'Inference (median):    0.47 ms' below BENCHMARK RESULTS",
+            method="Python's clock around each run, rounded to 0.01 ms, one process",
+            fields=(
+                Field(name="model", at=r"benchmark_litert_model: Model: +(.+)$"),
+                Field(name="threads", at=r"benchmark_litert_model: Num threads: +(\S+)"),
+                Field(
+                    name="provider",
+                    at=r"benchmark_litert_model: Accelerators: +(.+)$",
+                    words={"CPU": "cpu", "GPU": "gpu", "NPU": "npu"},
+                ),
+                Field(name="warmup", at=r"benchmark_litert_model: Warmup runs: +(\S+)"),
+                Field(name="iterations", at=r"Inference \(avg\): .*\((\S+) runs\)"),
+                *(Field(name=name, at=rf"{words}: +(\S+) (?P<unit>\S+)") for name, _, words in _STATISTICS_OF_LITERT),
+            ),
+        ),
+    )

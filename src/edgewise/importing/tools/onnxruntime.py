@@ -1,0 +1,117 @@
+"""ONNX Runtime's ``onnxruntime_perf_test``.
+
+Formats of ONNX Runtime 1.14 to 1.23: ``onnxruntime/test/perftest/performance_runner.{h,cc}`` (text, file of results),
+``onnxruntime/core/common/profiler.cc`` (the profile of ``-p``, also that of a session with profiling switched on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from edgewise.importing.extraction import LayerRow, Part
+from edgewise.importing.spec import NUMBER, Field, Form
+from edgewise.runtime.base import CannotProfile
+from edgewise.runtime.onnxruntime_trace import parse_trace
+
+_LOADING = ("model_loading_uri", "model_loading_array", "model_loading_from_saved_proto", "session_initialization")
+
+
+def _finish_results(part: Part) -> None:
+    part.found.settings["iterations"] = sum(map(len, part.found.samples.get("latency", ())))
+
+
+def _finish_profile(part: Part) -> None:
+    """Times of inferences and of nodes: the first inference is cold and counts apart."""
+    runs, loading = [], 0.0
+    for index, event in enumerate(part.value):
+        if not isinstance(event, dict):
+            raise part.source.error(f"[{index}]", f"expected an event, not {type(event).__name__}")
+        if event.get("cat") == "Session" and event.get("name") in ("model_run", *_LOADING):
+            duration = part.number(event.get("dur"), "us", at=f"[{index}].dur", what="dur")
+            if event["name"] == "model_run":
+                runs.append(duration)
+            else:
+                loading += duration
+    if not runs:
+        raise part.source.error("the document", f"no event is called model_run; expected {part.form.expects}")
+    found = part.found
+    found.values["latency_first"] = runs[0]
+    if loading:
+        found.values["load_time"] = loading
+        found.notes["load_time"] = "loading of the model + initialisation of the session"
+    if len(runs) > 1:
+        found.samples["latency"] = [runs[1:]]
+        found.settings["iterations"] = len(runs) - 1
+        found.notes["latency"] = "with the profiler on"
+        try:
+            trace = parse_trace(part.source.text.encode().splitlines(), inferences=len(runs) - 1)
+        except (CannotProfile, KeyError, TypeError, ValueError, AttributeError):
+            return  # the steps differ between inferences, or lack fields: the latency still holds
+        found.layers_method = (
+            "ONNX Runtime's profiler: median time of each kernel over the inferences, whole microseconds"
+        )
+        found.layers = [
+            LayerRow(name=step.name, op=step.op, provider=step.provider, time=median(step.durations) * 1e-6)
+            for step in trace.steps
+        ]
+
+
+class PerfTest:
+    """Text, file of results, and profile of ``onnxruntime_perf_test``."""
+
+    title = "onnxruntime_perf_test"
+    runtime = "onnxruntime"
+    absent: Mapping[str, str] = {}
+    forms = (
+        Form(
+            title="text",
+            kind="text",
+            mark=r"^Session creation time cost: |^Average inference time cost",
+            expects="the line 'Average inference time cost total: 5.02 ms'",
+            method="its own timer around each run, one process",
+            fields=(
+                Field(name="threads", at=r"Setting intra_op_num_threads to (\S+)"),
+                Field(name="load_time", at=r"Session creation time cost: (\S+) (?P<unit>\S+)"),
+                Field(name="latency_first", at=r"First inference time cost: (\S+) (?P<unit>\S+)"),
+                Field(name="iterations", at=r"Total inference requests: (\S+)"),
+                Field(name="latency_mean", at=r"Average inference time cost(?: total)?: (\S+) (?P<unit>\S+)"),
+                Field(name="throughput", at=rf"Number of inferences per second: {NUMBER}$", unit="1/s", per_call=True),
+                Field(name="memory_peak", at=r"Peak working set size: (\S+) (?P<unit>bytes)"),
+                *(
+                    Field(name=name, at=rf"{word} Latency: (\S+) (?P<unit>\S+)")
+                    for name, word in (
+                        ("latency", "P50"),
+                        ("latency_min", "Min"),
+                        ("latency_max", "Max"),
+                        ("latency_p90", "P90"),
+                        ("latency_p95", "P95"),
+                        ("latency_p99", "P99"),
+                    )
+                ),
+            ),
+        ),
+        Form(
+            title="file of results",
+            kind="text",
+            mark=r"\A[^,\n]+,[0-9][0-9.e+-]*,\d+,\d+,\d+$",
+            expects="lines like 'model,0.00502,30000000,11,0': model, seconds, bytes, % and number of the run",
+            method="its own timer around each run",
+            fields=(
+                Field(name="model", at=r"\A([^,\n]+),"),
+                Field(name="latency", at=r"^(?=.)(?:[^,\n]*,)?([^,\n]*)", unit="s", samples=True),
+                Field(name="memory_peak", at=r"^[^,\n]*,[^,\n]*,(\d+),\d+,\d+$", unit="B"),
+            ),
+            finish=_finish_results,
+            gives=("iterations",),
+        ),
+        Form(
+            title="JSON of -p",
+            kind="json",
+            mark=r'"name"\s*:\s*"(?:model_loading_\w+|session_initialization|model_run)"',
+            expects="a list of events, one of them called model_run per inference",
+            method="duration of the session's run by the engine's own profiler, with the profiler on",
+            finish=_finish_profile,
+            gives=("latency", "latency_first", "load_time", "iterations", "layers"),
+        ),
+    )

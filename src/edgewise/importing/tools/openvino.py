@@ -1,0 +1,191 @@
+"""OpenVINO's ``benchmark_app``.
+
+Formats as of OpenVINO 2026: ``openvino/tools/benchmark/main.py`` (text) and ``utils/statistics_report.py`` (statistics
+and counters, CSV and JSON) of the Python tool; the C++ tool, ``samples/cpp/benchmark_app``, prints the same lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from edgewise.importing.extraction import Part
+from edgewise.importing.spec import NUMBER, Field, Form, Rows
+
+_CLOCK = "times of the engine's own clock, one process"
+_COUNTERS = "performance counters of the engine, time of each executed primitive"
+_PROVIDERS = {"CPU": "cpu", "GPU": "gpu", "NPU": "npu", "AUTO": "auto"}
+_SCENARIOS = {"sync": "single-stream", "async": "offline"}
+_PRECISIONS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+_PERCENTILES = {"50": "latency_engine", "90": "latency_p90", "95": "latency_p95", "99": "latency_p99"}
+
+_REPORT: tuple[tuple[str, str, str, str, Mapping[str, str]], ...] = (
+    ("model", "cmd_options", "-m", "", {}),
+    ("threads", "cmd_options", "-nthreads", "", {}),
+    ("provider", "configuration_setup", "target device", "", _PROVIDERS),
+    ("scenario", "configuration_setup", "API", "", _SCENARIOS),
+    ("batch", "configuration_setup", "batch size", "", {}),
+    ("requests", "configuration_setup", "number of parallel infer requests", "", {}),
+    ("iterations", "execution_results", "total number of iterations", "", {}),
+    ("latency_first", "execution_results", "first inference time (ms)", "ms", {}),
+    ("latency_engine", "execution_results", "latency (ms)", "ms", {}),
+    ("latency_p90", "execution_results", "latency (90 percentile) (ms)", "ms", {}),
+    ("latency_p95", "execution_results", "latency (95 percentile) (ms)", "ms", {}),
+    ("latency_p99", "execution_results", "latency (99 percentile) (ms)", "ms", {}),
+    ("latency_mean", "execution_results", "avg latency", "ms", {}),
+    ("latency_min", "execution_results", "min latency", "ms", {}),
+    ("latency_max", "execution_results", "max latency", "ms", {}),
+    ("throughput", "execution_results", "throughput", "1/s", {}),
+)
+"""Field, section, key, unit and words of the statistics: a JSON object per section, or lines ``key;value``."""
+_PARTS_OF_LOADING = ("read model time (ms)", "reshape model time (ms)", "compile model time (ms)")
+
+
+def _finish_text(part: Part) -> None:
+    _add_loading(part, re.findall(r"(?:Read|Reshape|Compile) model took (\S+) ms", part.text))
+    for percent, raw, unit in re.findall(r"(\d+) percentile:\s+(\S+) (\S+)", part.text)[:1]:
+        if percent in _PERCENTILES:
+            part.set(_PERCENTILES[percent], raw, at=part.where, unit=unit)
+    _without_requests(part)
+
+
+def _finish_statistics(part: Part) -> None:
+    if part.form.kind == "json":
+        results = part.value.get("execution_results", {})
+        error, loading = results.get("error"), [results[key] for key in _PARTS_OF_LOADING if key in results]
+    else:
+        lines = dict(re.findall(r"^([^;\n]+);(.*)$", part.text, re.MULTILINE))
+        error, loading = lines.get("error"), [lines[key] for key in _PARTS_OF_LOADING if key in lines]
+    if error:
+        raise part.source.error(part.where, f"the tool reports an error: {str(error)[:200]}", "import a finished run")
+    _add_loading(part, loading)
+    _without_requests(part)
+
+
+def _add_loading(part: Part, milliseconds: list[str]) -> None:
+    if milliseconds:
+        numbers = [part.number(raw, "ms", at=part.where, what="load_time") for raw in milliseconds]
+        part.found.values["load_time"] = sum(numbers)
+        part.found.notes["load_time"] = "read + reshape + compile"
+
+
+def _without_requests(part: Part) -> None:
+    """The synchronous tool has one request and one stream, which are no settings of it."""
+    if part.found.settings.get("scenario", "single-stream") == "single-stream":
+        part.found.settings.pop("requests", None)
+        part.found.settings.pop("streams", None)
+
+
+def _only_layers(part: Part) -> None:
+    reason = "a file of counters has no latency"
+    part.found.absent |= dict.fromkeys(("latency", "throughput"), reason)
+
+
+class BenchmarkApp:
+    """Text, statistics (``-report_type``, CSV or JSON) and counters of ``benchmark_app``."""
+
+    title = "benchmark_app"
+    runtime = "openvino"
+    absent: Mapping[str, str] = {"memory_peak": "benchmark_app reports the memory of compiling and not of inference"}
+    forms = (
+        Form(
+            title="text",
+            kind="text",
+            mark=r"^\[ ?Step \d+/\d+\]|^\[ INFO \] Throughput: ",
+            expects="the lines 'Median: 1.23 ms' and 'Throughput: 812.00 FPS'",
+            method=_CLOCK,
+            fields=(
+                Field(name="version", at=r"Build \.+ (\S+)"),
+                Field(name="provider", at=r"EXECUTION_DEVICES: \[?'?(\w+)", words=_PROVIDERS),
+                Field(name="threads", at=r"INFERENCE_NUM_THREADS: (\S+)"),
+                Field(name="streams", at=r"NUM_STREAMS: (\S+)"),
+                Field(name="precision", at=r"INFERENCE_PRECISION_HINT: (?:<Type: ')?(\w+)", words=_PRECISIONS),
+                Field(name="batch", at=r"Model batch size: (\S+)"),
+                Field(
+                    name="scenario",
+                    at=r"Start inference (synchronously|asynchronously)",
+                    words={"synchronously": "single-stream", "asynchronously": "offline"},
+                ),
+                Field(name="requests", at=r"Start inference asynchronously, (\S+) inference requests"),
+                Field(name="iterations", at=r"Count: +(\S+) iterations"),
+                Field(name="latency_first", at=r"First inference took (\S+) (?P<unit>\S+)"),
+                Field(name="latency_engine", at=r"Median: +(\S+) (?P<unit>\S+)", once=True),
+                Field(name="latency_mean", at=r"(?:Average|AVG): +(\S+) (?P<unit>\S+)", once=True),
+                Field(name="latency_min", at=r"(?:Min|MIN): +(\S+) (?P<unit>\S+)", once=True),
+                Field(name="latency_max", at=r"(?:Max|MAX): +(\S+) (?P<unit>\S+)", once=True),
+                Field(name="throughput", at=rf"Throughput: +{NUMBER} FPS", unit="1/s"),
+            ),
+            rows=Rows(
+                at=r"^(?P<name>\S.{0,400}?) {1,40}(?:Status\.)?(?P<status>[A-Z_]+) {1,40}layerType: (?P<op>\S+) +"
+                r"execType: (?P<kernel>\S+) +realTime \(ms\): (?P<time>\S+)",
+                until=r"^Total time:",
+                unit="ms",
+                method=f"{_COUNTERS}, first request; names cut by the tool",
+            ),
+            finish=_finish_text,
+            gives=("load_time", "latency_p90", "latency_p95", "latency_p99"),
+        ),
+        Form(
+            title="JSON statistics",
+            kind="json",
+            mark=r'"execution_results"\s*:',
+            expects="the object execution_results with 'latency (ms)' and 'throughput'",
+            method=_CLOCK,
+            fields=tuple(
+                Field(name=name, at=f"{section}.{key}", unit=unit, words=words)
+                for name, section, key, unit, words in _REPORT
+            ),
+            finish=_finish_statistics,
+            gives=("load_time",),
+        ),
+        Form(
+            title="CSV statistics",
+            kind="text",
+            mark=r"^(?:Command line parameters|Configuration setup|Execution results)$",
+            expects="the lines 'latency (ms);1.23' and 'throughput;812.00'",
+            method=_CLOCK,
+            fields=tuple(
+                Field(name=name, at=rf"^{re.escape(key)};(.+)$", unit=unit, words=words)
+                for name, _, key, unit, words in _REPORT
+            ),
+            finish=_finish_statistics,
+            gives=("load_time",),
+        ),
+        Form(
+            title="CSV counters",
+            kind="text",
+            mark=r"^layerName[;,]execStatus[;,]layerType",
+            expects="lines like 'conv1;Status.EXECUTED;Convolution;jit_avx2_f32;0.018;0.018'",
+            method=_CLOCK,
+            rows=Rows(
+                at=r"^(?P<name>[^;,\n]+)[;,](?:Status\.)?(?P<status>[A-Z_]+)[;,](?P<op>[^;,\n]*)[;,](?P<kernel>[^;,\n]*)"
+                r"[;,](?P<time>[^;,\n]*)",
+                unit="ms",
+                averaged=True,
+                method=f"{_COUNTERS}, mean over the requests in the file",
+            ),
+            finish=_only_layers,
+        ),
+        *(
+            Form(
+                title=f"JSON counters ({word})",
+                kind="json",
+                mark=rf'"report_type"\s*:\s*"(?:{kinds})"',
+                expects=f"the list {path}",
+                method=_CLOCK,
+                rows=Rows(
+                    at=f"{path}[*]",
+                    columns={"name": "name", "op": "node_type", "kernel": "exec_type", "time": "real_time",
+                             "status": "status"},
+                    unit="ms",
+                    averaged=True,
+                    method=f"{_COUNTERS}, mean over the requests in the file",
+                ),
+                finish=_only_layers,
+            )
+            for word, kinds, path in (
+                ("detailed", "detailed", "detailed_performance[*].nodes"),
+                ("average", "average|sorted", "avg_performance.nodes"),
+            )
+        ),
+    )  # fmt: skip

@@ -1,0 +1,411 @@
+"""Zeros in the weights of a network, and the patterns that they form: N of M, blocks, whole filters and channels.
+
+Weights are read in pieces of about `PIECE_ELEMENTS`, so memory does not grow with the model. A zero is the number that
+stands for 0: the zero point of quantised weights. Biases and other tensors with fewer than two dimensions are left out.
+
+Every pattern refers to the matrix as which kernels see a weight: one row per filter (output), and along a row the
+input channels, once per position of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.model.graph import BITS, Graph, Operator, StoredData, Tensor
+from edgewise.model.readers.base import check_inside, damaged
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+PIECE_ELEMENTS = 2**23
+GROUPS = (4, 8, 16)
+"""Values of M of the patterns N:M."""
+BLOCKS = ((1, 4), (1, 8), (4, 1), (8, 1), (4, 4))
+"""Filters × input channels of the blocks that sparse kernels of CPUs and accelerators skip as a whole."""
+GAIN_MARGIN = 1.05
+"""Speed-up that counts as a gain: the interval must lie above it; below it, there is no gain."""
+PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
+_SAME_VALUES = frozenset({"Cast", "Convert", "FakeQuantize", "FAKE_QUANT", "DENSIFY", "Identity"})
+_NUMPY = {"bool": "u1", "float64": "<f8", "float32": "<f4", "float16": "<f2"} | {
+    f"{kind}{bits}": f"<{kind[0]}{bits // 8}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+}
+#: Floats that numpy lacks → unsigned integers of their size, the bits without the sign, the bits of infinity.
+_OTHER_FLOATS = {
+    "bfloat16": ("<u2", 0x7FFF, 0x7F80), "float8_e4m3fn": ("u1", 0x7F, 0x7E), "float8_e5m2": ("u1", 0x7F, 0x7C),
+}  # fmt: skip
+_ROWS = 16
+"""Pieces have a multiple of this many filters, so that no block lies in two of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSparsity:
+    """Zeros of one weight tensor.
+
+    Attributes:
+        index: of the operator in `Graph.operators` that computes with the weight.
+        subgraph: name in `Graph.subgraphs` of the graph that has the operator; "" is the network itself.
+        weight: name of the constant tensor.
+        elements: of the weight; None if its shape is unknown.
+        zeros: None if they can't be counted; `absent_because` has the reason.
+        nan: number of elements that are not a number; they are no zeros.
+        at_most: M → the most non-zeros in any M neighbouring input channels: 2 for M = 4 is the pattern 2:4. Without
+            the M that do not divide the number of input channels.
+        in_blocks: ``"1x4"`` (filters × input channels) → number of zeros that lie in blocks of zeros alone.
+        filters, zero_filters: number of filters, and of those that are zero throughout; the same for input channels.
+        patterns_absent_because: why there are no patterns; "" if they were looked for.
+    """
+
+    index: int
+    subgraph: str = ""
+    weight: str
+    elements: int | None
+    zeros: int | None = None
+    nan: int = 0
+    absent_because: str = ""
+    at_most: Mapping[int, int] = field(default_factory=dict)
+    in_blocks: Mapping[str, int] = field(default_factory=dict)
+    filters: int | None = None
+    zero_filters: int | None = None
+    channels: int | None = None
+    zero_channels: int | None = None
+    patterns_absent_because: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Zeros per element, 0…1; None if either is unknown."""
+        return None if self.zeros is None or not self.elements else self.zeros / self.elements
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns that hold everywhere and do not follow from others: ``2:4``, ``4x4 blocks``, ``3 of 64 filters``.
+
+        Of N:M, those that leave at most half: a looser one holds by chance, and no engine uses it.
+        """
+        if not self.zeros or not self.elements:
+            return ()
+        if self.zeros == self.elements:
+            return ("all zero",)
+        found: list[str] = []
+        tightest = 0.51
+        for of, most in self.at_most.items():
+            if most / of < tightest:
+                found, tightest = [*found, f"{most}:{of}"], most / of
+        whole = [
+            (self.zero_filters or 0, self.filters, "filters"),
+            (self.zero_channels or 0, self.channels, "channels"),
+        ]
+        if not any(count and count * self.elements == self.zeros * (total or 0) for count, total, _ in whole):
+            blocks = [block for block in BLOCKS if self.in_blocks.get("{}x{}".format(*block)) == self.zeros]
+            outer = [(r, c) for r, c in blocks if not any((r, c) != b and b[0] % r == b[1] % c == 0 for b in blocks)]
+            found += [f"{rows}x{columns} blocks" for rows, columns in outer]
+        return (*found, *(f"{count} of {total} {noun}" for count, total, noun in whole if count))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        fields = {name: getattr(self, name) for name in LayerSparsity.__dataclass_fields__}
+        reasons = {name: fields[name] or None for name in ("absent_because", "patterns_absent_because")}
+        at_most = {str(of): most for of, most in self.at_most.items()}
+        return {**fields, **reasons, "at_most": at_most, "share": self.share, "patterns": list(self.patterns)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparsityGain:
+    """One part of a network in one engine: its time as it is, against its time with dense weights.
+
+    Attributes:
+        part: what was timed, for people: the layer, or the whole network.
+        engine: ``runtime/provider``.
+        speedup: time with dense weights over time as it is: above 1 if the engine gains from the zeros. None without
+            times, and `absent_because` has the reason. `low` and `high`: its 95 % interval.
+        pairs: number of pairs of turns.
+    """
+
+    part: str
+    engine: str
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    pairs: int = 0
+    absent_because: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``gain``, ``no gain``, ``inconclusive`` if the interval contains `GAIN_MARGIN`; "" without times."""
+        if self.low is None or self.high is None:
+            return ""
+        return "gain" if self.low > GAIN_MARGIN else "no gain" if self.high < GAIN_MARGIN else "inconclusive"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        fields = {name: getattr(self, name) for name in SparsityGain.__dataclass_fields__}
+        return {**fields, "absent_because": self.absent_because or None, "verdict": self.verdict or None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparsity:
+    """Zeros of a network's weights.
+
+    Attributes:
+        layers: one per weight with two or more dimensions (biases are left out), in the order of the operators.
+        gains: per part and engine; empty if nothing was timed, for the reason in `gains_absent_because`.
+    """
+
+    layers: tuple[LayerSparsity, ...]
+    gains: tuple[SparsityGain, ...] = ()
+    gains_absent_because: str = ""
+
+    @property
+    def counted(self) -> tuple[LayerSparsity, ...]:
+        """The weights whose zeros could be counted, every shared weight once."""
+        return tuple({each.weight: each for each in self.layers if each.zeros is not None}.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        zeros = sum(each.zeros or 0 for each in self.counted)
+        elements = sum(each.elements or 0 for each in self.counted)
+        return {
+            "totals": {
+                "zeros": zeros,
+                "elements": elements,
+                "share": zeros / elements if elements else None,
+                "weights": len(self.counted),
+                "weights_not_counted": len({each.weight for each in self.layers if each.zeros is None}),
+            },
+            "layers": [each.to_dict() for each in self.layers],
+            "gains": [each.to_dict() for each in self.gains],
+            "gains_absent_because": self.gains_absent_because or None,
+        }
+
+
+def count_zeros(graph: Graph, *, model: Path) -> Sparsity:
+    """Count the zeros of the weights of `graph`, and find their patterns. Reads all weights.
+
+    Args:
+        model: the file that `graph` is from.
+
+    Raises:
+        BadModel: a weight file lies outside the model's folder or is shorter than the model says.
+    """
+    layers, claimed, producers = [], set(), graph.producers()
+    for operator in graph.operators:
+        if operator.kind in PRODUCTS:
+            for position, name in find_weights(operator, graph, producers):
+                claimed.add(name)
+                layers.append(_count(graph.tensors[name], operator, position, graph, model))
+    for operator in graph.operators:
+        for name in dict.fromkeys(operator.weights):
+            wide = [size for size in graph.tensors[name].shape or () if size != 1]
+            if name not in claimed and len(wide) >= 2:
+                layers.append(_count(graph.tensors[name], operator, None, graph, model))
+    layers.sort(key=lambda each: each.index)
+    for name, inner in graph.subgraphs.items():
+        own = count_zeros(inner, model=model).layers
+        layers += [replace(each, subgraph="/".join(filter(None, (name, each.subgraph)))) for each in own]
+    return Sparsity(layers=tuple(layers))
+
+
+def find_weights(operator: Operator, graph: Graph, producers: Mapping[str, int]) -> list[tuple[int, str]]:
+    """Positions of a product's inputs that are constants of two or more dimensions, and the names of these constants.
+
+    Steps that keep every element in its place (dequantising, conversions) are looked through.
+    """
+    found = []
+    for position, given in enumerate(operator.inputs):
+        name = given
+        while name in producers and not graph.tensors[name].constant:
+            maker = graph.operators[producers[name]]
+            same = maker.kind in ("dequantize", "quantize") or maker.op in _SAME_VALUES
+            if not same or not maker.inputs or graph.tensors[maker.inputs[0]].shape != graph.tensors[name].shape:
+                break
+            name = maker.inputs[0]
+        if name and graph.tensors[name].constant and len(graph.tensors[name].shape or ()) >= 2:
+            found.append((position, name))
+    return found
+
+
+def _axes(operator: Operator, position: int | None, graph: Graph, rank: int) -> tuple[int, int] | None:
+    """Dimensions of filters and of input channels of a product's weight; None if it has none."""
+    tflite, options = graph.format == "tflite", operator.attributes
+    if position is None:
+        return None
+    if operator.kind == "matrix-multiplication":
+        if operator.op in ("Gemm", "QGemm", "MatMul"):
+            sides = ("transA", "transpose_a"), ("transB", "transpose_b")
+            turned = any(str(options.get(name, 0)).lower() in ("1", "true") for name in sides[min(position, 1)])
+        else:
+            turned = operator.op == "FULLY_CONNECTED" or "linear" in operator.op or bool(options.get("adj_y"))
+        right = position > 0
+        return (rank - 2, rank - 1) if turned == right else (rank - 1, rank - 2)
+    if operator.op == "GroupConvolution" or rank < 3 or (tflite and operator.geometry.get("depthwise")):
+        return None
+    if tflite:
+        return 0, rank - 1
+    return (1, 0) if operator.kind == "transposed-convolution" else (0, 1)
+
+
+def _count(tensor: Tensor, operator: Operator, position: int | None, graph: Graph, model: Path) -> LayerSparsity:
+    fields: dict[str, Any] = {"index": operator.index, "weight": tensor.name, "elements": tensor.elements}
+    place = tensor.data
+    if place is None or tensor.elements is None:
+        return LayerSparsity(**fields, absent_because=f"edgewise can't read this weight from {graph.format} files")
+    if operator.geometry.get("packed", 1) != 1 or not is_readable(place.dtype):
+        return LayerSparsity(**fields, absent_because=f"edgewise can't read packed weights of type {place.dtype}")
+    shape = tuple(int(str(size)) for size in tensor.shape or ())
+    try:
+        zero, why = read_zero_points(tensor, shape, model)
+        if why:
+            return LayerSparsity(**fields, absent_because=why)
+        axes = None if tensor.sparsity is not None else _axes(operator, position, graph, len(shape))
+        if axes is not None:
+            return LayerSparsity(**fields, **_find_patterns(_read(place, shape, axes, zero, model), shape, axes))
+        why = f"a weight of {operator.op} has no matrix of filters and input channels"
+        if tensor.sparsity is not None:
+            why = "the weight is in a sparse encoding, of which edgewise counts only the zeros"
+            shape = (round(tensor.elements * (1 - tensor.sparsity)), 1)
+        zeros, nan = tensor.elements - prod(shape), 0
+        for mask, invalid in _read(place, shape, (0, len(shape) - 1), zero, model):
+            zeros, nan = zeros + int(mask.sum()), nan + invalid
+        return LayerSparsity(**fields, zeros=zeros, nan=nan, patterns_absent_because=why)
+    except OSError as error:
+        raise damaged(model, f"its weights can't be read: {error.strerror or error}") from error
+
+
+def is_readable(dtype: str) -> bool:
+    """Whether edgewise can tell the zeros of stored elements of this type."""
+    return dtype in _NUMPY or dtype in _OTHER_FLOATS or dtype in ("int4", "uint4", "int2", "uint2")
+
+
+def read_zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any, str]:
+    """The integer that stands for 0, or an array of one per channel that fits `shape`; and why there is none."""
+    import numpy as np
+
+    scheme = tensor.quantization
+    if scheme is None or scheme.zero_points is None:
+        return (scheme.zero_point if scheme else 0), ""
+    if not is_readable(scheme.zero_points.dtype):
+        return 0, f"edgewise can't read zero points of type {scheme.zero_points.dtype}"
+    points = _unpacked(open_data(scheme.zero_points, model), scheme.zero_points.dtype)
+    if (points == scheme.zero_point).all():
+        return scheme.zero_point, ""
+    if scheme.block or scheme.axis is None or points.size != shape[scheme.axis]:
+        return 0, "its blocks have different zero points"
+    return points.reshape([-1 if at == scheme.axis else 1 for at in range(len(shape))]).astype(np.int64), ""
+
+
+def open_data(place: StoredData, model: Path) -> Array:
+    """All elements, flattened and not yet read. Narrow types: the bytes; floats that numpy lacks: their bits.
+
+    Raises:
+        BadModel: the file lies outside the folder of `model`, or is too short.
+    """
+    import numpy as np
+
+    kind = "u1" if BITS[place.dtype] < 8 else _NUMPY.get(place.dtype) or _OTHER_FLOATS[place.dtype][0]
+    if not place.file:
+        return np.frombuffer(place.inline, kind)
+    file = Path(place.file)
+    if file != model:
+        check_inside(model, file)
+    if file.stat().st_size < place.offset + place.size:
+        raise damaged(model, f"{file.name} is truncated: a weight ends at {place.offset + place.size}")
+    count = place.size // np.dtype(kind).itemsize
+    return np.memmap(file, kind, "r", place.offset, count) if count else np.empty(0, kind)
+
+
+def _unpacked(data: Array, dtype: str) -> Array:
+    """The elements of `data`: those of narrow types, the first in the lowest bits of a byte, one per byte."""
+    import numpy as np
+
+    bits = BITS[dtype]
+    if bits >= 8:
+        return data
+    found = np.empty(data.size * (8 // bits), np.int8)
+    for at in range(8 // bits):
+        part = (data >> (bits * at)).astype(np.int8) & np.int8(2**bits - 1)
+        found[at :: 8 // bits] = part - ((part >> (bits - 1)) << bits) if dtype.startswith("int") else part
+    return found
+
+
+def _read(
+    place: StoredData, shape: Sequence[int], axes: tuple[int, int], zero: Any, model: Path
+) -> Iterator[tuple[Array, int]]:
+    """Pieces of a weight: which elements are zero, shape (filters, positions, input channels); number of NaN."""
+    import numpy as np
+
+    count = prod(shape)
+    if not count:
+        return
+    data, bits = open_data(place, model), BITS[place.dtype]
+    if data.size * max(1, 8 // bits) < count:
+        raise damaged(model, f"a weight of shape {list(shape)} has only {place.size or len(place.inline)} bytes")
+    row = count // shape[0]
+    # Rows of narrow types that fill whole bytes are unpacked piece by piece; others, which are rare, all at once.
+    late = bits < 8 and axes[0] == 0 and row * bits % 8 == 0
+    if late:
+        data = data[: count * bits // 8].reshape(shape[0], -1)
+    else:
+        data = np.moveaxis(_unpacked(data, place.dtype)[:count].reshape(shape), axes, (0, -1))
+    zeros = np.moveaxis(np.broadcast_to(zero, shape), axes, (0, -1)) if isinstance(zero, np.ndarray) else None
+    rows = max(1, PIECE_ELEMENTS // (count // len(data)) // _ROWS) * _ROWS
+    for start in range(0, len(data), rows):
+        piece = np.ascontiguousarray(data[start : start + rows])
+        if late:
+            piece = np.moveaxis(_unpacked(piece.reshape(-1), place.dtype).reshape(-1, *shape[1:]), axes[1], -1)
+        mask = find_zeros(piece, place.dtype, zero if zeros is None else zeros[start : start + rows])
+        yield mask.reshape(len(mask), -1, mask.shape[-1]), _count_nan(piece, place.dtype)
+
+
+def find_zeros(elements: Array, dtype: str, zero: Any = 0) -> Array:
+    """Which of `elements` stand for 0: a boolean array of the same shape.
+
+    Args:
+        elements: as `open_data` returns them.
+        dtype: as stored in the file.
+        zero: the zero point, or zero points that can be broadcast to the shape.
+    """
+    found: Array = (elements & _OTHER_FLOATS[dtype][1]) == 0 if dtype in _OTHER_FLOATS else elements == zero
+    return found
+
+
+def _count_nan(elements: Array, dtype: str) -> int:
+    import numpy as np
+
+    if dtype in _OTHER_FLOATS:
+        _, magnitude, infinity = _OTHER_FLOATS[dtype]
+        return int(((elements & magnitude) > infinity).sum())
+    return int(np.isnan(elements).sum()) if elements.dtype.kind == "f" else 0
+
+
+def _find_patterns(
+    pieces: Iterator[tuple[Array, int]], shape: tuple[int, ...], axes: tuple[int, int]
+) -> dict[str, Any]:
+    """Fields of a `LayerSparsity`."""
+    import numpy as np
+
+    filters, channels = (shape[axis] for axis in axes)
+    at_most = {of: 0 for of in GROUPS if channels and channels % of == 0}
+    in_blocks = {f"{r}x{c}": 0 for r, c in BLOCKS if filters and channels and filters % r == 0 == channels % c}
+    zeros = nan = zero_filters = 0
+    all_zero = np.ones(channels, dtype=bool)
+    for mask, invalid in pieces:
+        zeros, nan = zeros + int(mask.sum()), nan + invalid
+        zero_filters += int(mask.all(axis=(1, 2)).sum())
+        all_zero &= mask.all(axis=(0, 1))
+        for of, most in at_most.items():
+            groups = mask.reshape(-1, of)
+            at_most[of] = max(most, of - int(groups.sum(axis=1, dtype=np.uint8).min()))
+        for rows, columns in BLOCKS:
+            if f"{rows}x{columns}" in in_blocks:
+                blocks = mask.reshape(len(mask) // rows, rows, mask.shape[1], channels // columns, columns)
+                in_blocks[f"{rows}x{columns}"] += int(blocks.all(axis=(1, 4)).sum()) * rows * columns
+    empty = not filters or not channels
+    return {
+        "zeros": zeros, "nan": nan, "at_most": at_most, "in_blocks": in_blocks, "filters": filters,
+        "zero_filters": zero_filters, "channels": channels, "zero_channels": 0 if empty else int(all_zero.sum()),
+    }  # fmt: skip

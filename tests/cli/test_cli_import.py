@@ -1,0 +1,107 @@
+"""``edgewise runs import`` of other tools' files, at 80 columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgewise.cli.main import run as edgewise
+from edgewise.importing import Told, import_file
+from edgewise.service.prediction import _from_run
+
+FOLDER = Path(__file__).parents[1] / "tool_outputs"
+FILES = sorted(FOLDER.iterdir())
+EXPECTED_RUNS = [run for file in FILES for run in import_file(file)]
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*words):
+        code = edgewise([str(word) for word in words])
+        done = capsys.readouterr()
+        assert "Traceback" not in done.err
+        return code, done.out, done.err
+
+    return call
+
+
+def test_every_import_is_listed_and_shown_in_80_columns(call):
+    code, out, err = call("runs", "import", *FILES)
+    assert (code, out) == (0, "") and err.count(" added") == len(FILES)
+    assert call("runs", "import", FILES[0])[2].endswith("were in the store already\n")
+    for words in (("runs", "list"), ("runs", "show", "all")):
+        code, out, err = call(*words)
+        assert code == 0 and max(map(len, out.splitlines())) <= 80
+    shown = "".join(out.split())
+    assert all(file.name in shown for file in FILES) and out.count("imported from") == len(EXPECTED_RUNS)
+
+
+def test_the_source_is_in_the_json(call):
+    call("runs", "import", "--from", "benchncnn", FOLDER / "benchncnn.txt", "--device", "pi4", "--set", "batch=1")
+    document = json.loads(call("runs", "show", "all", "--json")[1])
+    assert {run["source"]["tool"] for run in document["runs"]} == {"benchncnn"}
+    assert all(run["source"]["told"] == {"batch": 1, "device": "pi4"} for run in document["runs"])
+    assert {run["job"]["target"]["device"] for run in document["runs"]} == {"pi4"}
+
+
+def test_a_profile_without_a_latency_shows_its_layers(call):
+    call("runs", "import", FOLDER / "trtexec_profile.json")
+    out = call("runs", "show", "all")[1]
+    assert "conv1 + relu1" in out and "2.00 ms" in out and "80.0%" in out
+
+
+def test_a_profile_with_a_latency_shows_its_layers_against_it(call):
+    call("runs", "import", FOLDER / "benchmark_model.txt")
+    out = call("runs", "show", "all")[1]
+    assert "[conv1]:0" in out and "median latency 4.99 ms" in out
+
+
+def test_report_and_compare_take_imports(call, tmp_path):
+    call("runs", "import", FOLDER / "pyperf.json", FOLDER / "benchncnn.txt")
+    for suffix in ("html", "md", "csv"):
+        assert call("report", "all", "-o", tmp_path / f"r.{suffix}")[0] == 0
+    assert "chosen by the tool" in (tmp_path / "r.html").read_text()
+    ids = [run["id"] for run in json.loads(call("runs", "show", "all", "--json")[1])["runs"]]
+    code, out, _ = call("compare", *ids[:2], "--json")
+    assert code == 0 and json.loads(out)["comparisons"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--from", "nothing"], "unknown importer 'nothing'"),
+        (["--from", "pyperf"], "line 1: no output of pyperf; try: expected JSON"),
+        (["--set", "threads"], "--set threads: has no value"),
+        (["--set", "threads=1", "--set", "threads=2"], "given twice"),
+        (["--set", "threads=many"], "not a whole number of at least 1"),
+        (["--set", "colour=red"], "unknown setting"),
+        (["--set", "threads=8"], "threads is 4, and --set says threads=8"),
+        (["--model", "missing.onnx"], "several models"),
+    ],
+)
+def test_errors(call, words, message):
+    code, out, err = call("runs", "import", *words, FOLDER / "benchncnn.txt")
+    assert (code, out) == (2, "") and message.partition(";")[0] in " ".join(err.split())
+
+
+def test_an_export_takes_no_settings(call, tmp_path):
+    call("runs", "import", FOLDER / "hyperfine.json")
+    call("runs", "export", "all", "-o", tmp_path / "e.json")
+    code, _, err = call("runs", "import", tmp_path / "e.json", "--device", "pi")
+    assert code == 2 and "an export of edgewise" in " ".join(err.split())
+    assert call("runs", "import", tmp_path / "e.json")[0] == 0
+
+
+def test_calibrate_takes_a_mean_for_the_latency_and_says_so():
+    cautions = []
+    run = import_file(FOLDER / "benchncnn.txt", told=Told(device="pi"))[0]
+    assert _from_run(run, [], cautions).values == {"latency": 2.2e-3}
+    assert cautions == ["squeezenet was measured by benchncnn: latency (mean), and batch 1 is assumed."]
+    (run,) = import_file(FOLDER / "onnxruntime_perf_test.txt", told=Told(settings={"batch": 1}))
+    assert _from_run(run, [], cautions).values == {"latency": 5e-3, "memory_peak": 3e7}
+    assert cautions[1:] == ["model of onnxruntime_perf_test.txt was measured by onnxruntime_perf_test: latency."]

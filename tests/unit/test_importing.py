@@ -1,0 +1,527 @@
+"""Files of other tools as runs: exact values and units, what stays absent, and files that are wrong or hostile."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import edgewise
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.environments import environment_differences
+from edgewise.comparing.fairness import check_fairness
+from edgewise.comparing.metrics import compare_runs
+from edgewise.errors import BadInput
+from edgewise.importing import IMPORTERS, Told, import_file, read_any
+from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
+from edgewise.importing.spec import SETTINGS
+from edgewise.metrics import METRICS
+from edgewise.report.recommendation import comparable_groups, recommendations
+from edgewise.store.exchange import export_runs, import_runs
+
+FOLDER = Path(__file__).parents[1] / "tool_outputs"
+FILES = sorted(FOLDER.iterdir())
+
+# file → per run: (label, headline, {metric: value in SI})
+EXPECTED = {
+    "benchmark_app.txt": [
+        ("model of benchmark_app.txt · openvino/cpu 1T f32", "latency_engine",
+         {"latency_engine": 510.83e-6, "latency_mean": 530.66e-6, "latency_min": 464.09e-6, "latency_max": 847.5e-6,
+          "latency_first": 2.12e-3, "throughput": 1795.84, "load_time": (14.63 + 2.27 + 48.57) * 1e-3}),
+    ],
+    "benchmark_app_async.txt": [
+        ("model of benchmark_app_async.txt · openvino/cpu 2T batch 4 f32 offline", "throughput",
+         {"throughput": 3092.0, "latency_engine": 2.13e-3, "latency_mean": 2.43e-3, "latency_min": 1.9e-3,
+          "latency_max": 10.22e-3, "latency_first": 4.11e-3, "load_time": (9.67 + 1.63 + 73.67) * 1e-3}),
+    ],
+    "benchmark_app_pc.txt": [
+        ("model of benchmark_app_pc.txt · openvino/cpu 2T f32", "latency_engine",
+         {"latency_engine": 379.52e-6, "latency_mean": 389.34e-6, "latency_min": 261.14e-6, "latency_max": 537.66e-6,
+          "latency_first": 1.96e-3, "throughput": 2476.67, "load_time": 44.8e-3}),
+    ],
+    "benchmark_app_report.json": [
+        ("digits_cnn.onnx · openvino/cpu 1T", "latency_engine",
+         {"latency_engine": 0.51e-3, "latency_mean": 0.53e-3, "latency_min": 0.46e-3, "latency_max": 0.85e-3,
+          "latency_first": 2.12e-3, "throughput": 1795.84, "load_time": 65.47e-3}),
+    ],
+    "benchmark_app_report.csv": [
+        ("digits_cnn.onnx · openvino/cpu batch 4 offline", "throughput",
+         {"throughput": 3092.0, "latency_engine": 2.13e-3, "latency_mean": 2.43e-3, "latency_min": 1.9e-3,
+          "latency_max": 10.22e-3, "latency_first": 4.11e-3, "load_time": 84.97e-3}),
+    ],
+    "benchmark_app_average_counters.csv": [("model of benchmark_app_average_counters.csv · openvino", "latency", {})],
+    "benchmark_app_average_counters.json": [("model of benchmark_app_average_counters.json · openvino", "latency", {})],
+    "benchmark_app_detailed_counters.json": [
+        ("model of benchmark_app_detailed_counters.json · openvino", "latency", {})
+    ],
+    "benchmark_model.txt": [
+        ("model.tflite · benchmark_model/xnnpack 1T", "latency",
+         {"latency": 4.99e-3, "latency_mean": 5.0005e-3, "latency_min": 4.8e-3, "latency_max": 6e-3,
+          "latency_std": 100e-6, "latency_p95": 5.2e-3, "load_time": 12.345e-3, "latency_first": 9e-3,
+          "memory_peak": 12.5 * 2**20}),
+    ],
+    "benchmark_model_profile.csv": [("model of benchmark_model_profile.csv · benchmark_model", "latency", {})],
+    "litert-benchmark.json": [
+        ("digits_cnn.tflite · litert/cpu 1T", "latency",
+         {"latency": 0.47e-3, "latency_mean": 0.48e-3, "latency_min": 0.46e-3, "latency_max": 0.51e-3,
+          "latency_std": 0.02e-3, "latency_p95": 0.51e-3, "load_time": 2.31e-3, "latency_first": 0.56e-3}),
+    ],
+    "litert-benchmark.txt": [
+        ("digits_cnn.tflite · litert/cpu 1T", "latency",
+         {"latency": 0.47e-3, "latency_mean": 0.48e-3, "latency_min": 0.46e-3, "latency_max": 0.51e-3,
+          "latency_std": 0.02e-3, "latency_p95": 0.51e-3, "load_time": 2.31e-3, "latency_first": 0.56e-3}),
+    ],
+    "onnxruntime_perf_test.txt": [
+        ("model of onnxruntime_perf_test.txt · onnxruntime 2T", "latency",
+         {"latency": 5e-3, "latency_mean": 5.02e-3, "latency_min": 4.8e-3, "latency_max": 6.1e-3, "latency_p90": 5.2e-3,
+          "latency_p95": 5.3e-3, "latency_p99": 5.9e-3, "load_time": 17.5e-3, "latency_first": 12e-3,
+          "throughput": 198.4, "memory_peak": 3e7}),
+    ],
+    "onnxruntime_perf_test_results.csv": [
+        ("digits · onnxruntime", "latency", {"latency": 4.9e-3, "memory_peak": 3e7})
+    ],
+    "onnxruntime_profile.json": [
+        ("model of onnxruntime_profile.json · onnxruntime", "latency",
+         {"latency": 630e-6, "latency_first": 9650e-6, "load_time": 32405e-6}),
+    ],
+    "trtexec.txt": [
+        ("resnet.onnx · tensorrt FP32+FP16", "latency",
+         {"latency": 3.11e-3, "latency_engine": 2.82e-3, "latency_mean": 3.125e-3, "latency_min": 3.01e-3,
+          "latency_max": 3.41e-3, "latency_p90": 3.2e-3, "latency_p95": 3.25e-3, "latency_p99": 3.3e-3,
+          "throughput": 353.015}),
+    ],
+    "trtexec_times.json": [
+        ("model of trtexec_times.json · tensorrt", "latency", {"latency": 2.855e-3, "latency_engine": 2.555e-3})
+    ],
+    "trtexec_profile.json": [("model of trtexec_profile.json · tensorrt", "latency", {})],
+    "benchncnn.txt": [
+        ("squeezenet · ncnn/cpu 4T", "latency_mean",
+         {"latency_mean": 2.2e-3, "latency_min": 2.1e-3, "latency_max": 2.4e-3}),
+        ("squeezenet_int8 · ncnn/cpu 4T int8", "latency_mean",
+         {"latency_mean": 1.6e-3, "latency_min": 1.5e-3, "latency_max": 1.8e-3}),
+        ("squeezenet · ncnn/vulkan 1T", "latency_mean",
+         {"latency_mean": 9.25e-3, "latency_min": 9e-3, "latency_max": 9.5e-3}),
+    ],
+    "torch-benchmark.txt": [
+        ("linear: 8x8 eager · torch 2T", "latency", {"latency": 14.6e-6}),
+        ("x+1 · torch 1T", "latency_mean", {"latency_mean": 5.64e-6}),
+    ],
+    "hyperfine.json": [
+        ("sleep 0.1", "total_time", {"total_time": 0.1035, "memory_group_peak": 3.05e6}),
+        ("python model.py --x", "total_time", {"total_time": 1.5}),
+    ],
+    "pyperf.json": [
+        ("forward · python", "latency", {"latency": 10.35e-3}),
+        ("backward · python", "latency", {"latency": 20.5e-3}),
+    ],
+    "ai-hub_profile.json": [
+        ("model of ai-hub_profile.json · ai-hub/npu", "latency",
+         {"latency": 1.21e-3, "load_time": 0.64, "memory_peak": 25165824}),
+    ],
+    "ai-hub_perf.yaml": [
+        ("TinyNet · tflite/npu float", "latency_engine", {"latency_engine": 0.84e-3}),
+        ("TinyNet · qnn_dlc/cpu w8a8", "latency_engine", {"latency_engine": 1.5e-3}),
+    ],
+    "optimum-benchmark.json": [
+        ("tiny-bert · onnxruntime/cpu 4T batch 2", "latency",
+         {"latency": 0.02, "load_time": 1.25, "throughput": 99.00990099, "memory_peak": 512.25e6}),
+    ],
+    "optimum-benchmark_report.json": [
+        ("model of optimum-benchmark_report.json · optimum-benchmark", "latency", {"load_time": 2.5})
+    ],
+    "deepsparse.json": [
+        ("pruned.onnx · deepsparse 8T batch 4 offline", "throughput",
+         {"throughput": 812.5, "latency": 19.5e-3, "latency_mean": 19.68e-3, "latency_std": 1.2e-3,
+          "latency_p90": 21e-3, "latency_p95": 22e-3, "latency_p99": 25e-3}),
+    ],
+    "deepsparse.txt": [
+        ("pruned.onnx · deepsparse 2T", "latency",
+         {"throughput": 161.2, "latency": 6.15e-3, "latency_mean": 6.19e-3, "latency_std": 0.25e-3}),
+    ],
+    "mlperf-tiny_results.txt": [
+        ("model of mlperf-tiny_results.txt · mlperf_tiny", "latency",
+         {"latency": 0.1651, "throughput": 6.057, "energy": 6900.5e-6, "accuracy_top1": 0.855}),
+    ],
+    "mlperf-tiny_log.txt": [("ic01 · mlperf_tiny", "latency", {"latency": 10.01e-3})],
+    "mltk.json": [
+        ("tiny_kws · tflite-micro/cpu int8", "latency",
+         {"latency": 0.394165, "energy": 0.00576, "cpu_cycles": 30744893.5, "clock_rate": 78e6, "memory_arena": 46784,
+          "model_size": 49392}),
+    ],
+}  # fmt: skip
+ESTIMATED = {
+    "latency": "estimated", "energy": "estimated", "cpu_cycles": "estimated", "clock_rate": "simulated",
+    "memory_arena": "simulated", "model_size": "measured",
+}  # fmt: skip
+"""Basis of the numbers in ``mltk.json``, which has energy and is therefore no measurement on a device."""
+
+
+def values(run):
+    return {row.metric: row.value for row in run.measurements if row.value is not None}
+
+
+def forms():
+    return [(name, importer, form) for name, importer in IMPORTERS for form in importer.forms]
+
+
+def test_every_file_has_expected_values_and_every_importer_has_a_file():
+    assert sorted(EXPECTED) == [file.name for file in FILES]
+    read = {(run.source.importer, run.source.form) for file in FILES for run in import_file(file)}
+    assert read == {(name, form.title) for name, _, form in forms()}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_values_are_in_si(file):
+    runs = import_file(file)
+    assert [(run.job.label, run.headline) for run in runs] == [row[:2] for row in EXPECTED[file.name]]
+    for run, (_, _, expected) in zip(runs, EXPECTED[file.name], strict=True):
+        assert values(run) == pytest.approx(expected, rel=1e-9)
+        for row in run.measurements:
+            assert row.unit == METRICS[row.metric].unit
+            basis = ESTIMATED[row.metric] if file.name == "mltk.json" and row.value is not None else "measured"
+            assert row.basis == (basis if row.value is not None else None)
+            assert row.method.startswith("as printed by ") if row.value is not None else row.absent_because
+            assert (row.low is None) == (not row.samples or len(row.samples) < 3 or len(set(row.samples)) == 1)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_an_import_is_stable_and_survives_export(file, tmp_path):
+    runs = import_file(file)
+    assert import_file(file) == runs
+    assert all(run.status == "done" and run.trust is not None and run.trust.grade in "BCD" for run in runs)
+    export_runs(runs, tmp_path / "runs.json")
+    assert import_runs(tmp_path / "runs.json") == runs
+    assert list(read_any(tmp_path / "runs.json")) == runs
+
+
+def test_no_file_matches_two_tools():
+    for file in FILES:
+        text = file.read_text()[:HEAD_CHARACTERS]
+        is_json = file.suffix == ".json"
+        found = {
+            name
+            for name, _, form in forms()
+            if is_json == (form.kind == "json") and re.search(form.mark, text, re.MULTILINE)
+        }
+        assert len(found) == 1, (file.name, found)
+
+
+def test_fields_have_known_names_and_patterns_compile():
+    for _, importer, form in forms():
+        assert importer.title and importer.runtime and form.expects and form.method
+        for one in form.fields:
+            assert one.name in SETTINGS or one.name in METRICS
+            if form.kind == "text":
+                assert re.compile(one.at).groups >= 1
+        assert all(metric in METRICS for metric in importer.absent)
+
+
+def test_forms_declare_what_they_give():
+    given = {
+        (name, form.title): {*(one.name for one in form.fields), *form.gives} | ({"layers"} if form.rows else set())
+        for name, _, form in forms()
+    }
+    for file in FILES:
+        for run in import_file(file):
+            declared = given[run.source.importer, run.source.form]
+            assert set(values(run)) | ({"layers"} if run.layers else set()) <= declared
+
+
+def test_layers_are_rows_of_the_tool():
+    (run,) = import_file(FOLDER / "benchmark_model.txt")
+    assert [(layer.name, layer.op, layer.time) for layer in run.layers] == [
+        ("[conv1]:0", "CONV_2D", 3e-3),
+        ("[probabilities]:1", "SOFTMAX", 1.5e-3),
+    ]
+    assert run.profile.latency == 5.0005e-3 and run.profile.conservation == pytest.approx(4.5 / 5.0005)
+
+    (run,) = import_file(FOLDER / "benchmark_app_detailed_counters.json")
+    assert run.profile is None and run.value("latency") is None
+    convolution = run.layers[2]
+    assert (convolution.op, convolution.engine_op) == ("Convolution", "brgconv_avx2_f32")
+    assert convolution.time == pytest.approx(20e-6)  # the mean of 0.018 and 0.022 ms
+    assert {layer.kind for layer in run.layers if layer.time is None} == {"eliminated"}
+
+    (run,) = import_file(FOLDER / "benchmark_model_profile.csv")
+    assert [(layer.name, layer.time) for layer in run.layers] == [
+        ("[conv1, relu1]:0", pytest.approx(90e-6)),
+        ("[add]:1", pytest.approx(60e-6)),  # called twice
+        ("[probabilities]:2", pytest.approx(50e-6)),
+    ]
+
+
+def test_ai_hub_names_the_unit_of_each_layer_and_its_own_statistic():
+    (run,) = import_file(FOLDER / "ai-hub_profile.json")
+    assert [(layer.name, layer.op, layer.provider, layer.time) for layer in run.layers] == [
+        ("features/conv", "CONV_2D", "NPU", 700e-6),
+        ("classifier/linear", "FULLY_CONNECTED", "NPU", 310e-6),
+    ]
+    first, second = import_file(FOLDER / "ai-hub_perf.yaml")
+    assert (first.job.target.device, second.job.target.device) == ("Phone A", "Board B (Proxy)")
+    assert "a statistic that it does not name" in first.measurement("latency_engine").method
+    assert first.source.part == "float, TinyNet, Phone A, tflite"
+
+
+def test_ai_hub_without_single_times_keeps_its_estimate(tmp_path):
+    path = tmp_path / "profile.json"
+    path.write_text('{"execution_summary": {"estimated_inference_time": 1180, "warm_load_time": null}}')
+    (run,) = import_file(path)
+    assert values(run) == {"latency_engine": 1180e-6}
+
+
+def test_text_generation_has_no_latency_of_one_inference():
+    (run,) = import_file(FOLDER / "optimum-benchmark_report.json")
+    assert "prefill and decode" in run.measurement("latency").absent_because
+
+
+def test_deepsparse_can_have_measured_onnxruntime(tmp_path):
+    path = tmp_path / "ort.json"
+    document = json.loads((FOLDER / "deepsparse.json").read_text())
+    path.write_text(
+        json.dumps(document | {"engine": "deepsparse.benchmark.ort_engine.ORTEngine:\n", "scenario": "sync"})
+    )
+    (run,) = import_file(path)
+    assert run.job.label == "pruned.onnx · onnxruntime 8T batch 4"
+
+
+def test_mlperf_tiny_takes_system_and_model_from_the_folders(tmp_path):
+    folder = tmp_path / "results" / "BOARD_X" / "ic" / "performance"
+    folder.mkdir(parents=True)
+    (folder / "results.txt").write_bytes((FOLDER / "mlperf-tiny_results.txt").read_bytes())
+    (run,) = import_file(folder / "results.txt")
+    assert (run.job.model.name, run.job.target.device) == ("ic", "BOARD_X")
+    row = run.measurement("latency")
+    assert row.samples == pytest.approx([0.165, 0.1651, 0.1652])
+    assert "no percentiles" in row.method
+
+
+def test_an_mltk_report_without_energy_was_measured_on_a_device(tmp_path):
+    path = tmp_path / "device.json"
+    document = json.loads((FOLDER / "mltk.json").read_text())
+    document["summary"] |= {"energy": 0, "accelerator": "MVP", "accelerator_cycles": 1e6}
+    path.write_text(json.dumps(document))
+    (run,) = import_file(path)
+    assert {row.basis for row in run.measurements if row.value is not None} == {"measured"}
+    assert (run.value("energy"), run.value("accelerator_cycles")) == (None, 1e6)
+    assert run.job.runtime.provider == "MVP"
+
+
+def test_samples_keep_their_processes():
+    forward, backward = import_file(FOLDER / "pyperf.json")
+    row = forward.measurement("latency")
+    assert row.session_lengths == (3, 3, 3, 3) and len(row.samples) == 12
+    assert row.low < row.value < row.high
+    assert forward.created_at == "2026-01-31T11:59:00.000+00:00" and forward.source.time_from == "file"
+    assert "single-session" not in {caution.code for caution in forward.cautions}
+    assert {"single-session", "too-few-samples"} <= {caution.code for caution in backward.cautions}
+    sleep, failing = import_file(FOLDER / "hyperfine.json")
+    assert sleep.measurement("total_time").session_lengths == (1, 1, 1)
+    assert "1 of 1 executions ended with an exit code other than 0" in failing.measurement("total_time").method
+
+
+def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
+    model = tmp_path / "model.tflite"
+    model.write_bytes((Path(__file__).parents[2] / "src/edgewise/data/digits_cnn.tflite").read_bytes())
+    told = Told(model=model, device="phone", settings={"threads": 1, "precision": "f32"})
+    (run,) = import_file(FOLDER / "benchmark_model.txt", "benchmark_model", told)
+    assert run.job.model.format == "tflite" and run.value("model_size") == model.stat().st_size
+    assert run.job.target.device == "phone" and run.job.runtime.precision == "f32"
+    assert run.source.told == {"threads": 1, "precision": "f32", "model": "model.tflite", "device": "phone"}
+    assert run.source.unknown == ("version", "batch")
+    assert run.id != import_file(FOLDER / "benchmark_model.txt")[0].id
+    with pytest.raises(BadInput, match="threads is 1, and --set says threads=8"):
+        import_file(FOLDER / "benchmark_model.txt", told=Told(settings={"threads": 8}))
+    with pytest.raises(BadInput, match="several models"):
+        import_file(FOLDER / "benchncnn.txt", told=Told(model=model))
+
+
+def test_a_rate_of_calls_becomes_a_rate_of_samples():
+    (run,) = import_file(FOLDER / "onnxruntime_perf_test.txt", told=Told(settings={"batch": 8}))
+    assert run.value("throughput") == 8 * 198.4
+
+
+def mutations(content: bytes):
+    yield "cut in half", content[: len(content) // 2]
+    yield "cut early", content[:300]
+    yield "CRLF", content.replace(b"\n", b"\r\n")
+    yield "UTF-16", content.decode().encode("utf-16")
+    yield "negative", re.sub(rb"(?<![\w.-])(\d+\.\d+)", rb"-\1", content)
+    yield "huge", re.sub(rb"(?<![\w.-])\d+\.\d+", b"1e400", content)
+    yield "NaN", re.sub(rb"(?<![\w.-])\d+\.\d+", b"NaN", content)
+    yield "words", re.sub(rb"(?<![\w.-])\d+\.\d+", b"many", content)
+    yield "strings", re.sub(rb"(?<![\w.-])(\d+\.\d+)", rb'"\1"', content)
+    yield "nulls", re.sub(rb"(?<![\w.-])\d+(\.\d+)?(?=[,\s\]}])", b"null", content)
+    yield "lists", re.sub(rb"(?<![\w.-])(\d+\.\d+)(?=[,\s\]}])", rb"[\1]", content)
+    yield "reversed lines", b"\n".join(reversed(content.splitlines()))
+    yield "every other line", b"\n".join(content.splitlines()[::2])
+    yield "colours", re.sub(rb"(?m)^(?=\w)", b"\x1b[31m", content)
+    yield "NUL", content[:200] + b"\0" + content[200:]
+    yield "Latin-1", content[:200] + b"\xe9" + content[200:]
+    yield "wide digits", content.replace(b"1", "１".encode())
+    yield "twice", content + content
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
+    name = import_file(file)[0].source.importer
+    content = file.read_bytes()
+    for what, damaged in mutations(content):
+        path = tmp_path / "damaged"
+        path.write_bytes(damaged)
+        try:
+            runs = import_file(path, name)
+        except BadInput as error:
+            assert re.match(r".*?, (line \d+|lines \d+–\d+|the document|the file|[\w.\[\]* ()-]+): .", error.message), (
+                what,
+                error.message,
+            )
+            assert error.advice, what
+            continue
+        for run in runs:
+            assert all(value >= 0 for value in values(run).values()), what
+        if what in ("CRLF", "UTF-16"):
+            assert [values(run) for run in runs] == [values(run) for run in import_file(file)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not recognised"),
+        (b"\n\nhello\n", "line 3: not recognised"),
+        (b"\x80\x04\x95", "a pickle"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"[Step 1/11]\n[ INFO ]    Median:   x ms\n", "line 2: latency_engine is 'x'"),
+        (b"[Step 1/11]\n[ INFO ]    Median:   1 parsecs\n", "line 2: latency_engine has the unit 'parsecs'"),
+        (b"[Step 1/11]\n[ INFO ] INFERENCE_NUM_THREADS: 1.5\n", "line 2: threads is '1.5'; expected a whole number"),
+        (b"[Step 1/11]\nand nothing\n", "line 2: the results are missing; expected the lines 'Median: 1.23 ms'"),
+        (b'{"execution_results": {\n"latency (ms)": NaN}}', "line 2: NaN is not a number"),
+        (b'{"execution_results": {\n"latency (ms)": }}', "line 2: not JSON: Expecting value"),
+        (b'{"execution_results": {"latency (ms)": 1e400}}', "execution_results.latency (ms): latency_engine is 'inf'"),
+        (b'{"execution_results": {"latency (ms)": -1}}', "latency_engine is '-1'; expected a number from 0"),
+        (b'{"execution_results": {"latency (ms)": true}}', "latency_engine is 'True'"),
+        (b'{"execution_results": [1]}', "execution_results: expected an object with"),
+        (b'{"execution_results": {"error": "no device"}}', "the tool reports an error: no device"),
+        (b'{"execution_results": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"execution_results": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
+        (b'{"benchmarks": [{"runs": [{"values": [1, "x"]}]}]}', "benchmarks[0].runs[0].values[1]: latency is 'x'"),
+        (b'{"benchmarks": [{"metadata": {"unit": "byte"}, "runs": []}]}', "benchmarks[0].metadata.unit"),
+        (b'{"execution_summary": {"all_inference_times": [1, "x"]}}', "execution_summary.all_inference_times[1]"),
+        (b'{"execution_summary": {"compile_time": 1}}', "the document: the results are missing"),
+        (b"precisions:\n  float: 1\n", "the document: a part of it has another type"),
+        (b"precisions:\n  float:\n    parts: {}\n", "the document: it lacks 'components'"),
+        (b"precisions: &a\n  float: *a\n", "an anchor or alias in line 1"),
+        (b"m-infer-start-10\nm-lap-us-5\n", "line 1: a window of 10 inferences with the times [5]"),
+        (b"m-infer-start-10\nm-lap-us-5\nm-lap-us-5\n", "expected two laps"),
+        (b"# Inferences : 0\nRuntime : 1 sec\nMedian throughput is 1 inf./sec.", "line 1: a window without"),
+        (b'{"orig_model_path": "m", "benchmark_result": {"99.0%": "x"}}', "benchmark_result.99.0%: latency_p99 is"),
+    ],
+)
+def test_errors_name_the_place(content, message, tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(content)
+    with pytest.raises(BadInput) as caught:
+        import_file(path)
+    assert message in caught.value.message and caught.value.advice
+
+
+def test_hostile_names_are_one_short_line(tmp_path):
+    path = tmp_path / "h.json"
+    evil = "\x1b[2J\u202e" + "a\r\nb" * 100_000
+    path.write_text(json.dumps({"results": [{"command": evil, "times": [1.0, 2.0]}]}))
+    (run,) = import_file(path)
+    assert len(run.job.model.name) <= 200 and run.job.model.name.isprintable()
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path):
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.seek(2**30)
+        file.write(b"x")
+    with pytest.raises(BadInput, match=r"larger than 33\.6 MB"):
+        import_file(path)
+    assert path.stat().st_size > MOST_BYTES
+    with pytest.raises(BadInput, match="can't read"):
+        import_file(tmp_path / "missing")
+    with pytest.raises(BadInput, match="can't read"):
+        import_file(tmp_path)
+
+
+def test_an_unknown_tool_and_a_file_of_another_tool():
+    with pytest.raises(BadInput, match="--from hyperfin: unknown importer 'hyperfin'"):
+        import_file(FOLDER / "hyperfine.json", "hyperfin")
+    with pytest.raises(BadInput, match="line 1: no output of pyperf"):
+        import_file(FOLDER / "hyperfine.json", "pyperf")
+
+
+def imported(name, **told):
+    return import_file(FOLDER / name, told=Told(**told))
+
+
+def compared(a, b):
+    rows = compare_runs([Variant(label="A", run=a), Variant(label="B", run=b)], Criteria())
+    return {row.metric: row for row in rows}
+
+
+def test_without_an_interval_the_ratio_is_given_and_the_verdict_is_inconclusive():
+    four, _, one = imported("benchncnn.txt")
+    row = compared(four, one)["latency_mean"]
+    assert row.verdict == "inconclusive" and row.ratio == pytest.approx(9.25 / 2.2)
+    assert "has no interval" in row.because
+
+
+def test_a_mean_is_compared_with_the_mean_of_samples_and_not_with_their_median():
+    (mean,) = imported("onnxruntime_perf_test.txt")
+    mean = replace(mean, measurements=tuple(row for row in mean.measurements if row.metric != "latency"))
+    (samples,) = imported("onnxruntime_perf_test_results.csv")
+    assert mean.headline == "latency_mean"
+    row = compared(samples, mean)["latency_mean"]
+    assert row.before.value == pytest.approx(4.9e-3) and row.after.value == pytest.approx(5.02e-3)
+    assert row.verdict == "inconclusive"
+
+
+def test_what_an_import_does_not_know_is_no_difference_but_not_ruled_out():
+    four, _, one = imported("benchncnn.txt")
+    found = check_fairness([Variant(label="A", run=four), Variant(label="B", run=one)])
+    assert found.obstacles == ()
+    assert "another machine: no device in the record of A, B" in found.not_excluded
+    assert "another model of the same name: no model file in the record of A, B" in found.not_excluded
+    assert not any("input data" in text or "warm-up" in text for text in found.stated)
+    (phone,) = imported("trtexec.txt")
+    assert check_fairness([Variant(label="A", run=four), Variant(label="B", run=phone)]).obstacles == ()
+    assert environment_differences(four, phone) == ()
+
+
+def test_runs_with_different_headlines_are_not_ranked_together():
+    (median,) = imported("litert-benchmark.json")
+    (engine,) = imported("benchmark_app_report.json")
+    engine = replace(engine, job=replace(engine.job, model=median.job.model))
+    assert [[run.headline for run in group] for group in comparable_groups([median, engine])] == [
+        ["latency"],
+        ["latency_engine"],
+    ]
+    (found,) = recommendations([engine])
+    assert found.why[0] == "the only run that can be recommended: latency (engine's clock) 510 µs"
+    assert found.group == "digits_cnn.tflite, single-stream, batch 1, by latency (engine's clock)"
+
+
+def test_python_reads_and_saves(tmp_path):
+    files = [FOLDER / "benchncnn.txt", FOLDER / "hyperfine.json"]
+    runs = edgewise.import_runs(files, device="pi", settings={"batch": 1}, store=str(tmp_path / "s.db"))
+    assert [run.job.target.device for run in runs] == ["pi"] * 5
+    assert edgewise.import_runs(files, device="pi", settings={"batch": 1}, store=str(tmp_path / "s.db")) == runs
+    with edgewise.open_store(str(tmp_path / "s.db")) as store:
+        assert {run.id for run in store.list()} == {run.id for run in runs}
+        assert {row.metric for row in store.rows()} == {"latency_mean", "total_time"}
+
+
+def test_a_copy_of_a_file_is_the_same_run(tmp_path):
+    copy = tmp_path / "app.txt"
+    copy.write_bytes((FOLDER / "benchmark_app.txt").read_bytes())
+    os.utime(copy, (1e9, 1e9))
+    first, second = import_file(FOLDER / "benchmark_app.txt"), import_file(copy)
+    assert first[0].id == second[0].id and second[0].created_at == "2001-09-09T01:46:40.000+00:00"
