@@ -1,10 +1,10 @@
-"""The digits network as a PyTorch module: what ``train.py`` trains, and the trained one for ``edgewise optimize``.
+"""The digits network as a PyTorch module: what ``train.py`` trains, and the trained one for every engine.
 
 The weights come out of the bundled ONNX file, whose initialisers carry the module's own names, so that no pickle is
 read::
 
-    edgewise inspect examples/digits/model.py:trained
-    edgewise optimize examples/digits/model.py:trained --data digits_test.npz --task classification
+    edgewise bench examples/digits/model.py:make_model
+    edgewise optimize examples/digits/model.py:make_model --data digits_test.npz --task classification
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DigitsCnn(nn.Module):
         return self
 
 
-def trained() -> tuple[DigitsCnn, tuple[torch.Tensor]]:
+def make_model() -> tuple[DigitsCnn, tuple[torch.Tensor]]:
     """The network with the weights of the bundled ``digits_cnn.onnx``, and an example input (1, 1, 32, 32)."""
     from edgewise.data import path  # here, so that train.py needs no edgewise
 

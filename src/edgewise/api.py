@@ -17,6 +17,7 @@ from edgewise.record.job import LoadKind, ScenarioKind
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
+    from edgewise.converting.result import Conversion
     from edgewise.estimating.base import Estimate
     from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
@@ -104,6 +105,52 @@ def estimate(
     cases = (dict(what_if),) if what_if else None
     fields = {"model": model, "cases": cases, "device": device, "set": settings, "shapes": shapes}
     found: Estimate = carry_out("estimate", context_of(None, None), **fields)
+    return found
+
+
+def convert(
+    model: PathLike,
+    *,
+    to: str | None = None,
+    output: PathLike | None = None,
+    opset: int | None = None,
+    precision: str | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    input_data: PathLike | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Conversion:
+    """Convert a model to another format, and write the result if its outputs agree with the source's.
+
+    Args:
+        model: a file or a SavedModel's folder; ``module:function`` and ``file.py:function`` are called to make one.
+        to: ``onnx``, ``ort``, ``openvino``, ``tflite``, ``pt2``, ``keras`` or ``savedmodel``; None is the format of
+            the ending of `output`.
+        output: the file to write; None is a file in the current folder that is called like the model.
+        opset: version of ONNX's operator set.
+        precision: ``f16`` stores the weights of OpenVINO IR in 16 bits.
+        shapes: input name → shape for open dimensions.
+        input_data: an ``.npz`` file with one array per input to compare on; None generates random inputs from `seed`.
+        timeout: time limit of the conversion, s.
+        memory_limit: bytes that a process may allocate.
+        force: overwrite files.
+        progress: receives events.
+
+    Returns:
+        An `edgewise.converting.result.Conversion`. Where the outputs differ it is not ``accepted``, its ``wrong`` names
+        the operator, and nothing was written.
+
+    Raises:
+        BadModel, BadInput, RunFailed, Unavailable (a converter is not installed, or can't convert this model).
+    """
+    fields = {
+        "model": model, "to": to, "folder": output, "opset": opset, "precision": precision, "shapes": shapes,
+        "input_data": input_data, "seed": seed, "timeout": timeout, "memory_limit": memory_limit, "force": force,
+    }  # fmt: skip
+    found: Conversion = carry_out("convert", context_of(None, progress), **fields)
     return found
 
 

@@ -1,4 +1,7 @@
-"""Temporary folders: gone when the work is, and swept with the next one where their process was killed."""
+"""Temporary folders: gone when the work is, and swept with the next one where their process was killed.
+
+Also the check of a place before a file is written there.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from edgewise.errors import BadInput
 
 STALE_S = 60.0
 """Younger folders are not swept: between being made and being locked they look like a dead process's."""
@@ -60,3 +65,15 @@ def _lock(descriptor: int) -> bool:
     except (ImportError, OSError):
         return False
     return True
+
+
+def check_place(path: Path, *, overwrite: bool, example: str) -> None:
+    """Raise `BadInput` where a file can't be written to `path`; `example` is a file name for the advice."""
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder", advice=f"give a file in it, such as {example}")
+    if not path.parent.is_dir():
+        raise BadInput(f"there is no folder {path.parent}", advice="make it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BadInput(f"can't write to {path}", advice="name another place")
+    if path.exists() and not overwrite:
+        raise BadInput(f"{path} exists already", advice="use --force to overwrite it, or another name")

@@ -13,8 +13,8 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.audio_features import resample
 from edgewise.evaluating.input_conversion import quantize
 from edgewise.evaluating.instructions import Instructions, read_document
-from edgewise.evaluating.safe_yaml import format_yaml, parse_value
 from edgewise.evaluating.steps import STEPS, parse_step
+from edgewise.safe_yaml import format_yaml, parse_value
 from preparations import prepare
 
 pytest.importorskip("PIL", reason="resizes")

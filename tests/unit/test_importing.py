@@ -119,7 +119,46 @@ EXPECTED = {
         ("forward · python", "latency", {"latency": 10.35e-3}),
         ("backward · python", "latency", {"latency": 20.5e-3}),
     ],
+    "ai-hub_profile.json": [
+        ("model of ai-hub_profile.json · ai-hub/npu", "latency",
+         {"latency": 1.21e-3, "load_time": 0.64, "memory_peak": 25165824}),
+    ],
+    "ai-hub_perf.yaml": [
+        ("TinyNet · tflite/npu float", "latency_engine", {"latency_engine": 0.84e-3}),
+        ("TinyNet · qnn_dlc/cpu w8a8", "latency_engine", {"latency_engine": 1.5e-3}),
+    ],
+    "optimum-benchmark.json": [
+        ("tiny-bert · onnxruntime/cpu 4T batch 2", "latency",
+         {"latency": 0.02, "load_time": 1.25, "throughput": 99.00990099, "memory_peak": 512.25e6}),
+    ],
+    "optimum-benchmark_report.json": [
+        ("model of optimum-benchmark_report.json · optimum-benchmark", "latency", {"load_time": 2.5})
+    ],
+    "deepsparse.json": [
+        ("pruned.onnx · deepsparse 8T batch 4 offline", "throughput",
+         {"throughput": 812.5, "latency": 19.5e-3, "latency_mean": 19.68e-3, "latency_std": 1.2e-3,
+          "latency_p90": 21e-3, "latency_p95": 22e-3, "latency_p99": 25e-3}),
+    ],
+    "deepsparse.txt": [
+        ("pruned.onnx · deepsparse 2T", "latency",
+         {"throughput": 161.2, "latency": 6.15e-3, "latency_mean": 6.19e-3, "latency_std": 0.25e-3}),
+    ],
+    "mlperf-tiny_results.txt": [
+        ("model of mlperf-tiny_results.txt · mlperf_tiny", "latency",
+         {"latency": 0.1651, "throughput": 6.057, "energy": 6900.5e-6, "accuracy_top1": 0.855}),
+    ],
+    "mlperf-tiny_log.txt": [("ic01 · mlperf_tiny", "latency", {"latency": 10.01e-3})],
+    "mltk.json": [
+        ("tiny_kws · tflite-micro/cpu int8", "latency",
+         {"latency": 0.394165, "energy": 0.00576, "cpu_cycles": 30744893.5, "clock_rate": 78e6, "memory_arena": 46784,
+          "model_size": 49392}),
+    ],
 }  # fmt: skip
+ESTIMATED = {
+    "latency": "estimated", "energy": "estimated", "cpu_cycles": "estimated", "clock_rate": "simulated",
+    "memory_arena": "simulated", "model_size": "measured",
+}  # fmt: skip
+"""Basis of the numbers in ``mltk.json``, which has energy and is therefore no measurement on a device."""
 
 
 def values(run):
@@ -144,7 +183,8 @@ def test_values_are_in_si(file):
         assert values(run) == pytest.approx(expected, rel=1e-9)
         for row in run.measurements:
             assert row.unit == METRICS[row.metric].unit
-            assert row.basis == ("measured" if row.value is not None else None)
+            basis = ESTIMATED[row.metric] if file.name == "mltk.json" and row.value is not None else "measured"
+            assert row.basis == (basis if row.value is not None else None)
             assert row.method.startswith("as printed by ") if row.value is not None else row.absent_because
             assert (row.low is None) == (not row.samples or len(row.samples) < 3 or len(set(row.samples)) == 1)
 
@@ -215,6 +255,62 @@ def test_layers_are_rows_of_the_tool():
     ]
 
 
+def test_ai_hub_names_the_unit_of_each_layer_and_its_own_statistic():
+    (run,) = import_file(FOLDER / "ai-hub_profile.json")
+    assert [(layer.name, layer.op, layer.provider, layer.time) for layer in run.layers] == [
+        ("features/conv", "CONV_2D", "NPU", 700e-6),
+        ("classifier/linear", "FULLY_CONNECTED", "NPU", 310e-6),
+    ]
+    first, second = import_file(FOLDER / "ai-hub_perf.yaml")
+    assert (first.job.target.device, second.job.target.device) == ("Phone A", "Board B (Proxy)")
+    assert "a statistic that it does not name" in first.measurement("latency_engine").method
+    assert first.source.part == "float, TinyNet, Phone A, tflite"
+
+
+def test_ai_hub_without_single_times_keeps_its_estimate(tmp_path):
+    path = tmp_path / "profile.json"
+    path.write_text('{"execution_summary": {"estimated_inference_time": 1180, "warm_load_time": null}}')
+    (run,) = import_file(path)
+    assert values(run) == {"latency_engine": 1180e-6}
+
+
+def test_text_generation_has_no_latency_of_one_inference():
+    (run,) = import_file(FOLDER / "optimum-benchmark_report.json")
+    assert "prefill and decode" in run.measurement("latency").absent_because
+
+
+def test_deepsparse_can_have_measured_onnxruntime(tmp_path):
+    path = tmp_path / "ort.json"
+    document = json.loads((FOLDER / "deepsparse.json").read_text())
+    path.write_text(
+        json.dumps(document | {"engine": "deepsparse.benchmark.ort_engine.ORTEngine:\n", "scenario": "sync"})
+    )
+    (run,) = import_file(path)
+    assert run.job.label == "pruned.onnx · onnxruntime 8T batch 4"
+
+
+def test_mlperf_tiny_takes_system_and_model_from_the_folders(tmp_path):
+    folder = tmp_path / "results" / "BOARD_X" / "ic" / "performance"
+    folder.mkdir(parents=True)
+    (folder / "results.txt").write_bytes((FOLDER / "mlperf-tiny_results.txt").read_bytes())
+    (run,) = import_file(folder / "results.txt")
+    assert (run.job.model.name, run.job.target.device) == ("ic", "BOARD_X")
+    row = run.measurement("latency")
+    assert row.samples == pytest.approx([0.165, 0.1651, 0.1652])
+    assert "no percentiles" in row.method
+
+
+def test_an_mltk_report_without_energy_was_measured_on_a_device(tmp_path):
+    path = tmp_path / "device.json"
+    document = json.loads((FOLDER / "mltk.json").read_text())
+    document["summary"] |= {"energy": 0, "accelerator": "MVP", "accelerator_cycles": 1e6}
+    path.write_text(json.dumps(document))
+    (run,) = import_file(path)
+    assert {row.basis for row in run.measurements if row.value is not None} == {"measured"}
+    assert (run.value("energy"), run.value("accelerator_cycles")) == (None, 1e6)
+    assert run.job.runtime.provider == "MVP"
+
+
 def test_samples_keep_their_processes():
     forward, backward = import_file(FOLDER / "pyperf.json")
     row = forward.measurement("latency")
@@ -253,8 +349,12 @@ def test_a_rate_of_calls_becomes_a_rate_of_samples():
 def test_outputs_after_one_another_are_runs_of_their_own(file, tmp_path):
     path = tmp_path / file.name
     path.write_bytes(file.read_bytes() * 2)
-    runs = import_file(path)
-    assert [values(run) for run in runs] == [values(run) for run in import_file(file)] * 2
+    once, runs = import_file(file), import_file(path)
+    (form,) = (
+        form for name, _, form in forms() if (name, form.title) == (once[0].source.importer, once[0].source.form)
+    )
+    # A tool that writes a file of its own for each run appends nothing.
+    assert [values(run) for run in runs] == [values(run) for run in once] * (2 if form.each else 1)
     assert len({run.id for run in runs}) == len(runs)
 
 
@@ -338,6 +438,15 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
         (b'{"execution_results": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
         (b'{"benchmarks": [{"runs": [{"values": [1, "x"]}]}]}', "benchmarks[0].runs[0].values[1]: latency is 'x'"),
         (b'{"benchmarks": [{"metadata": {"unit": "byte"}, "runs": []}]}', "benchmarks[0].metadata.unit"),
+        (b'{"execution_summary": {"all_inference_times": [1, "x"]}}', "execution_summary.all_inference_times[1]"),
+        (b'{"execution_summary": {"compile_time": 1}}', "the document: the results are missing"),
+        (b"precisions:\n  float: 1\n", "the document: a part of it has another type"),
+        (b"precisions:\n  float:\n    parts: {}\n", "the document: it lacks 'components'"),
+        (b"precisions: &a\n  float: *a\n", "an anchor or alias in line 1"),
+        (b"m-infer-start-10\nm-lap-us-5\n", "line 1: a window of 10 inferences with the times [5]"),
+        (b"m-infer-start-10\nm-lap-us-5\nm-lap-us-5\n", "expected two laps"),
+        (b"# Inferences : 0\nRuntime : 1 sec\nMedian throughput is 1 inf./sec.", "line 1: a window without"),
+        (b'{"orig_model_path": "m", "benchmark_result": {"99.0%": "x"}}', "benchmark_result.99.0%: latency_p99 is"),
     ],
 )
 def test_errors_name_the_place(content, message, tmp_path):

@@ -32,6 +32,7 @@ FACE = [
     "bench",
     "calibrate",
     "compare",
+    "convert",
     "estimate",
     "evaluate",
     "fits",

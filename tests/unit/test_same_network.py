@@ -1,13 +1,15 @@
-"""Files of one network: one table, outputs held against the original, the path in the record."""
+"""Files of one network: one table, outputs held against the original, the path in the record, engines without a file."""
 
 import json
 from dataclasses import replace
 
 import pytest
 
-from edgewise.errors import BadInput
+from edgewise.converting.base import Converted
+from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.model.identity import open_model
 from edgewise.record import Origin, Scenario, Stopping, TargetSpec
+from edgewise.registry import Availability
 from edgewise.report.bench import bench_document
 from edgewise.report.recommendation import comparable_groups, recommendation
 from edgewise.report.runs import run_document
@@ -15,7 +17,10 @@ from edgewise.report.text import to_text
 from edgewise.run.dispatch import Dispatcher
 from edgewise.run.plan import Axes, NetworkFile, make_plan
 from edgewise.run.run_builder import METERS_OFF
+from edgewise.runtime.base import runtimes
+from edgewise.service.network_files import NetworkExports
 from edgewise.store.codec import from_document, to_document
+from tiny_models import write_tiny_onnx
 
 NETWORK = "0" * 64
 STEPS = ("torch.onnx.export (torch 2.13.0)",)
@@ -112,6 +117,81 @@ def test_settings_that_no_engine_supports_are_an_error(tmp_path):
     with pytest.raises(BadInput, match="no engine can run it with these settings") as caught:
         measure([network_file(tmp_path, "original", original=True)], precisions=("int3",))
     assert "fake/cpu has no precision int3" in caught.value.advice
+
+
+# -- which engine gets which file --------------------------------------------------------------------------------------
+
+
+class Exports:
+    """Formats that can be made; records which were."""
+
+    def __init__(self, folder, **formats):
+        self.folder, self.formats, self.made = folder, formats, []
+
+    def export(self, form):
+        self.made.append(form)
+        if isinstance(self.formats[form], str):
+            raise Unavailable(self.formats[form])
+        path = write_tiny_onnx(self.folder / f"{form}.onnx")
+        return Converted(path=path, format=form, steps=() if form == "fake" else (f"to {form}",))
+
+    def files(self, *words):
+        formats = {
+            form: made if isinstance(made, Availability) else Availability(True) for form, made in self.formats.items()
+        }
+        exports = NetworkExports(
+            target="m.py:make", name="m-make", formats=formats, original="fake", export=self.export
+        )
+        return exports.files(words, runtimes(), TargetSpec(), with_tools=True)
+
+
+@pytest.mark.engine
+def test_every_engine_gets_the_first_format_that_it_reads_and_a_format_is_made_once(tmp_path):
+    pytest.importorskip("openvino")
+    exports = Exports(tmp_path, fake=True, onnx=True, openvino=True)
+    files, left_out = exports.files("openvino", "onnxruntime", "fake/cpu")
+    assert [(file.origin.steps, file.runtimes) for file in files] == [
+        ((), ("fake/cpu",)), (("to onnx",), ("openvino", "onnxruntime")),
+    ]  # fmt: skip
+    assert sorted(exports.made) == ["fake", "onnx"]
+    assert [file.origin.original for file in files] == [True, False]
+    assert left_out == []
+    (family,) = {file.origin.sha256 for file in files}
+    assert len(family) == 64
+
+
+@pytest.mark.engine
+def test_the_next_format_is_tried_where_an_export_fails(tmp_path):
+    pytest.importorskip("openvino")
+    exports = Exports(tmp_path, onnx="no ONNX function for aten::x", openvino=True)
+    files, left_out = exports.files("onnxruntime", "openvino")
+    assert [(file.origin.steps, file.runtimes) for file in files] == [(("to openvino",), ("openvino",))]
+    assert left_out == ["onnxruntime: no ONNX function for aten::x"]
+    assert exports.made == ["onnx", "openvino"]
+
+
+def test_an_engine_whose_export_fails_is_a_line_as_long_as_one_runs(tmp_path):
+    missing = Availability(False, "onnxscript is not installed", "pip install onnxscript")
+    files, left_out = Exports(tmp_path, fake=True, onnx=missing).files("fake", "onnxruntime")
+    assert [file.runtimes for file in files] == [("fake",)]
+    assert left_out == ["onnxruntime: onnxscript is not installed (pip install onnxscript)"]
+
+
+def test_nothing_that_runs_is_a_failed_command_with_every_reason(tmp_path):
+    with pytest.raises(RunFailed, match=r"no engine can run m\.py:make") as caught:
+        Exports(tmp_path, fake="it has no weights").files("fake")
+    assert caught.value.advice == "fake: it has no weights"
+    assert caught.value.exit_code == 4
+
+
+def test_an_unknown_engine_is_an_error(tmp_path):
+    with pytest.raises(Unavailable, match="unknown runtime 'nothing'"):
+        Exports(tmp_path, fake=True).files("nothing")
+
+
+def test_an_engine_without_a_reachable_format_is_a_line(tmp_path):
+    _, left_out = Exports(tmp_path, fake=True).files("fake", "onnxruntime")
+    assert left_out == ["onnxruntime: m-make can't be exported to a format that it reads"]
 
 
 def test_opening_a_file_of_a_network_is_opening_its_file(tmp_path):

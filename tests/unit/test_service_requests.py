@@ -29,6 +29,7 @@ LEAST = {
     "optimize": {"model": "m.onnx"},
     "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},
     "gate": {"candidate": "m.onnx", "budget": ["latency=5ms"]},
+    "convert": {"model": "m.onnx", "to": "openvino"},
     "exec": {"command": ["python3", "infer.py", "{model}"], "model_names": ["a.onnx", "b.onnx"]},
 }
 
@@ -207,6 +208,7 @@ def test_every_verb_has_its_limits(verb: str, fields: dict, words: str):
         (["compare", "a", "b", "--vary", "threads=1,2", "--floor", "latency=1us"], {"floors": {"latency": 1e-6}}),
         (["gate", "m.onnx", "--budget", "latency=5ms", "--time-budget", "2min"], {"time_budget": 120.0}),
         (["profile", "n.py:make", "--what-if", "width=1,2"], {"cases": [{"width": 1}, {"width": 2}]}),
+        (["convert", "m.onnx", "-o", "m.xml", "--precision", "f16"], {"folder": "m.xml", "precision": "f16"}),
         (["inspect", "m.onnx", "--shape", "x=1x3"], {"shapes": {"x": [1, 3]}}),
     ],
 )

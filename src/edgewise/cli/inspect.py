@@ -47,7 +47,7 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
 
     def check_file(self, path: Path, *, overwrite: bool) -> None:
         """Refuse what is no report, or in the way."""
-        from edgewise.report.files import check_place
+        from edgewise.folders import check_place
 
         if path.suffix.lower() not in (".md", ".csv", ".json"):
             raise BadInput(f"{path.name}: no format is known by that ending", advice=".md, .csv or .json")

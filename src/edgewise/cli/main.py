@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profile": ("edgewise.cli.profile", "Measure the time of each layer and show where it goes and why."),
     "evaluate": ("edgewise.cli.evaluate", "Measure the accuracy of models on your data, with intervals."),
     "optimize": ("edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy, by measuring."),
+    "convert": ("edgewise.cli.convert", "Convert a model to another format, and check that its outputs agree."),
     "compare": (
         "edgewise.cli.compare",
         "Measure models side by side and report whether B is faster than A, with verdicts.",

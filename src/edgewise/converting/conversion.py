@@ -32,18 +32,27 @@ def convert_model(
         BadInput: the source can't be read, has the format already, or `to` is no format.
         Unavailable: a converter is missing, or can't convert this model.
     """
-    options = options or ConvertOptions()
-    kind, given, name = open_source(source, folder)
+    kind, thing, name = open_source(source, folder)
+    path, steps = convert_opened(kind, thing, name, to, folder, options=options or ConvertOptions())
+    return Converted(path=path, format=TARGETS[to].format, steps=steps, lost=find_losses(source, path))
+
+
+def convert_opened(
+    kind: str, thing: Any, name: str, to: str, folder: Path, *, options: ConvertOptions
+) -> tuple[Path, tuple[str, ...]]:
+    """Convert what `open_source` gave; returns the file, or a SavedModel's folder, and one line per converter.
+
+    Raises as `convert_model`.
+    """
     steps = find_path(kind, to, name=name)
     words = []
     for step in steps:
-        target = TARGETS[step.to]
         place = folder if step is steps[-1] else folder / "on-the-way"
         place.mkdir(exist_ok=True)
-        path = place / f"{options.name}{target.suffix}"
-        words.append(step.write(given, path, options if step is steps[-1] else replace(options, precision="")))
-        given = path / "saved_model.pb" if step.to == "savedmodel" else path
-    return Converted(path=path, format=TARGETS[to].format, steps=tuple(words), lost=find_losses(source, path))
+        path = place / f"{options.name}{TARGETS[step.to].suffix}"
+        words.append(step.write(thing, path, options if step is steps[-1] else replace(options, precision="")))
+        thing = path / "saved_model.pb" if step.to == "savedmodel" else path
+    return path, tuple(words)
 
 
 def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]:

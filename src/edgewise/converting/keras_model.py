@@ -10,12 +10,18 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.converting.base import ConvertOptions, calling
 from edgewise.errors import Unavailable
 from edgewise.packages import versions_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def choose_backend() -> None:
@@ -81,3 +87,15 @@ def _call_once(model: Any) -> None:
         for each in model.inputs
     ]
     model(given if len(given) > 1 else given[0])
+
+
+def run_keras(model: Any, feed: Sequence[Array]) -> list[Array]:
+    """The model's outputs in inference mode, in its own order."""
+    import numpy as np
+
+    convert = sys.modules["keras"].ops.convert_to_numpy if "keras" in sys.modules else np.asarray
+    outputs = model(list(feed) if len(feed) > 1 else feed[0], training=False)
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    listed = outputs if isinstance(outputs, list | tuple) else [outputs]
+    return [np.asarray(convert(each)) for each in listed]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgewise.errors import EdgewiseError
 from edgewise.model.build_network import BuiltModel
-from edgewise.model.graph import BITS, Graph
+from edgewise.model.graph import Graph
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.signature import Signature, TensorSpec
 
@@ -49,8 +49,8 @@ def _training_mode(built: BuiltModel) -> list[str]:
     if built.made.kind != "torch":
         return []
     kinds = Counter(type(each).__name__ for each in built.made.value.modules())
-    changed = [f"{count} {name}" for name, count in kinds.items() if name.startswith(_MODES)]
-    return [f"inference mode: {', '.join(changed)} don't compute as in training"] if changed else []
+    changed = [f"{name} ({count})" for name, count in kinds.items() if name.startswith(_MODES)]
+    return [f"layers that compute otherwise in training are in inference mode: {', '.join(changed)}"] if changed else []
 
 
 def _compare(noun: str, before: Sequence[TensorSpec], after: Sequence[TensorSpec]) -> list[str]:
@@ -91,9 +91,9 @@ def _graph_losses(source: BuiltModel | Path, result: Path) -> list[str]:
     except EdgewiseError:
         return []
     lines = []
-    ours, theirs = _narrowest(before), _narrowest(after)
-    if ours and theirs and BITS[theirs] < BITS[ours]:
-        lines.append(f"precision of the weights: {ours} → {theirs}")
+    ours, theirs = _bits_of_weights(before), _bits_of_weights(after)
+    if ours and theirs and theirs < ours - 1:
+        lines.append(f"weights are stored in {theirs} bits instead of {ours}, on average")
     custom = sorted({each.op for each in after.operators if each.custom} - {each.op for each in before.operators})
     if custom:
         lines.append(f"custom operators, which only some engines have: {', '.join(custom[:8])}")
@@ -102,11 +102,8 @@ def _graph_losses(source: BuiltModel | Path, result: Path) -> list[str]:
     return lines
 
 
-def _narrowest(graph: Graph) -> str:
-    """The narrowest floating-point type of weights with at least 1 % of the weights' elements; "" without any."""
-    sizes: Counter[str] = Counter()
-    for tensor in graph.tensors.values():
-        if tensor.constant and "float" in tensor.dtype and tensor.dtype in BITS:
-            sizes[tensor.dtype] += tensor.elements or 0
-    total = sum(sizes.values())
-    return min((name for name, size in sizes.items() if size >= total / 100), key=BITS.__getitem__, default="")
+def _bits_of_weights(graph: Graph) -> int | None:
+    """Bits per element of the floating-point constants as they are stored, on average; None without any."""
+    floats = [each for each in graph.tensors.values() if each.constant and "float" in each.dtype and each.elements]
+    stored = sum((each.size_bytes or 0) if each.stored_bytes is None else each.stored_bytes for each in floats)
+    return round(8 * stored / sum(each.elements or 0 for each in floats)) if floats else None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.converting.base import ConvertOptions, calling, plain_shape
 from edgewise.model.build_network import BuiltModel, export_program
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +76,12 @@ def write_tflite(source: TorchSource, path: Path, options: ConvertOptions) -> No
         import litert_torch
 
         litert_torch.convert(source.runnable, source.inputs).export(str(path))
+
+
+def run_torch(source: TorchSource, feed: Sequence[Array]) -> list[Array]:
+    """The outputs of the network on one array per input, in inference mode."""
+    import torch
+
+    with torch.no_grad():
+        made = source.runnable(*(torch.from_numpy(array) for array in feed))
+    return [each.detach().numpy() for each in torch.utils._pytree.tree_leaves(made)]

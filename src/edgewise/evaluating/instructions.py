@@ -26,10 +26,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.litert_metadata import read_litert_metadata
-from edgewise.evaluating.safe_yaml import format_yaml, parse_mapping, parse_value, read_lines, read_text, says_edgewise
 from edgewise.evaluating.step_settings import Step, show, suggest
 from edgewise.evaluating.steps import STEPS, parse_step
 from edgewise.evaluating.steps_text import Tokenize
+from edgewise.safe_yaml import format_yaml, parse_mapping, parse_value, read_lines, read_text, says_edgewise
 
 SCHEMA = 1
 MAX_STEPS = 64

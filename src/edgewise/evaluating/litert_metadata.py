@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, BadModel
-from edgewise.evaluating.safe_yaml import read_lines
 from edgewise.model.readers.archive import open_archive
 from edgewise.model.readers.base import damaged
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector, open_tables
+from edgewise.safe_yaml import read_lines
 
 NAME = "TFLITE_METADATA"
 IDENTIFIER = b"M001"

@@ -92,7 +92,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
     )
     model = _model_of(settings, told, part)
     runtime = RuntimeSpec(
-        name="command" if command else importer.runtime,
+        name="command" if command else settings.get("runtime", importer.runtime),
         version=settings.get("version"),
         provider=settings.get("provider"),
         threads=settings.get("threads"),
@@ -174,7 +174,8 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
         count = sum(map(len, processes))
         own = "in processes of their own" if part.form.processes and len(processes) > 1 else "of one process"
         method = _joined(f"{printed}: {part.form.method}", found.notes.get(metric), f"{count} single values {own}")
-        rows[metric] = distribution(metric, processes, f"{method}; statistics by edgewise", variation=VARIATION)
+        basis, method = found.basis.get(metric, "measured"), f"{method}; statistics by edgewise"
+        rows[metric] = distribution(metric, processes, method, basis=basis, variation=VARIATION)
     for metric, value in found.values.items():
         if metric in rows:
             continue  # single values say more than the tool's own statistic
@@ -184,7 +185,8 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
         timed = metric.startswith("latency") and metric != "latency_first"
         method = f"{printed}: {part.form.method}" if timed else printed
         rate = value * job.workload.batch if metric in found.per_call else value
-        rows[metric] = Measurement.of(metric, rate, _joined(method, _STATISTICS.get(metric), found.notes.get(metric)))
+        words = _joined(method, _STATISTICS.get(metric), found.notes.get(metric))
+        rows[metric] = Measurement.of(metric, rate, words, basis=found.basis.get(metric, "measured"))
     if job.model.format != NAME_ALONE:
         rows["model_size"] = Measurement.of("model_size", job.model.size_bytes, "size of the file given with --model")
     for metric in dict.fromkeys((headline, "throughput", *_EXPECTED)):
@@ -229,7 +231,8 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     assert run.source is not None
     words = ("batch (taken as 1)" if name == "batch" else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
-    message = f"measured by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
+    basis = part.found.basis.get(run.headline, "measured")
+    message = f"{basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
     yield Caution.of("imported", message)
     row = run.measurement(run.headline)
     if row is None or row.value is None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from edgewise.importing.reading import UNITS, SourceFile, parse_json, to_number, to_word
+from edgewise.importing.reading import UNITS, SourceFile, parse_json, parse_yaml, to_number, to_word
 from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, Rows
+from edgewise.record.run import Basis
 
 MOST_RUNS = 10_000
 MOST_ROWS = 100_000
@@ -43,6 +44,7 @@ class Found:
         samples: metric → raw samples of each process.
         settings: by the names of `SETTINGS`.
         absent: metric → why the file does not have it.
+        basis: metric → its basis, where it is not measured.
     """
 
     values: dict[str, float] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class Found:
     layers: list[LayerRow] = field(default_factory=list)
     layers_method: str = ""
     absent: dict[str, str] = field(default_factory=dict)
+    basis: dict[str, Basis] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +64,7 @@ class Part:
 
     Attributes:
         text, begin: of a text: the part, and its position in the file; "" and 0 in JSON.
-        value, path, root: of JSON: the part, its path, and the whole document.
+        value, path, root: of JSON and YAML: the part, its path, and the whole document.
     """
 
     source: SourceFile
@@ -76,7 +79,7 @@ class Part:
     @property
     def where(self) -> str:
         """The place of the whole part, in words."""
-        if self.form.kind == "json":
+        if self.form.kind != "text":
             return self.path or "the document"
         end = self.begin + len(self.text.rstrip())
         return f"lines {self.source.line_at(self.begin)}–{self.source.line_at(end)}"
@@ -108,20 +111,20 @@ class Part:
 
 def extract(source: SourceFile, form: Form) -> list[Part]:
     """Every run of a file. Raises `BadInput` with the line or the JSON path of what is wrong."""
-    parts = list(_json_parts(source, form) if form.kind == "json" else _text_parts(source, form))
+    parts = list(_text_parts(source, form) if form.kind == "text" else _json_parts(source, form))
     if len(parts) > MOST_RUNS:
         raise source.error("the file", f"it holds {len(parts)} results; at most {MOST_RUNS} are read")
     inherited: dict[str, Any] = {}
     for part in parts:
         part.found.settings |= inherited
         for one in form.fields:
-            (_read_json_field if form.kind == "json" else _read_text_field)(part, one)
+            (_read_text_field if form.kind == "text" else _read_json_field)(part, one)
             if one.per_call and one.name in part.found.values:
                 part.found.per_call.add(one.name)
         if form.ends:
             inherited = dict(part.found.settings)
         if form.rows is not None:
-            rows = list(_json_rows(part, form.rows) if form.kind == "json" else _text_rows(part, form.rows))
+            rows = list(_text_rows(part, form.rows) if form.kind == "text" else _json_rows(part, form.rows))
             part.found.layers = _averaged(rows) if form.rows.averaged else rows
             part.found.layers_method = form.rows.method
         if form.finish is not None:
@@ -160,7 +163,18 @@ def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
 
 
 def _json_parts(source: SourceFile, form: Form) -> Iterator[Part]:
-    root = parse_json(source)
+    root = parse_json(source) if form.kind == "json" else parse_yaml(source)
+    if form.items is not None:
+        try:
+            items = form.items(root)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else "a part of it has another type"
+            raise source.error("the document", f"{reason}; expected {form.expects}") from None
+        if not items:
+            raise source.error("the document", f"the results are missing; expected {form.expects}")
+        for path, value in items:
+            yield Part(source=source, form=form, value=value, path=path, root=root)
+        return
     if not form.each:
         yield Part(source=source, form=form, value=root, root=root)
         return
@@ -266,6 +280,7 @@ def _layer(part: Part, cells: Mapping[str, Any], rows: Rows, *, at: str, index: 
         name=to_word(cells["name"]),
         op=to_word(cells.get("op") or ""),
         kernel=to_word(cells.get("kernel") or ""),
+        provider=to_word(cells["provider"]) if cells.get("provider") else None,
         time=time,
         executed=executed,
     )

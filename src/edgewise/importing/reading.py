@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
+from edgewise.safe_yaml import parse_value
 from edgewise.text import one_line
 from edgewise.units import format_bytes
 
@@ -27,7 +28,7 @@ MOST_WORD = 200
 UNITS = {
     "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
     "B": 1.0, "bytes": 1.0, "KiB": 2.0**10, "KB": 1e3, "MiB": 2.0**20, "MB": 1e6,
-    "1": 1.0, "1/s": 1.0, "qps": 1.0, "FPS": 1.0,
+    "J": 1.0, "uJ": 1e-6, "Hz": 1.0, "%": 1e-2, "1": 1.0, "1/s": 1.0, "qps": 1.0, "FPS": 1.0,
 }  # fmt: skip
 """Units of fields → SI."""
 
@@ -113,6 +114,14 @@ def parse_json(source: SourceFile) -> Any:
         raise source.error("line 1", "JSON is nested too deeply") from None
     except ValueError as error:  # an integer of more than 4,300 digits
         raise source.error("line 1", f"not JSON: {one_line(str(error))[:MOST_WORD]}") from None
+
+
+def parse_yaml(source: SourceFile) -> Any:
+    """The value of a YAML file, all its scalars as text. Raises `BadInput`."""
+    try:
+        return parse_value(source.text, source.path.name)
+    except BadInput as error:
+        raise source.error("the document", error.message, error.advice) from None
 
 
 def to_number(value: Any, source: SourceFile, *, at: str, what: str, least: float = 0.0) -> float:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from edgewise.importing.extraction import Part
 
-Kind = Literal["text", "json"]
+Kind = Literal["text", "json", "yaml"]
 
 SETTINGS = (
     "model", "version", "provider", "device", "threads", "batch", "precision", "scenario", "streams", "requests",
     "iterations", "warmup", "created", "command", "unit",
+    "runtime",
 )  # fmt: skip
 """Names of fields that are no metrics; `unit` is for `Form.finish` alone."""
 COUNTS = frozenset({"threads", "batch", "streams", "requests", "iterations", "warmup"})
@@ -55,7 +56,8 @@ class Rows:
     Attributes:
         at: in text a regular expression of one row with the groups that `columns` has as keys; in JSON the path of the
             rows. An object without a name is no layer.
-        columns: JSON: ``name``, ``op``, ``kernel``, ``time``, ``calls`` (per inference), ``status`` → key of a row.
+        columns: JSON: ``name``, ``op``, ``kernel``, ``provider``, ``time``, ``calls`` (per inference), ``status`` → key
+            of a row.
         begin, until: text: regular expressions between whose first matches the rows are; "" for no bound.
         unit: of the time.
         averaged: rows of one name are repetitions (one per request), and their mean is taken.
@@ -77,12 +79,13 @@ class Form:
 
     Attributes:
         title: in words, such as ``text`` or ``JSON of --exportTimes``.
-        kind: ``text`` (also CSV) or ``json``.
+        kind: ``text`` (also CSV), ``json`` or ``yaml``, whose fields are found as in JSON.
         mark: regular expression that the beginning of such a file contains, and no other tool's file.
         expects: what a complete file has, for errors: ``a line like 'Median: 1.23 ms'``.
         method: how the tool obtained its times, in words.
         each: what begins a run. Text: regular expression of a line; JSON: path of a list whose items are runs.
             "" if the file is one run.
+        items: for structures that paths can't express: makes of a document the runs, each with its place in words.
         ends: `each` is the last line of a run and not the first; settings before it hold for all runs that follow.
         finish: takes what fields can't express: reads the part, and adds to its `Found`.
         gives: names of the fields that `finish` adds.
@@ -97,6 +100,7 @@ class Form:
     fields: Sequence[Field] = ()
     rows: Rows | None = None
     each: str = ""
+    items: Callable[[Any], Sequence[tuple[str, Any]]] | None = None
     ends: bool = False
     finish: Callable[[Part], None] | None = None
     gives: Sequence[str] = ()
@@ -108,7 +112,7 @@ class Importer(Protocol):
 
     Attributes:
         title: name of the tool, as methods and tables give it.
-        runtime: name of the engine that ran, as in `RuntimeSpec.name`.
+        runtime: name of the engine that ran, as in `RuntimeSpec.name`, if no field `runtime` names another.
         forms: files that the tool writes.
         absent: metric → why the tool never gives it.
     """

@@ -133,7 +133,7 @@ def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
     if not hasattr(torch, "export"):
         raise Unavailable(f"PyTorch {torch.__version__} has no torch.export", advice="pip install 'torch>=2.5'")
     module = network.value
-    inputs = _make_inputs(module, network.inputs, shapes, label)
+    inputs = make_inputs(module, network.inputs, shapes, label)
     was_training = module.training
     module.eval()
     try:
@@ -149,8 +149,12 @@ def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
         module.train(was_training)
 
 
-def _make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, label: str) -> tuple[Any, ...]:
-    """Example inputs: those it brings, those of `shapes` in their place; without any, float32 zeros of `shapes`."""
+def make_inputs(module: Any, given: tuple[Any, ...] | None, shapes: Shapes, label: str) -> tuple[Any, ...]:
+    """Example inputs: those it brings, those of `shapes` in their place; without any, float32 zeros of `shapes`.
+
+    Raises:
+        BadInput: there are neither example inputs nor shapes, or a shape is of no input.
+    """
     import torch
 
     names = [

@@ -103,32 +103,21 @@ def _ncnn(path: Path) -> Iterator[AtlasRow]:
 def _ai_hub(path: Path) -> Iterator[AtlasRow]:
     """``perf.yaml`` of Qualcomm AI Hub, or a folder with such files, each in the folder of its model.
 
-    Precision → component of the model → device → runtime. A job that is listed for several devices ran on one of them
-    and counts once.
+    Precision → component of the model → device → runtime.
     """
-    from edgewise.evaluating.safe_yaml import parse_mapping
+    from edgewise.importing.tools.qualcomm import perf_cells
+    from edgewise.safe_yaml import parse_mapping
 
     for file in files_below(path, "perf.yaml"):
-        document, model, jobs = parse_mapping(read_text(file), str(file)), file.resolve().parent.name, set[str]()
+        document, model = parse_mapping(read_text(file), str(file)), file.resolve().parent.name
         try:
-            cells = [
-                (precision, component, device, runtime, cell)
-                for precision, found in document["precisions"].items()
-                for component, part in found["components"].items()
-                for device, runtimes in (part.get("performance_metrics") or {}).items()
-                for runtime, cell in runtimes.items()
-                if cell.get("inference_time_milliseconds")
-            ]
+            cells = list(perf_cells(document))
         except (KeyError, AttributeError, TypeError) as error:
             raise BadInput(
                 f"{file} is no perf.yaml of AI Hub: {error!r}",
                 advice="precisions, components, performance_metrics are expected, as in releases since 2025",
             ) from None
         for precision, component, device, runtime, cell in cells:
-            job = f"{cell.get('job_id') or device} {component} {precision} {runtime}"
-            if job in jobs:
-                continue
-            jobs.add(job)
             where = Place(file, f"{precision}, {component}, {device}, {runtime}")
             yield AtlasRow(
                 model=model,

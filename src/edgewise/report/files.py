@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 from edgewise.errors import BadInput
+from edgewise.folders import check_place
 from edgewise.record import SCHEMA, Run
 from edgewise.report.bench import bench_document, bench_table, default_title
 from edgewise.report.document import Document, Table, json_text
@@ -43,18 +43,6 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         )
         raise BadInput(f"{path}: {problem}", advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}")
     check_place(path, overwrite=overwrite, example="report.html")
-
-
-def check_place(path: Path, *, overwrite: bool, example: str) -> None:
-    """Raise `BadInput` where a file can't be written to `path`; `example` is a file name for the advice."""
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder", advice=f"give a file in it, such as {example}")
-    if not path.parent.is_dir():
-        raise BadInput(f"there is no folder {path.parent}", advice="make it first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise BadInput(f"can't write to {path}", advice="name another place")
-    if path.exists() and not overwrite:
-        raise BadInput(f"{path} exists already", advice="use --force to overwrite it, or another name")
 
 
 class ReportSettings(TypedDict, total=False):

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgewise.errors import BadInput
+from edgewise.folders import check_place
 from edgewise.report.document import Document, Table, json_text
-from edgewise.report.files import check_place, extension_of
+from edgewise.report.files import extension_of
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult

@@ -67,12 +67,14 @@ class NetworkFile:
     Attributes:
         name: of the network, as records have it.
         runtimes: names, or ``name/provider``, as in `Axes`.
+        input_data: the network's example inputs, an ``.npz`` file with its arrays by position; None for random inputs.
     """
 
     path: Path
     name: str
     origin: Origin
     runtimes: tuple[str, ...]
+    input_data: Path | None = None
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -127,6 +129,7 @@ def make_plan(
     skipped: list[str] = []
     for path in paths:
         model, wanted = open_model(path), axes
+        own_data = path.input_data if isinstance(path, NetworkFile) else _own_inputs(model)
         if isinstance(path, NetworkFile):
             model = replace(model, ref=replace(model.ref, name=path.name, origin=path.origin))
             # A shape was for building the network; an export may name its inputs differently.
@@ -144,8 +147,14 @@ def make_plan(
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
-            data = input_data or (_own_inputs(model) if batch == 1 and not wanted.shapes else None)
-            inputs = _inputs_of(model, batch, wanted.shapes, data)
+            data = input_data or (own_data if batch == 1 and not axes.shapes else None)
+            try:
+                inputs = _inputs_of(model, batch, wanted.shapes, data)
+            except BadInput as error:
+                if not isinstance(path, NetworkFile) or path.origin.original or input_data is not None:
+                    raise
+                skipped.append(f"{', '.join(path.runtimes)}: {model.ref.format} takes other inputs: {error.message}")
+                continue
             workload = Workload(
                 scenario=scenario,
                 batch=batch if batch != 1 else batch_of(model.signature, inputs),
@@ -212,8 +221,9 @@ def _choose_engines(
 ) -> Iterator[Choice]:
     """Runtimes × providers × precisions that can take this model's format."""
     asked = [word.partition("/") for word in axes.runtimes]
+    rare = model.ref.format not in _COMMON_FORMATS
     names = [(name, provider) for name, _, provider in asked] or [
-        (name, "") for name, runtime in registry if is_default(runtime, model.ref.format, target, with_tools=with_tools)
+        (name, "") for name, runtime in registry if is_default(runtime, target, with_tools=with_tools, rare=rare)
     ]
     for name, wanted_provider in names:
         runtime = registry.get(name)
@@ -249,12 +259,16 @@ def _choose_engines(
 _COMMON_FORMATS = frozenset({"onnx", "tflite", "openvino"})
 
 
-def is_default(runtime: Runtime, form: str, target: TargetSpec, *, with_tools: bool) -> bool:
-    """Whether a sweep without ``-r`` tries `runtime` for a model of the format `form` on `target`."""
+def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: bool = False) -> bool:
+    """Whether a sweep without ``-r`` tries `runtime` on `target`.
+
+    Args:
+        rare: whether few runtimes read the model's format, so that those count too that no other sweep includes.
+    """
     engines, tools = default_kinds(target)
     if tools and with_tools and isinstance(runtime, MlperfTiny if is_board(target) else DeviceTool):
         return True
-    return engines and (runtime.in_default or form not in _COMMON_FORMATS)
+    return engines and (runtime.in_default or rare)
 
 
 def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]:

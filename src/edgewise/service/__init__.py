@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, overload
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.comparing.gate import GateResult
+    from edgewise.converting.result import Conversion
     from edgewise.estimating.base import Estimate
     from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from edgewise.service.requests import (
         BenchRequest,
         CompareRequest,
+        ConvertRequest,
         EstimateRequest,
         EvaluateRequest,
         ExecRequest,
@@ -64,6 +66,8 @@ def carry_out(request: FitsRequest, context: Context | None = None) -> Fits: ...
 def carry_out(request: EvaluateRequest, context: Context | None = None) -> EvaluationResults: ...
 @overload
 def carry_out(request: OptimizeRequest, context: Context | None = None) -> Optimization: ...
+@overload
+def carry_out(request: ConvertRequest, context: Context | None = None) -> Conversion: ...
 @overload
 def carry_out(request: CompareRequest, context: Context | None = None) -> ComparisonResult: ...
 @overload
@@ -106,4 +110,5 @@ _HANDLERS = {
     "compare": "comparison:compare",
     "gate": "gate:gate",
     "exec": "execution:run_commands",
+    "convert": "conversion:convert",
 }

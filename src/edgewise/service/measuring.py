@@ -13,10 +13,10 @@ from edgewise.device.target import find_target
 from edgewise.errors import StoreError, Unavailable
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
-from edgewise.run.plan import Plan, make_plan
+from edgewise.run.plan import NetworkFile, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.service.context import Context
-from edgewise.service.factories import build_files
+from edgewise.service.factories import build_everywhere, build_files
 from edgewise.service.requests import BenchRequest, InspectRequest, ProfileRequest
 
 if TYPE_CHECKING:
@@ -52,14 +52,20 @@ class Measured:
 def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
     """The jobs of `request`; models that functions make exist inside the context. Raises `BadInput`, `Unavailable`."""
     _find_target(request)
+    profile = isinstance(request, ProfileRequest)
     cases = request.cases if isinstance(request, ProfileRequest) else ({},)
+    settings = request.plan_settings()
     with ExitStack() as stack:
-        yield make_plan(
-            build_files(stack, request.models, shapes=request.shapes, cases=cases),
-            **request.plan_settings(),
-            profile=isinstance(request, ProfileRequest),
-            with_tools=True,
-        )
+        files: Sequence[str | NetworkFile]
+        left_out: Sequence[str] = ()
+        if profile and not request.runtimes:  # one file for the engines that read it, as layers are compared
+            files = build_files(stack, request.models, shapes=request.shapes, cases=cases)
+        else:
+            files, left_out = build_everywhere(
+                stack, request.models, axes=settings["axes"], target=settings["target"], cases=cases
+            )
+        plan = make_plan(files, **settings, profile=profile, with_tools=True)
+        yield replace(plan, skipped=(*left_out, *plan.skipped))
 
 
 def _find_target(request: BenchRequest | ProfileRequest) -> None:

@@ -6,12 +6,11 @@ TensorFlow's converter; with JAX or numpy it can't (``keras.Model.export``, form
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgewise.converting.base import ConvertOptions
-from edgewise.converting.keras_model import backend, choose_backend, write_tflite
+from edgewise.converting.keras_model import backend, choose_backend, run_keras, write_tflite
 from edgewise.errors import BadInput
 from edgewise.optimizing.base import (
     Capabilities,
@@ -73,7 +72,7 @@ class KerasToLitert:
         if network.kind != "keras":
             raise CannotApply(f"{task.model} makes {network.title} and no Keras model")
         feeds = _make_feeds(network.value, task)
-        expected = [_run(network.value, feed) for feed in feeds]
+        expected = [run_keras(network.value, feed) for feed in feeds]
         path = task.folder / "model.tflite"
         if backend() == "torch":
             import torch
@@ -119,15 +118,3 @@ def _make_feeds(model: Any, task: PassTask[PassSettings]) -> list[list[Array]]:
             for values, each in zip(drawn, model.inputs, strict=True)
         ])  # fmt: skip
     return made
-
-
-def _run(model: Any, feed: list[Array]) -> list[Array]:
-    """The model's outputs in inference mode, in its own order."""
-    import numpy as np
-
-    convert = sys.modules["keras"].ops.convert_to_numpy if "keras" in sys.modules else np.asarray
-    outputs = model(feed if len(feed) > 1 else feed[0], training=False)
-    if isinstance(outputs, dict):
-        outputs = list(outputs.values())
-    listed = outputs if isinstance(outputs, list | tuple) else [outputs]
-    return [np.asarray(convert(each)) for each in listed]

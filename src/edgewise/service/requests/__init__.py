@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from edgewise.service.request import Request
 from edgewise.service.requests.comparing import CompareRequest, GateRequest
+from edgewise.service.requests.converting import ConvertRequest
 from edgewise.service.requests.estimating import (
     CalibrateRequest,
     EstimateRequest,
@@ -24,6 +25,7 @@ __all__ = [
     "BenchRequest",
     "CalibrateRequest",
     "CompareRequest",
+    "ConvertRequest",
     "EstimateRequest",
     "EvaluateRequest",
     "ExecRequest",
@@ -52,5 +54,6 @@ REQUESTS: dict[str, type[Request]] = {
         CompareRequest,
         GateRequest,
         ExecRequest,
+        ConvertRequest,
     )
 }

@@ -1,0 +1,63 @@
+"""Silicon Labs' MLTK: the JSON report of its model profiler.
+
+Format of MLTK 0.20 (``mltk profile --format json --no-format``): the objects ``summary`` and ``layers``, as
+`edgewise.report.mltk` writes them. Without ``--device``, MLTK counts the accelerator's cycles in a simulator and
+estimates cycles, time and energy of the processor; only then does a report have energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgewise.importing.extraction import Part
+from edgewise.importing.spec import Field, Form, Rows
+
+
+def _finish(part: Part) -> None:
+    found = part.found
+    for name in ("latency", "energy", "accelerator_cycles", "cpu_cycles", "clock_rate"):
+        if found.values.get(name) == 0:  # MLTK writes 0 for what it does not know
+            del found.values[name]
+    if "energy" in found.values:
+        found.basis |= dict.fromkeys(("latency", "energy", "cpu_cycles"), "estimated")
+        found.basis |= dict.fromkeys(("accelerator_cycles", "memory_arena", "clock_rate"), "simulated")
+
+
+class Mltk:
+    """JSON of ``mltk profile``."""
+
+    title = "MLTK"
+    runtime = "tflite-micro"
+    absent: Mapping[str, str] = {
+        "throughput": "MLTK's rate follows from the time",
+        "load_time": "MLTK does not time loading",
+        "latency_first": "MLTK profiles one inference",
+    }
+    forms = (
+        Form(
+            title="JSON of the model profiler",
+            kind="json",
+            mark=r'"summary"\s*:\s*\{[^{}]*"n_unsupported_layers"\s*:',
+            expects="the objects summary (with 'cpu_cycles' or 'time') and layers",
+            method="one inference",
+            fields=(
+                Field(name="model", at="summary.name"),
+                Field(name="provider", at="summary.accelerator", words={"None": "cpu"}),
+                Field(name="precision", at="summary.input_dtype"),
+                Field(name="latency", at="summary.time", unit="s"),
+                Field(name="energy", at="summary.energy", unit="J"),
+                Field(name="cpu_cycles", at="summary.cpu_cycles", unit="1"),
+                Field(name="accelerator_cycles", at="summary.accelerator_cycles", unit="1"),
+                Field(name="clock_rate", at="summary.cpu_clock_rate", unit="Hz"),
+                Field(name="memory_arena", at="summary.runtime_memory_size", unit="B"),
+                Field(name="model_size", at="summary.tflite_size", unit="B"),
+            ),
+            rows=Rows(
+                at="layers[*]",
+                columns={"name": "index", "op": "opcode", "time": "time"},
+                unit="s",
+                method="MLTK's model profiler: time of each layer",
+            ),
+            finish=_finish,
+        ),
+    )

@@ -1,0 +1,47 @@
+"""Carries out `convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgewise.converting.base import TARGETS
+from edgewise.converting.checked import ConversionTask, convert_checked
+from edgewise.converting.result import Conversion
+from edgewise.model.callable_loader import is_factory
+from edgewise.service.command_line import command_of
+from edgewise.service.context import Context
+from edgewise.service.requests import ConvertRequest
+
+
+def convert(request: ConvertRequest, context: Context) -> Conversion:
+    """Convert the model and compare the outputs. Nothing is saved in the store."""
+    del context
+    to = request.target_word
+    return convert_checked(
+        ConversionTask(
+            source=request.model,
+            to=to,
+            output=Path(request.folder) if request.folder is not None else default_output(request.model, to),
+            overwrite=request.force,
+            opset=request.opset,
+            precision="f16" if request.precision == "f16" else "",
+            shapes=request.shapes,
+            input_data=None if request.input_data is None else Path(request.input_data),
+            seed=request.seed,
+            timeout_s=request.timeout,
+            memory_limit=request.memory_limit,
+            command=command_of(request),
+        )
+    )
+
+
+def default_output(model: str, to: str) -> Path:
+    """A file in the current folder that is called like the model; ``net-make_model.onnx`` for ``net.py:make_model``."""
+    if is_factory(model):
+        module, _, function = model.rpartition(":")
+        stem = f"{Path(module).stem}-{function}"
+    else:
+        path = Path(model)
+        stem = (path.absolute().parent if path.name == "saved_model.pb" else path).stem
+    suffix = TARGETS[to].suffix
+    return Path(f"{stem}{suffix or '-' + to}")

@@ -1,0 +1,73 @@
+"""The request that converts a model to another format."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from edgewise.converting.base import TARGETS
+from edgewise.errors import BadField
+from edgewise.run.limits import require_at_least, require_time
+from edgewise.service.request import FilePath, Number, Request, Shapes, Whole
+
+
+class ConvertRequest(Request):
+    """Convert a model to another format, and compare the outputs.
+
+    The fields are the arguments of `edgewise.convert`, but for:
+
+    Attributes:
+        folder: its `output`.
+    """
+
+    PATHS = ("model", "input_data", "folder")
+
+    verb: Literal["convert"] = "convert"
+    model: FilePath
+    to: str | None = None
+    folder: FilePath | None = None
+    opset: Whole | None = None
+    precision: str | None = None
+    shapes: Shapes = Field(default_factory=dict)
+    input_data: FilePath | None = None
+    seed: Whole = 0
+    timeout: Number = 600.0
+    memory_limit: Whole | None = None
+    force: bool = False
+
+    def check(self) -> None:
+        """Reject formats and settings that no converter supports."""
+        to = self.target_word
+        if self.precision not in (None, "f32", "f16"):
+            raise BadField(f"{{precision}} must be f16 or f32, not {self.precision!r}")
+        if self.precision == "f16" and to != "openvino":
+            raise BadField(
+                "{precision=f16} applies only to {to=openvino}",
+                advice="'edgewise optimize' has passes for other formats",
+            )
+        if self.opset is not None and to not in ("onnx", "ort"):
+            raise BadField("{opset} applies only to {to=onnx}", advice="leave {opset} out")
+        require_at_least(1, opset=self.opset, memory_limit=self.memory_limit)
+        require_at_least(0, seed=self.seed)
+        require_time(timeout=self.timeout)
+
+    @property
+    def target_word(self) -> str:
+        """The word for the format: as given, or by the ending of the output. Raises `BadField`."""
+        words = ", ".join(TARGETS)
+        ending = None
+        if self.folder is not None:
+            suffixes = {target.suffix: word for word, target in TARGETS.items() if target.suffix}
+            ending = next((word for suffix, word in suffixes.items() if self.folder.lower().endswith(suffix)), None)
+        if self.to is None and ending is None:
+            raise BadField(f"{{to}} is required: one of {words}", advice="or end the name of the output with .onnx …")
+        to = ending if self.to is None else self.to
+        if to not in TARGETS:
+            raise BadField(f"{{to}} must be one of {words}, not {to!r}")
+        target = TARGETS[to]
+        if self.folder is not None and target.suffix and not self.folder.endswith(target.suffix):
+            raise BadField(
+                f"the name of the output must end with {target.suffix} for {{to={to}}}, not as {self.folder!r} does"
+            )
+        return to
