@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from edgewise.converting.base import TARGETS, Converted, ConvertOptions
 from edgewise.converting.conversion import convert_model
@@ -14,7 +12,7 @@ from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed, Unavailable
 from edgewise.model.build_network import BuiltModel, make_inputs
-from edgewise.model.eager import write_eager
+from edgewise.model.eager import example_inputs, write_eager
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Origin, TargetSpec
@@ -145,7 +143,7 @@ def exports_of(
         place.mkdir()
         # Here and not when an engine needs it: it holds the identity of the network and its inputs.
         ready[original] = Converted(path=write_eager(built, place, name=name), format=original, steps=())
-        input_data = _write_inputs(built.made.inputs or (), folder / "inputs.npz")
+        input_data = example_inputs(ready[original].path)
         here = target.device == LOCAL
         reason = f"the code of {built.target} is not sent to {target.device}"
         formats = {original: Availability(here, "" if here else reason), **formats}
@@ -169,21 +167,3 @@ def exports_of(
         identity=identity,
         input_data=input_data,
     )
-
-
-def _write_inputs(inputs: Sequence[Any], path: Path) -> Path | None:
-    """Write a module's example inputs by position; None where they only stand for shapes, or are not all tensors.
-
-    Inputs that are the same throughout, such as ``torch.zeros``, are a shape: outputs that agree on them prove little.
-    """
-    import numpy as np
-
-    arrays = [each.detach().cpu().numpy() for each in inputs if hasattr(each, "detach")]
-    if len(arrays) != len(inputs) or all(each.size == 0 or (each == each.flat[0]).all() for each in arrays):
-        return None
-    with zipfile.ZipFile(path, "w") as archive:
-        for index, array in enumerate(arrays):
-            # Without a date, so that the same arrays have the same hash.
-            with archive.open(zipfile.ZipInfo(f"arr_{index}.npy"), "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    return path
