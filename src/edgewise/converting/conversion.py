@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.converting.base import TARGETS, Converted, ConvertOptions
+from edgewise.converting.base import TARGETS, Converted, ConvertOptions, silenced
 from edgewise.converting.losses import find_losses
 from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
 from edgewise.converting.torch_program import export_built
@@ -32,8 +32,9 @@ def convert_model(
         BadInput: the source can't be read, has the format already, or `to` is no format.
         Unavailable: a converter is missing, or can't convert this model.
     """
-    kind, thing, name = open_source(source, folder)
-    path, steps = convert_opened(kind, thing, name, to, folder, options=options or ConvertOptions())
+    with silenced():
+        kind, thing, name = open_source(source, folder)
+        path, steps = convert_opened(kind, thing, name, to, folder, options=options or ConvertOptions())
     return Converted(path=path, format=TARGETS[to].format, steps=steps, lost=find_losses(source, path))
 
 
