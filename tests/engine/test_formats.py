@@ -60,7 +60,10 @@ def case(request, tmp_path, tiny_onnx):
 
 def test_bench_runs_it_and_every_other_command_says_what_to_do(case, capsys):
     form, path, engine = case
-    assert run(["bench", str(path), "--iterations", "5", "--sessions", "1", "--no-meters", "--json", "-q"]) == 0
+    assert (
+        run(["bench", str(path), "-r", engine, "--iterations", "5", "--sessions", "1", "--no-meters", "--json", "-q"])
+        == 0
+    )
     (record,) = json.loads(capsys.readouterr().out)["runs"]
     job = record["job"]
     assert (job["model"]["format"], job["model"]["name"]) == (form, path.name)
@@ -75,7 +78,18 @@ def test_bench_runs_it_and_every_other_command_says_what_to_do(case, capsys):
 
 def test_profile_measures_it_and_says_why_there_are_no_layers(tmp_path, capsys):
     pytest.importorskip("openvino")
-    words = ["profile", str(make_pb(tmp_path, None)), "--iterations", "10", "--sessions", "1", "--json", "-q"]
+    words = [
+        "profile",
+        str(make_pb(tmp_path, None)),
+        "-r",
+        "openvino",
+        "--iterations",
+        "10",
+        "--sessions",
+        "1",
+        "--json",
+        "-q",
+    ]
     assert run(words) == 3
     (record,) = json.loads(capsys.readouterr().out)["runs"]
     assert record["status"] == "done"

@@ -6,7 +6,7 @@ import zipfile
 
 from edgewise.device.bundle import make_bundle
 
-ENGINES = {"onnxruntime", "openvino", "ai_edge_litert", "torch", "cloudpickle"}
+ENGINES = {"onnxruntime", "openvino", "ai_edge_litert", "torch", "cloudpickle", "tensorflow", "keras", "jax", "google"}
 
 
 def names():

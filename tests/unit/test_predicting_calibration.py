@@ -131,7 +131,7 @@ def test_a_calibration_survives_its_file(own_folder):
     assert scale["error"] == pytest.approx(0, abs=1e-9) and scale["rank_correlation"] == pytest.approx(1)
     assert scale["r2"] == pytest.approx(1) and scale["left_out"] == pytest.approx([4 * host for host in HOSTS.values()])
     assert {law["law"] for law in document["metrics"]["latency"]["laws"] if law["unusable_because"]} == {
-        "operators", "host+operators", "catalogue",
+        "operators", "host+operators", "catalogue", "fleet",
     }  # fmt: skip
 
 

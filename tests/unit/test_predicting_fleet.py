@@ -84,7 +84,7 @@ def test_a_model_that_no_fleet_has_with_all_points_is_lacking():
     law = Catalogue(fleets(both))
     assert law.lacking(Subject(name="resnet")) == "it is not in the atlas"
     fitted = law.fit(points_of({0: 1.0, 1: 2.0, 5: 3.0}))
-    assert fitted.lacking(subjects(4)[0]) == "" and "together with all" in fitted.lacking(Subject(name="resnet"))
+    assert fitted.lacking(subjects(4)[0]) == "" and "together with the" in fitted.lacking(Subject(name="resnet"))
     trial = try_law(law, [*points_of({0: 1.0, 1: 2.0}), Point(subject=Subject(name="resnet"), value=1.0)])
     assert trial.fitted is None and trial.because == "resnet: it is not in the atlas"
     assert Catalogue(()).lacking(subjects(0)[0])

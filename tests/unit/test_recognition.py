@@ -17,6 +17,7 @@ from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.registry import Availability
 from edgewise.run.plan import Axes, make_plan
 from edgewise.runtime.openvino import OpenVino
+from edgewise.runtime.tensorflow import TensorFlow
 from exported_programs import small_network, write_program
 from protobuf_writer import message, tensorflow_graph
 
@@ -137,8 +138,9 @@ def test_what_is_inspected_and_not_run_gets_its_conversion(tmp_path):
 
 
 def test_without_its_engine_the_advice_is_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(OpenVino, "availability", lambda self: Availability(False, "gone", "pip install it"))
+    for engine, hint in ((OpenVino, "pip install it"), (TensorFlow, "pip install the other")):
+        monkeypatch.setattr(engine, "availability", lambda self, hint=hint: Availability(False, "gone", hint))
     (tmp_path / "m.pb").write_bytes(tensorflow_graph())
     with pytest.raises(Unavailable, match="no installed engine reads the format TensorFlow graph") as caught:
         open_model(tmp_path / "m.pb")
-    assert caught.value.advice == "pip install it"
+    assert caught.value.advice == "pip install it or pip install the other"

@@ -90,10 +90,13 @@ def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
         "unusable_because": trial.because or None,
     }
     if trial.fitted is not None:
-        fitted = np.exp(trial.fitted.predict([point.subject for point in points])[0])
+        used = np.isfinite(trial.left_out)
+        subjects = [point.subject for point, known in zip(points, used, strict=True) if known]
+        values, left_out = values[used], trial.left_out[used]
+        fitted = np.exp(trial.fitted.predict(subjects)[0])
         rest = float(np.sum((values - values.mean()) ** 2))
-        row["error"] = float(np.mean(np.abs(trial.left_out / values - 1)))
-        row["rank_correlation"] = rank_correlation(trial.left_out, values)
+        row["error"] = float(np.mean(np.abs(left_out / values - 1)))
+        row["rank_correlation"] = rank_correlation(left_out, values)
         row["r2"] = 1 - float(np.sum((values - fitted) ** 2)) / rest if rest else None
         row["coverage"] = covered(leave_out(trial, points))
     return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ COVERAGE = 0.90
 FEWEST_POINTS = 3
 PRIOR_POINTS = 2.0
 """How many points the errors on public measurements count for, beside the errors on the points of the device."""
-
+CHOICE_POINTS = 6.0
+"""The same where laws are compared: with few points, the law that fits them best is often not the best one."""
 COEFFICIENTS = 2.0
 """Of a law: points that its fit uses up."""
 MOST_REFITTED = 30
@@ -31,16 +32,24 @@ class Trial:
 
     Attributes:
         fitted: None where it can't be used.
-        error: relative standard deviation of single models around the law, with `PRIOR_POINTS` of prior error.
-        left_out: per point, its predicted value where the law was fitted without it; NaN where that failed.
+        number: of points that the law was fitted to; of the others it lacks something.
+        error: relative standard deviation of single models around the law, with its prior error.
+        left_out: per point of the device, its predicted value where the law was fitted without it; NaN where it has
+            none.
         because: why it can't be used; "" where it can.
     """
 
     predictor: Predictor
     fitted: Fitted | None = None
+    number: int = 0
     error: float = math.inf
     left_out: Floats
     because: str = ""
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of `error`."""
+        return self.number + PRIOR_POINTS - COEFFICIENTS
 
     def lacking(self, subject: Subject) -> str:
         """What the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
@@ -74,8 +83,8 @@ class Choice:
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of the error of a law."""
-        return len(self.points) + PRIOR_POINTS - COEFFICIENTS
+        """Degrees of freedom of the error of the chosen law."""
+        return self.chosen.freedom
 
     def usable_for(self, subject: Subject) -> Trial | None:
         """The best law of which `subject` lacks nothing; None where there is none."""
@@ -104,7 +113,7 @@ class Choice:
             raise ValueError("the law could not be fitted")
         logs, spread = trial.fitted.predict(subjects)
         spreads: list[float] = (trial.error * np.sqrt(1.0 + spread + further)).tolist()
-        found = [_around(log, each, self.freedom, coverage) for log, each in zip(logs.tolist(), spreads, strict=True)]
+        found = [_around(log, each, trial.freedom, coverage) for log, each in zip(logs.tolist(), spreads, strict=True)]
         return found, spreads
 
 
@@ -140,19 +149,18 @@ class LeftOut:
 
 
 def leave_out(trial: Trial, points: Sequence[Point]) -> list[LeftOut]:
-    """Each point as predicted by the law of `trial` without it; nothing where the law can't be used.
+    """Each point as predicted by the law of `trial` without it, but for those of which the law lacks something.
 
     Of more than `MOST_REFITTED` points, the law is fitted without the point, and its error is that of all points.
     """
-    if trial.fitted is None:
-        return []
+    points = [point for point in points if trial.fitted is not None and not trial.lacking(point.subject)]
     found: list[LeftOut] = []
     for at, point in enumerate(points):
         rest = [*points[:at], *points[at + 1 :]]
-        error = try_law(trial.predictor, rest).error if len(points) <= MOST_REFITTED else trial.error
+        without = try_law(trial.predictor, rest) if len(points) <= MOST_REFITTED else trial
         logs, spread = trial.predictor.fit(rest).predict([point.subject])
         freedom = len(rest) + PRIOR_POINTS - COEFFICIENTS
-        spreads = error * math.sqrt(1.0 + float(spread[0]))
+        spreads = without.error * math.sqrt(1.0 + float(spread[0]))
         found.append(LeftOut(point=point, log=float(logs[0]), spread=spreads, freedom=freedom))
     return found
 
@@ -175,7 +183,7 @@ def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
     if method is not None and method not in known:
         raise BadInput(f"no method {method!r}", advice=f"one of: {', '.join(known)}")
     wanted = [law for name, law in known.items() if name == method or (method is None and law.automatic)]
-    trials = sorted((try_law(law, points) for law in wanted), key=lambda trial: trial.error)
+    trials = sorted((try_law(law, points) for law in wanted), key=_doubt)
     if not trials or trials[0].fitted is None:
         by_reason: dict[str, list[str]] = {}
         for trial in trials:
@@ -185,24 +193,37 @@ def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
     return Choice(points=tuple(points), trials=tuple(trials))
 
 
+def _doubt(trial: Trial) -> float:
+    """The variance around the law with `CHOICE_POINTS` of prior error instead of `PRIOR_POINTS`."""
+    squares = trial.error**2 * (PRIOR_POINTS + trial.number - 1)
+    further = (CHOICE_POINTS - PRIOR_POINTS) * trial.predictor.prior_error**2
+    return (squares + further) / (CHOICE_POINTS + trial.number - 1)
+
+
 def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
-    """`law` on `points`, with the value of each point as predicted without it."""
+    """`law` on `points`, with the value of each point as predicted without it.
+
+    Points of which the law lacks something are left out where at least `FEWEST_POINTS`, and half of all, remain.
+    """
     left_out = np.full(len(points), np.nan)
-    for point in points:
-        if lack := law.lacking(point.subject):
-            return Trial(predictor=law, left_out=left_out, because=f"{point.subject.name}: {lack}")
-    fitted = law.fit(points)
-    for point in points:
-        if lack := fitted.lacking(point.subject):
-            return Trial(predictor=law, left_out=left_out, because=f"{point.subject.name}: {lack}")
+    known, missing = list(range(len(points))), ""
+    lacking: Callable[[Subject], str] = law.lacking
+    for _ in range(2):
+        lacks = {at: lacking(points[at].subject) for at in known}
+        missing = missing or next((f"{points[at].subject.name}: {lack}" for at, lack in lacks.items() if lack), "")
+        known = [at for at, lack in lacks.items() if not lack]
+        if missing and len(known) < max(FEWEST_POINTS, len(points) / 2):
+            return Trial(predictor=law, left_out=left_out, because=missing)
+        used = [points[at] for at in known]
+        fitted = law.fit(used)
+        lacking = fitted.lacking
     squares: list[float] = []
-    for at, point in enumerate(points):
-        logs, spread = law.fit([*points[:at], *points[at + 1 :]]).predict([point.subject])
+    for place, (at, point) in enumerate(zip(known, used, strict=True)):
+        logs, spread = law.fit([*used[:place], *used[place + 1 :]]).predict([point.subject])
         left_out[at] = math.exp(logs[0])
         squares.append(float(logs[0] - math.log(point.value)) ** 2 / (1.0 + float(spread[0])))
-    if not np.isfinite(left_out).all():
-        worst = points[int(np.flatnonzero(~np.isfinite(left_out))[0])].subject.name
+    if not np.isfinite(left_out[known]).all():
+        worst = points[known[int(np.argmin(np.isfinite(left_out[known])))]].subject.name
         return Trial(predictor=law, left_out=left_out, because=f"without {worst}, it predicts nothing above 0 for it")
-    # One less in the divisor: the least of several errors is chosen, and that is on average too small.
-    error = math.sqrt((PRIOR_POINTS * law.prior_error**2 + sum(squares)) / (PRIOR_POINTS + len(points) - 1))
-    return Trial(predictor=law, fitted=fitted, error=error, left_out=left_out)
+    error = math.sqrt((PRIOR_POINTS * law.prior_error**2 + sum(squares)) / (PRIOR_POINTS + len(used) - 1))
+    return Trial(predictor=law, number=len(used), fitted=fitted, error=error, left_out=left_out)

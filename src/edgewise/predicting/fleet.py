@@ -9,6 +9,7 @@ points.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ class Fleet:
     Attributes:
         title: the conditions.
         tables: of the atlas, that its rows are from.
+        unit: what computes: CPU, GPU, NPU; "" where unknown.
         models: full name (with the variant) → column.
         short: name without variant → columns.
         logs: natural logarithms of s, (devices, models); NaN where nothing was measured.
@@ -63,6 +65,7 @@ class Fleet:
     short: Mapping[str, Sequence[int]]
     logs: Floats
     groups: np.ndarray
+    unit: str = ""
     kernels: list[Kernel] = field(default_factory=list)
 
     @property
@@ -125,11 +128,15 @@ def estimate_kernel(logs: Floats, weights: Floats, columns: Sequence[int]) -> Ke
 
 @dataclass(frozen=True, slots=True)
 class _OnFleet:
-    """The points of a device, on a fleet that has all of them."""
+    """The points of a device that a fleet has."""
 
     fleet: Fleet
     columns: Sequence[int]
     logs: Floats
+
+    def learn(self, columns: Sequence[int]) -> None:
+        """Estimate one kernel for all of `columns`; otherwise, each may need its own."""
+        self.fleet.kernel([*self.columns, *columns])
 
     def _solve(self, kernel: Kernel) -> tuple[list[int], Floats, Floats]:
         """Places of the points, the inverse of their covariance, and how far they are from the means."""
@@ -179,7 +186,7 @@ class _OnFleet:
 
 @dataclass(frozen=True, slots=True)
 class Catalogued:
-    """A device among the fleets that have all of its points, the likeliest fleet first."""
+    """A device among the fleets that have most of its points, the likeliest fleet first."""
 
     known: Sequence[_OnFleet]
 
@@ -194,24 +201,31 @@ class Catalogued:
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Fitted.lacking`."""
-        if self._of(subject) is None:
-            return "no fleet of the atlas has it together with all measured models"
+        if self._place(subject)[0] is None:
+            return "no fleet of the atlas has it together with the measured models"
         return ""
 
     def predict(self, subjects: Sequence[Subject]) -> tuple[Floats, Floats]:
         """As `edgewise.predicting.base.Fitted.predict`."""
-        found = []
-        for subject in subjects:
-            on_fleet = self._of(subject)
-            if on_fleet is None:
+        places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at, subject in enumerate(subjects):
+            number, column = self._place(subject)
+            if number is None or column is None:
                 raise ValueError(f"{subject.name} is in no fleet")
-            column = on_fleet.fleet.find(subject.name)
-            found.append(on_fleet.predict(column) if column is not None else (np.nan, np.nan))
-        logs, spreads = np.array(found).reshape(-1, 2).T
-        return logs, spreads
+            places[number].append((at, column))
+        found = np.zeros((len(subjects), 2))
+        for number, wanted in places.items():
+            for first in range(0, len(wanted), MOST_OTHERS):
+                part = wanted[first : first + MOST_OTHERS]
+                self.known[number].learn([column for _, column in part])
+                for at, column in part:
+                    found[at] = self.known[number].predict(column)
+        return found[:, 0], found[:, 1]
 
-    def _of(self, subject: Subject) -> _OnFleet | None:
-        return next((each for each in self.known if each.fleet.find(subject.name) is not None), None)
+    def _place(self, subject: Subject) -> tuple[int | None, int | None]:
+        """The first fleet that has `subject`, and its column there."""
+        columns = ((at, each.fleet.find(subject.name)) for at, each in enumerate(self.known))
+        return next(((at, column) for at, column in columns if column is not None), (None, None))
 
 
 class Catalogue:
@@ -230,7 +244,7 @@ class Catalogue:
         self._known = known
 
     def _fleets(self) -> Sequence[Fleet]:
-        return _fleets_at(stamp()) if self._known is None else self._known
+        return fleets_at(stamp()) if self._known is None else self._known
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Predictor.lacking`."""
@@ -240,18 +254,18 @@ class Catalogue:
 
     def fit(self, points: Sequence[Point]) -> Catalogued:
         """As `edgewise.predicting.base.Predictor.fit`."""
-        logs = np.log([point.value for point in points])
         found = []
         for fleet in self._fleets():
-            columns = [fleet.find(point.subject.name) for point in points]
-            placed = [column for column in columns if column is not None]
-            if len(placed) == len(points):
-                found.append(_OnFleet(fleet, placed, logs))
+            columns = [(fleet.find(point.subject.name), math.log(point.value)) for point in points]
+            placed = [(column, log) for column, log in columns if column is not None]
+            found.append(_OnFleet(fleet, [column for column, _ in placed], np.array([log for _, log in placed])))
+        most = max((len(each.columns) for each in found), default=0)
+        found = [each for each in found if len(each.columns) == most > 0]
         return Catalogued(sorted(found, key=_OnFleet.likelihood, reverse=True))
 
 
 @lru_cache(maxsize=2)
-def _fleets_at(state: Stamp) -> tuple[Fleet, ...]:
+def fleets_at(state: Stamp) -> tuple[Fleet, ...]:
     """The fleets of the atlas as it is at `state`, which is `stamp()`."""
     return fleets(tables(state))
 
@@ -296,4 +310,5 @@ def _fleet(conditions: Sequence[str], rows: Sequence[tuple[str, AtlasRow]]) -> F
         short=by_short,
         logs=logs,
         groups=np.array([groups.index(group) for _, _, group in devices]),
+        unit=conditions[2],
     )

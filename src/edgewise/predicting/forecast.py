@@ -155,7 +155,7 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
     on_target = None
     if target is not None:
         t = math.log(target / prediction.value) / spread
-        on_target = 1 - t_tail(t, choice.freedom) if t >= 0 else t_tail(-t, choice.freedom)
+        on_target = 1 - t_tail(t, trial.freedom) if t >= 0 else t_tail(-t, trial.freedom)
     cautions = []
     if trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)

@@ -53,10 +53,11 @@ def _straight(subjects: Sequence[Subject], _: Floats) -> Floats:
 
 
 def _amounts(subjects: Sequence[Subject]) -> Floats:
-    return np.array([_profile(subject).amounts for subject in subjects], dtype=float)
+    return np.array([known_profile(subject).amounts for subject in subjects], dtype=float)
 
 
-def _profile(subject: Subject) -> OperatorProfile:
+def known_profile(subject: Subject) -> OperatorProfile:
+    """The profile of a subject that has one."""
     if subject.profile is None:
         raise ValueError(f"{subject.name} has no profile")
     return subject.profile
@@ -74,7 +75,8 @@ def _lacks_host(subject: Subject) -> str:
     return "" if subject.host else "it was not measured on this machine"
 
 
-def _lacks_profile(subject: Subject) -> str:
+def lacks_profile(subject: Subject) -> str:
+    """Why the operators of `subject` are not known; "" where they are."""
     if subject.profile is None:
         return "its file is not known"
     if subject.profile.unknown:
@@ -209,14 +211,14 @@ class HostAndOperators:
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Predictor.lacking`."""
-        return _lacks_host(subject) or _lacks_profile(subject)
+        return _lacks_host(subject) or lacks_profile(subject)
 
     def fit(self, points: Sequence[Point]) -> Law:
         """As `edgewise.predicting.base.Predictor.fit`."""
 
         def raw(subjects: Sequence[Subject]) -> Floats:
-            shares = np.array([_profile(subject).shares for subject in subjects])
-            work = np.log([_profile(subject).work for subject in subjects])
+            shares = np.array([known_profile(subject).shares for subject in subjects])
+            work = np.log([known_profile(subject).work for subject in subjects])
             return np.column_stack([shares, 0.15 * (np.log(_hosts(subjects)) - work)])
 
         middle = raw(_subjects(points)).mean(axis=0)
@@ -250,7 +252,7 @@ class OperatorCosts:
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Predictor.lacking`."""
-        return _lacks_profile(subject)
+        return lacks_profile(subject)
 
     def fit(self, points: Sequence[Point]) -> Law:
         """As `edgewise.predicting.base.Predictor.fit`."""

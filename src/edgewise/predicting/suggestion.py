@@ -12,9 +12,8 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Floats, Subject
-from edgewise.predicting.features import OperatorProfile
 from edgewise.predicting.forecast import MOST_BEYOND
-from edgewise.predicting.laws import HostAndOperators, PowerLaw
+from edgewise.predicting.laws import HostAndOperators, PowerLaw, known_profile
 
 SCHEMA = 1
 MOST_WORK = 5e9
@@ -47,20 +46,13 @@ class Suggestion:
             "schema": SCHEMA,
             "device": self.device,
             "models": [
-                {"file": str(self.folder / one.name), "family": one.family, "work": profile_in(one).work}
+                {"file": str(self.folder / one.name), "family": one.family, "work": known_profile(one).work}
                 for one in self.subjects
             ],
             "measured_before": self.measured,
             "table": str(self.table),
             "steps": [{"where": where, "step": step} for where, step in self.steps],
         }
-
-
-def profile_in(subject: Subject) -> OperatorProfile:
-    """The profile of a candidate; candidates always have one."""
-    if subject.profile is None:
-        raise ValueError(f"{subject.name} has no profile")
-    return subject.profile
 
 
 def select(candidates: Sequence[Subject], measured: Sequence[Subject], number: int) -> tuple[Subject, ...]:
@@ -74,14 +66,14 @@ def select(candidates: Sequence[Subject], measured: Sequence[Subject], number: i
     Raises:
         BadInput: fewer suitable candidates than `number`.
     """
-    limits = [profile_in(one).work for one in measured] or [0.0]
+    limits = [known_profile(one).work for one in measured] or [0.0]
     smallest = min(limits) / MOST_BEYOND
     largest = min(MOST_WORK, max(limits) * MOST_BEYOND or MOST_WORK)
-    left = [one for one in candidates if smallest <= profile_in(one).work <= largest]
+    left = [one for one in candidates if smallest <= known_profile(one).work <= largest]
     families = len({one.family for one in left})
     if families < number:
         raise BadInput(f"--suggest {number}: {families} reference networks suit this device", advice="ask for fewer")
-    middle = float(np.mean([math.log(profile_in(one).work) for one in candidates]))
+    middle = float(np.mean([math.log(known_profile(one).work) for one in candidates]))
     known = np.eye(len(_row(candidates[0], middle)))
     for one in measured:
         known += np.outer(_row(one, middle), _row(one, middle))
@@ -98,7 +90,7 @@ def select(candidates: Sequence[Subject], measured: Sequence[Subject], number: i
 
 def _row(subject: Subject, middle: float) -> Floats:
     """Features, each in units of its coefficient's standard deviation over that of one model around the law."""
-    profile = profile_in(subject)
+    profile = known_profile(subject)
     size = PowerLaw.slope_error * (math.log(profile.work) - middle)
     row: Floats = np.array([1.0, size, *(HostAndOperators.effect * profile.shares)]) / PowerLaw.prior_error
     return row

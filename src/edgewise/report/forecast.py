@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from edgewise.predicting.calibration import Calibration, validation
 from edgewise.predicting.choice import COVERAGE, Choice
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
-from edgewise.predicting.suggestion import Suggestion, profile_in
+from edgewise.predicting.laws import known_profile
+from edgewise.predicting.suggestion import Suggestion
 from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_of
 from edgewise.text import one_line
 from edgewise.units import format_si
@@ -76,7 +78,7 @@ def _laws(metric: str, choice: Choice) -> Table:
                 _inside(row["coverage"]),
                 _plain(row["rank_correlation"]),
                 _plain(row["r2"]),
-                Cell(text=str(len(choice.points)), value=len(choice.points)),
+                Cell(text=str(trial.number), value=trial.number),
                 Cell(text=row["equation"] or ""),
             )
             for trial, row in rows
@@ -104,11 +106,11 @@ def _points(metric: str, choice: Choice) -> Table:
 
     def left_out(at: int) -> Cell:
         value = float(choice.chosen.left_out[at])
-        return Cell(text=quantity(value, METRICS[metric].unit), value=value)
+        return absent() if math.isnan(value) else Cell(text=quantity(value, METRICS[metric].unit), value=value)
 
     def off(at: int) -> Cell:
         share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
-        return Cell(text=f"{share:+.0%}", value=share)
+        return absent() if math.isnan(share) else Cell(text=f"{share:+.0%}", value=share)
 
     def host(at: int) -> Cell:
         value = hosts[at]
@@ -219,12 +221,12 @@ def suggestion_document(found: Suggestion) -> Document:
     """The networks to measure, and the commands to run next."""
 
     def work(subject: Subject) -> Cell:
-        profile = profile_in(subject)
+        profile = known_profile(subject)
         macs = sum(amount for term, amount in zip(TERMS, profile.amounts, strict=True) if term not in UNCOUNTED)
         return Cell(text=format_si(macs, ""), value=macs)
 
     def kinds(subject: Subject) -> Cell:
-        shares = sorted(zip(profile_in(subject).shares.tolist(), TERMS, strict=True), reverse=True)
+        shares = sorted(zip(known_profile(subject).shares.tolist(), TERMS, strict=True), reverse=True)
         return Cell(text=", ".join(f"{KINDS[term]} {share:.0%}" for share, term in shares[:2] if share >= SEEN_SHARE))
 
     before = f" beside the {found.measured} measured ones" if found.measured else ""

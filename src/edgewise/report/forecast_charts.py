@@ -229,8 +229,9 @@ def _in_words(metric: str, choice: Choice) -> str:
         return quantity(value, METRICS[metric].unit)
 
     return "; ".join(
-        f"{one_line(point.subject.name)}: {told(point.value)} measured, {told(float(value))} predicted"
-        for point, value in zip(choice.points, choice.chosen.left_out, strict=True)
+        f"{one_line(point.subject.name)}: {told(point.value)} measured, {told(value)} predicted"
+        for point, value in zip(choice.points, choice.chosen.left_out.tolist(), strict=True)
+        if math.isfinite(value)
     )
 
 

@@ -112,25 +112,30 @@ class PaddleReader(_EngineFormat):
 
 @lru_cache(maxsize=64)
 def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advice: str) -> Signature:
-    """What the first engine that reads the format says; kept for as long as the file does not change."""
-    path, hint = version[0], "see 'edgewise doctor'"
+    """What the first engine that can read the file says; kept for as long as the file does not change."""
+    path, hints, failures = version[0], list[str](), list[str]()
     registry: Registry[Any] = Registry("edgewise.runtimes", "runtime")
     for name, runtime in registry:
         if form not in runtime.formats or not hasattr(runtime, "describe"):
             continue
         if not (availability := runtime.availability()):
-            hint = availability.install_hint
+            hints.append(availability.install_hint)
             continue
         told = _run(path, registry.location(name))
-        if "error" in told:
-            raise BadModel(f"{runtime.title} can't read {path.name}: {told['error']}", advice=advice)
-        inputs, outputs = (
-            [TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)
-             for name, shape, dtype in told[noun]]
-            for noun in ("inputs", "outputs")
-        )  # fmt: skip
-        return make_signature(path, inputs=inputs, outputs=outputs)
-    raise Unavailable(f"{path.name}: no installed engine reads the format {title}", advice=hint)
+        if "error" not in told and told["outputs"]:
+            inputs, outputs = (
+                [TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)
+                 for name, shape, dtype in told[noun]]
+                for noun in ("inputs", "outputs")
+            )  # fmt: skip
+            return make_signature(path, inputs=inputs, outputs=outputs)
+        failures.append(f"{runtime.title} can't read {path.name}: {told.get('error', 'it has no outputs')}")
+    if failures:
+        raise BadModel("; ".join(failures), advice=advice)
+    raise Unavailable(
+        f"{path.name}: no installed engine reads the format {title}",
+        advice=" or ".join(hints) or "see 'edgewise doctor'",
+    )
 
 
 def _run(path: Path, location: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from edgewise.errors import BadModel
 from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.model.keras_code import ADVICE, find_code
 from edgewise.model.readers.archive import first_name, looks_zipped, open_archive
 from edgewise.model.readers.base import MAX_NAME_CHARACTERS, SelfContained, check_shapes, damaged, sign_graph
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
@@ -25,8 +26,6 @@ from edgewise.model.signature import Signature
 WORKER = "edgewise.model.readers.keras_isolated"
 _CONFIG, _METADATA = "config.json", "metadata.json"
 _WEIGHTS = ("model.weights.h5", "model.weights.npz")
-_ADVICE = "edgewise runs no code from a file; give the function that makes the model (--build module:function), or ONNX"
-_MAX_DEPTH, _MAX_OBJECTS = 60, 1_000_000
 _BACKENDS = ("jax", "torch", "tensorflow")
 
 
@@ -80,7 +79,8 @@ def read_document(
         BadModel: it has code or custom classes, its configuration does not describe its layers, or it is damaged.
         BadInput: as `ReadsGraph.read_graph` says.
     """
-    _check(path, document)
+    if found := find_code(document):
+        raise damaged(path, found[0], advice=found[1])
     outline = _outline(path, document, version)
     check_shapes({name: outline.tensors[name].shape for name in outline.inputs}, shapes or {})
     given = {name: list(shape) for name, shape in (shapes or {}).items()}
@@ -104,33 +104,6 @@ def _choose_backend() -> str | None:
     return None if find_spec("keras") is not None and not found else found
 
 
-def _check(path: Path, document: Any) -> None:
-    """Refuse code, and classes that are not Keras' own: the only ones whose making is known to run nothing else."""
-    todo, count = [(document, 0)], 0
-    while todo:
-        value, depth = todo.pop()
-        count += 1
-        if depth > _MAX_DEPTH or count > _MAX_OBJECTS:
-            raise damaged(path, "its configuration is nested too deeply or too large")
-        if isinstance(value, dict):
-            if "class_name" in value:
-                _check_class(path, value)
-            todo += [(each, depth + 1) for each in value.values()]
-        elif isinstance(value, list):
-            todo += [(each, depth + 1) for each in value]
-
-
-def _check_class(path: Path, value: Mapping[str, Any]) -> None:
-    kind, module = str(value["class_name"])[:60], value.get("module")
-    if kind in ("Lambda", "__lambda__"):
-        raise damaged(path, "it has a Lambda layer, which is Python code", advice=_ADVICE)
-    own = module is None or (isinstance(module, str) and (module == "builtins" or f"{module}.".startswith("keras.")))
-    registered = value.get("registered_name")
-    # A registered name with a package ("mine>Swish") is somebody's own class.
-    if not own or (isinstance(registered, str) and ">" in registered and not registered.startswith("keras")):
-        raise damaged(path, f"its class {kind!r} is not one of Keras' own", advice=_ADVICE)
-
-
 def _outline(path: Path, document: Mapping[str, Any], version: str) -> Graph:
     """What the configuration says without being built: inputs, the names of outputs, classes of layers."""
     options = document.get("config")
@@ -139,7 +112,7 @@ def _outline(path: Path, document: Mapping[str, Any], version: str) -> Graph:
         raise damaged(
             path,
             f"the layers of its class {str(document.get('class_name'))[:60]!r} exist only in its Python code",
-            advice=_ADVICE,
+            advice=ADVICE,
         )
     layers = [each for each in listed if isinstance(each, dict) and isinstance(each.get("config"), dict)]
     inputs = [each for each in layers if each.get("class_name") == "InputLayer"]

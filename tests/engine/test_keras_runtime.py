@@ -1,0 +1,245 @@
+"""The runtime keras on whichever backend is installed: what it runs, refuses and times."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise.cli.main import run
+from edgewise.registry import Availability
+from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, UnsupportedModel
+from edgewise.runtime.keras import Keras, _layers_of
+from edgewise.runtime.tensorflow import set_threads
+from edgewise.testing import check_runtime
+from keras_networks import small, two_inputs
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if not (available := Keras().availability()):
+    pytest.skip(available.reason, allow_module_level=True)
+keras = pytest.importorskip("keras")
+BACKEND = keras.backend.backend()
+pytestmark = [
+    pytest.mark.engine,
+    # Keras' own use of numpy 2.
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+]
+if BACKEND == "tensorflow":
+    set_threads(1)  # before its first use; it fixes them
+
+
+@pytest.fixture(autouse=True)
+def private_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_STORE", f"sqlite:///{tmp_path}/store.db")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The file of a Keras model, and the model."""
+    path, model = tmp_path_factory.mktemp("keras") / "small.keras", small()
+    model.save(path)
+    return path, model
+
+
+def load(path, provider="function", **options):
+    return Keras().load(path, LoadOptions(provider=provider, **options))
+
+
+def infer(session, *arrays):
+    session.bind(arrays)
+    session.invoke()
+    return session.read_outputs()
+
+
+def images(batch=1):
+    return np.random.default_rng(3).random((batch, 16, 16, 3), np.float32)
+
+
+@pytest.mark.parametrize("provider", ["function", "call", "predict"])
+def test_it_keeps_the_contract(saved, provider):
+    rules = check_runtime(Keras(), saved[0], shapes={"image": (2, 16, 16, 3)}, provider=provider)
+    assert "threads" in rules
+    assert ("layers" in rules) == (BACKEND == "tensorflow" and provider == "function")
+
+
+@pytest.mark.parametrize("provider", ["function", "call", "predict"])
+def test_outputs_are_those_of_the_model(saved, provider):
+    path, model = saved
+    session = load(path, provider, shapes={"image": (3, 16, 16, 3)})
+    (output,) = infer(session, images(3))
+    expected = keras.ops.convert_to_numpy(model(images(3), training=False))
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+    effective = session.effective
+    assert (effective["precision"], effective["backend"]) == ("f32", BACKEND)
+    calls = {"function": {"tensorflow": "tf.function", "jax": "jax.jit"}, "predict": {}, "call": {}}
+    words = {"predict": "model.predict_on_batch(x)", "call": "model(x, training=False)"}
+    inference = f"{words['call']} in torch.inference_mode"
+    assert effective["call"] == words.get(provider, calls[provider].get(BACKEND, inference))
+
+
+def test_bf16_is_what_the_layers_compute_in(saved):
+    session = load(saved[0], precision="bf16", shapes={"image": (1, 16, 16, 3)})
+    exact = infer(load(saved[0], shapes={"image": (1, 16, 16, 3)}), images())[0]
+    (output,) = infer(session, images())
+    assert session.effective["precision"] == "bf16"
+    assert output.dtype == np.float32
+    assert 0 < np.abs(output - exact).max() < 0.02
+    with pytest.raises(UnsupportedModel, match="not in f16"):
+        load(saved[0], precision="f16")
+
+
+def test_two_inputs_by_name(tmp_path):
+    path = tmp_path / "two.keras"
+    two_inputs().save(path)
+    session = load(path, shapes={"zeta": (1, 4), "alpha": (1, 4)})
+    outputs = infer(session, np.full((1, 4), 7, np.int32), np.ones((1, 4), np.float32))
+    assert [array[0, 0] for array in outputs] == [15.0, 13.0]
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow's profiler times the layers")
+def test_layers_of_a_profile(saved, capsys):
+    words = ["profile", str(saved[0]), "-r", "keras", "--iterations", "20", "--sessions", "1", "--json", "-q"]
+    assert run(words) == 0
+    (record,) = json.loads(capsys.readouterr().out)["runs"]
+    timed = {row["name"]: row["time"] for row in record["layers"] if row["time"]}
+    assert {"stem", "block/conv"} <= {name for names in timed for name in names.split(" + ")}
+
+
+@pytest.mark.parametrize("provider", ["call", "predict"])
+def test_other_calls_have_no_layers(saved, provider):
+    session = load(saved[0], provider, profile=True)
+    infer(session, images())
+    with pytest.raises(CannotProfile, match="use -r keras/function"):
+        session.profile_layers(3)
+
+
+def test_bench_prints_one_document(saved, capfd):
+    words = [
+        "bench",
+        str(saved[0]),
+        "-r",
+        "keras",
+        "--threads",
+        "1",
+        "--iterations",
+        "5",
+        "--sessions",
+        "1",
+        "--json",
+        "-q",
+    ]
+    assert run([*words, "--no-meters"]) == 0
+    told = capfd.readouterr()
+    (record,) = json.loads(told.out)["runs"]
+    assert record["status"] == "done"
+    assert "tensorflow" not in told.err.lower()
+
+
+def rewrite(path, target, change=lambda text: text, **entries):
+    """A copy of a ``.keras`` file with another configuration, and more entries."""
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as copy:
+        for name in source.namelist():
+            data = source.read(name)
+            copy.writestr(name, change(data.decode()).encode() if name == "config.json" else data)
+        for name, data in entries.items():
+            copy.writestr(name, data)
+    return target
+
+
+def test_code_is_refused(saved, tmp_path):
+    lambda_layer = rewrite(
+        saved[0], tmp_path / "lambda.keras", lambda text: text.replace('"class_name": "Add"', '"class_name": "Lambda"')
+    )
+    with pytest.raises(UnsupportedModel, match="Lambda layer, which is Python code; edgewise runs no code"):
+        load(lambda_layer)
+    assert run(["bench", str(lambda_layer), "-r", "keras"]) == 2
+    foreign = rewrite(
+        saved[0], tmp_path / "os.keras", lambda text: text.replace('"module": "keras.layers"', '"module": "os"', 1)
+    )
+    with pytest.raises(UnsupportedModel, match="not one of Keras' own"):
+        load(foreign)
+
+
+@pytest.mark.parametrize("name", ["../evil.txt", "/tmp/evil.txt", "assets/../../evil", "evil.py", "assets\\..\\evil"])
+def test_hostile_entries_are_refused(saved, tmp_path, name):
+    hostile = rewrite(saved[0], tmp_path / "hostile.keras", **{name: "x"})
+    with pytest.raises(InvalidModel, match="entry that Keras does not write"):
+        load(hostile)
+
+
+def test_damaged_files(saved, tmp_path):
+    data = saved[0].read_bytes()
+    cut = tmp_path / "cut.keras"
+    cut.write_bytes(data[: len(data) // 2])
+    with pytest.raises(InvalidModel, match=r"not a complete \.keras file"):
+        load(cut)
+    other = rewrite(saved[0], tmp_path / "other.keras", lambda text: text.replace('"units": 10', '"units": 11'))
+    with pytest.raises(InvalidModel, match="Keras can't load it"):
+        load(other)
+    renamed = tmp_path / "model.bin"
+    renamed.write_bytes(data)
+    assert load(renamed).inputs[0].name == "image"
+
+
+def test_old_files_are_refused_with_how_to_convert(tmp_path, capsys):
+    path = tmp_path / "old.h5"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64))
+    assert run(["bench", str(path)]) == 2
+    message = capsys.readouterr().err
+    assert "HDF5" in message
+    assert ".keras" in message or "onnx" in message
+
+
+def test_shapes_and_providers_that_do_not_fit(saved):
+    with pytest.raises(UnsupportedModel, match=r"input 'image' has the fixed shape \[\?, 16, 16, 3\]"):
+        load(saved[0], shapes={"image": (1, 8, 8, 3)})
+    with pytest.raises(UnsupportedModel, match="no provider 'gpu'"):
+        load(saved[0], "gpu")
+
+
+def test_the_backend_that_is_asked_for_has_to_be_there(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "numpy")
+    answer = Keras().availability()
+    assert (answer.available, answer.reason) == (False, "Keras' backend 'numpy' is not supported")
+    monkeypatch.setattr("edgewise.runtime.keras.find_spec", lambda name: None)
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    assert Keras().availability() == Availability(
+        False, "KERAS_BACKEND is jax, which is not installed", "pip install jax"
+    )
+    monkeypatch.delenv("KERAS_BACKEND")
+    assert Keras().availability().reason == "Keras has no backend"
+
+
+def test_layers_of_operators():
+    known = {"conv", "conv_1", "block", "block/conv", "heads"}
+    named = {
+        "net_1/conv_1/BiasAdd": "conv_1",
+        "net/conv_2/Relu": "conv",
+        "StatefulPartitionedCall/net/block_1/conv_1/BiasAdd": "block/conv",
+        "net/heads/query/einsum": "heads",
+    }
+    assert {name: _layers_of(name, known)[-1] for name in named} == named
+    assert _layers_of("net/heads/query/einsum", known) == ("heads/query/einsum", "heads/query", "heads")
+    assert _layers_of("Identity", known) == ()
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="Keras writes SavedModels with TensorFlow")
+def test_a_factory_runs_on_keras_and_on_tensorflow(capsys):
+    factory = str(Path(__file__).parent.parent / "keras_networks.py") + ":make"
+    words = ["bench", factory, "-r", "keras,tensorflow", "--threads", "1", "--iterations", "5", "--sessions", "1"]
+    assert run([*words, "--no-meters", "--json", "-q"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(each["job"]["runtime"]["name"], each["job"]["model"]["format"], each["status"]) for each in runs] == [
+        ("keras", "keras", "done"),
+        ("tensorflow", "savedmodel", "done"),
+    ]
+    (error,) = (
+        metric["value"]
+        for metric in runs[1]["measurements"]
+        if metric["metric"] == "output_max_abs_error" and metric["value"] is not None
+    )
+    assert error < 1e-6

@@ -1,0 +1,105 @@
+"""Fits ``src/edgewise/predicting/populations.json`` to ncnn's benchmark table.
+
+    python tools/fit_populations.py ncnn_bench.csv
+
+The table has the columns model, device, threads, compute_unit, precision and latency_ms. The file has no rows of it,
+only what is fitted: coefficients and their covariance over devices. It also has the work of the networks, as
+`benchmarks/prediction_networks.py` counts it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from prediction_networks import NCNN  # noqa: E402
+
+from edgewise.predicting.atlas import normal  # noqa: E402
+from edgewise.predicting.base import Subject  # noqa: E402
+from edgewise.predicting.fleet import fleets  # noqa: E402
+from edgewise.predicting.population import FEATURES, Population, estimate_population  # noqa: E402
+from edgewise.predicting.tables import read_source  # noqa: E402
+
+TARGET = ROOT / "src" / "edgewise" / "predicting" / "populations.json"
+SOURCE = "ncnn's benchmark table: github.com/Tencent/ncnn, benchmark/README.md, commit a4d2ea1d4422 (BSD-3-Clause)"
+TITLES = {"CPU": "processors with ncnn", "GPU": "graphics units with ncnn (Vulkan)"}
+
+
+def fit(table: Path, unit: str) -> Population:
+    """The devices of one kind, with float and int8 models together."""
+    rows = [replace(row, precision="") for row in read_source("table", table) if row.unit == unit]
+    (fleet,) = fleets({table.name: rows})
+    subjects, columns = [], []
+    for name, profile in NCNN.items():
+        column = fleet.find(name)
+        if column is not None:
+            subjects.append(Subject(name=name, profile=profile, precision="int8" if name.endswith("int8") else ""))
+            columns.append(column)
+    return estimate_population(fleet.logs[:, columns], fleet.groups, subjects, title=TITLES[unit], on_cpu=unit == "CPU")
+
+
+def document(found: Population) -> dict[str, Any]:
+    """JSON, to four digits."""
+    return {
+        "title": found.title,
+        "hardware": found.hardware,
+        "on_cpu": found.on_cpu,
+        "mean": [rounded(each) for each in found.mean],
+        "covariance": [[rounded(each) for each in row] for row in found.covariance],
+        "model_variance": rounded(found.model_variance),
+        "noise": rounded(found.noise),
+    }
+
+
+def rounded(number: float) -> float:
+    """To four significant digits."""
+    return float(f"{number:.4g}")
+
+
+def main() -> None:
+    """Fit, print, and write the file."""
+    table = Path(sys.argv[1])
+    populations = [fit(table, unit) for unit in TITLES]
+    for found in populations:
+        print(f"{found.title}: {found.hardware} kinds of hardware, sd of a model "
+              f"{np.sqrt(found.model_variance):.3f}, noise {np.sqrt(found.noise):.3f}")  # fmt: skip
+        for name, mean, variance in zip(FEATURES, found.mean, np.diag(found.covariance), strict=True):
+            print(f"  {name:16s} {mean:+.2f} ± {np.sqrt(variance):.2f}")
+    networks = {
+        normal(name): [int(amount) for amount in profile.amounts]
+        for name, profile in NCNN.items()
+        if not name.endswith("int8")
+    }
+    content = {
+        "features": FEATURES,
+        "populations": [document(found) for found in populations],
+        "networks": networks,
+        "sources": [
+            {
+                "what": SOURCE,
+                "sha256": hashlib.sha256(table.read_bytes()).hexdigest(),
+            }
+        ],
+        "script": "tools/fit_populations.py",
+    }
+    text = json.dumps(content, indent=1)
+    TARGET.write_text(shortened(text) + "\n", encoding="utf-8")
+
+
+def shortened(text: str) -> str:
+    """`text` with each list of numbers in one line."""
+    return re.sub(r"\[\s*([-\d.e,\s]+?)\s*\]", lambda found: f"[{', '.join(found[1].replace(',', ' ').split())}]", text)
+
+
+if __name__ == "__main__":
+    main()
