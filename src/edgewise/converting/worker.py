@@ -21,7 +21,7 @@ from edgewise.converting.conversion import convert_opened, open_source
 from edgewise.converting.exposing import expose, find_points
 from edgewise.converting.keras_model import choose_backend, run_keras
 from edgewise.converting.losses import find_losses, signature_of
-from edgewise.converting.paths import KERAS_MODEL, MODULE
+from edgewise.converting.paths import KERAS_MODEL, MODULE, opened_as
 from edgewise.converting.torch_program import TorchSource, run_torch
 from edgewise.errors import EdgewiseError
 from edgewise.model.build_network import BuiltModel
@@ -56,7 +56,8 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
     shapes = {name: tuple(shape) for name, shape in asked["shapes"].items()}
     options = ConvertOptions(**{**asked["options"], "shapes": shapes})
     source = _build(asked["source"], shapes, asked["seed"])
-    kind, thing, name = open_source(source, folder)
+    form, thing, name = open_source(source, folder)
+    kind = opened_as(form)
     signature = signature_of(source)
     document: dict[str, Any] = {"kind": kind, "name": name, "describe": None, "points": None}
     if isinstance(source, BuiltModel):
@@ -74,7 +75,7 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
         write_feeds(folder / "reference.npz", [run(thing, feed) for feed in feeds])
         if kind == MODULE and asked["expose"] is None:
             write_feeds(folder / "exported.npz", [run_torch(TorchSource(thing.program), feed) for feed in feeds])
-    path, steps = convert_opened(kind, thing, name, asked["to"], folder, options=options)
+    path, steps = convert_opened(form, thing, name, asked["to"], folder, options=options)
     return document | {
         "path": str(path),
         "steps": steps,
