@@ -19,8 +19,9 @@ import models
 import edgewise
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Run
+from edgewise.registry import availability_of
 from edgewise.run import profiled
-from edgewise.runtime.base import availability_of, runtimes
+from edgewise.runtime.base import runtimes
 
 ONNX = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
         "zfnet512")  # fmt: skip

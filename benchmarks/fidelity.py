@@ -6,7 +6,9 @@ Peers: OpenVINO's `benchmark_app` (sync, f32, 1 thread), LiteRT's `litert-benchm
 tool in its wheel, a bare loop around `InferenceSession.run_with_iobinding`, the call that its C++ tool makes too. Each
 round runs peer and edgewise in fresh processes, in random order; the ratio of a row is the median of the rounds'
 ratios. Like is held against like: `benchmark_app` prints OpenVINO's own clock, so edgewise's side of that row is
-`latency_engine`; the other peers time the call, so theirs is `latency`. Target: 0.98 – 1.02.
+`latency_engine`; the other peers time the call, so theirs is `latency`. PyTorch's peer is the median of
+`torch.utils.benchmark.Timer.blocked_autorange`, whose readings are means of blocks. Rows of engines that are not
+installed are left out. Target: 0.98 – 1.02.
 """
 
 from __future__ import annotations
@@ -18,11 +20,15 @@ import re
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from models import onnx_models, tflite_models
 
 import edgewise
+from edgewise.registry import availability_of
+from edgewise.runtime.base import runtimes
 
 BARE_ORT = """
 import sys, time, json
@@ -63,6 +69,23 @@ try: tool.main()
 except SystemExit: pass
 tool.logger.setLevel(logging.DEBUG)
 print("MEDIAN", json.dumps(sorted(times)[len(times) // 2] / 1e3))
+"""
+
+TORCH = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import torch
+from torch.utils.benchmark import Timer
+from torch_networks import NETWORKS
+module, inputs = NETWORKS[sys.argv[2]]()
+torch.set_num_threads(1)
+if sys.argv[3] == "compile": module = torch.compile(module)
+with torch.inference_mode():
+    end = time.perf_counter() + 0.3
+    module(*inputs)
+    while time.perf_counter() < end: module(*inputs)
+    timer = Timer("module(*inputs)", globals={"module": module, "inputs": inputs}, num_threads=1)
+    print("MEDIAN", timer.blocked_autorange(min_run_time=float(sys.argv[4])).median)
 """
 
 
@@ -107,6 +130,25 @@ def litert_benchmark(model: Path, seconds: float, typical: float) -> float:
     return float(text.stdout.split("MEDIAN")[1])
 
 
+def torch_timer(provider: str) -> Callable[[Path, float, float], float]:
+    """Median of PyTorch's own timer, s, by model, seconds and typical time."""
+
+    def measure(model: Path, seconds: float, typical: float) -> float:
+        del typical
+        here = str(Path(__file__).resolve().parent)
+        command = [sys.executable, "-c", TORCH, here, model.stem, provider, str(seconds)]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("MEDIAN")[1])
+
+    return measure
+
+
+def torch_models() -> dict[str, Path]:
+    """Name → file. PyTorch is imported only where it is there."""
+    import torch_networks
+
+    return torch_networks.torch_models()
+
+
 def ours(model: Path, runtime: str, seconds: float, metric: str) -> float:
     """Edgewise's median of `metric`, one session of the same length, s."""
     (run,) = edgewise.bench(model, runtimes=[runtime], duration=seconds, sessions=1, threads=[1], meters=False)
@@ -116,10 +158,41 @@ def ours(model: Path, runtime: str, seconds: float, metric: str) -> float:
     return value
 
 
+@dataclass(frozen=True)
+class Peer:
+    """An engine's own tool.
+
+    Attributes:
+        runtime: as ``-r`` takes it.
+        tool: for the table.
+        measure: model, seconds, typical time of an inference in s → the tool's median, s.
+        models: name → file.
+        metric: of edgewise, which times the same.
+    """
+
+    runtime: str
+    tool: str
+    measure: Callable[[Path, float, float], float]
+    models: Callable[[], dict[str, Path]]
+    metric: str = "latency"
+
+    def missing(self) -> str:
+        """Why its rows are left out; "" where they aren't."""
+        name, _, provider = self.runtime.partition("/")
+        runtime = runtimes().get(name)
+        availability = availability_of(runtime)
+        if not availability:
+            return str(availability.reason)
+        known = [each.name for each in runtime.providers]
+        return "" if not provider or provider in known else f"{name} has no provider {provider}"
+
+
 PEERS = (
-    ("onnxruntime", "bare loop", bare_onnxruntime, onnx_models, "latency"),
-    ("openvino", "benchmark_app", benchmark_app, onnx_models, "latency_engine"),
-    ("litert/compiled", "litert-benchmark", litert_benchmark, tflite_models, "latency"),
+    Peer("onnxruntime", "bare loop", bare_onnxruntime, onnx_models),
+    Peer("openvino", "benchmark_app", benchmark_app, onnx_models, "latency_engine"),
+    Peer("litert/compiled", "litert-benchmark", litert_benchmark, tflite_models),
+    Peer("torch/eager", "benchmark.Timer", torch_timer("eager"), torch_models),
+    Peer("torch/compile", "benchmark.Timer", torch_timer("compile"), torch_models),
 )
 
 
@@ -133,10 +206,15 @@ def main() -> int:
     rng = random.Random(0)
     missed = 0
     print("| runtime | peer | model | edgewise | peer's | ratio | rounds |\n|---|---|---|--:|--:|--:|---|")
-    for runtime, peer_name, peer, models, metric in PEERS:
+    left_out = []
+    for peer in PEERS:
+        runtime, metric = peer.runtime, peer.metric
         if arguments.only not in runtime:
             continue
-        for name, model in models().items():
+        if why := peer.missing():
+            left_out.append(f"{runtime} left out: {why}")
+            continue
+        for name, model in peer.models().items():
             if arguments.model not in name:
                 continue
             pairs = []
@@ -144,7 +222,7 @@ def main() -> int:
             for _ in range(arguments.rounds):
                 first_ours = rng.random() < 0.5
                 mine = ours(model, runtime, arguments.seconds, metric) if first_ours else 0.0
-                theirs = peer(model, arguments.seconds, typical)
+                theirs = peer.measure(model, arguments.seconds, typical)
                 mine = mine or ours(model, runtime, arguments.seconds, metric)
                 pairs.append((mine, theirs))
             ratios = [mine / theirs for mine, theirs in pairs]
@@ -153,10 +231,10 @@ def main() -> int:
             mine, theirs = (statistics.median(values) * 1e6 for values in zip(*pairs, strict=True))
             spread = f"{min(ratios):.3f} – {max(ratios):.3f}"
             print(
-                f"| {runtime} | {peer_name} | {name} | {mine:.1f} µs | {theirs:.1f} µs | **{ratio:.3f}** | {spread} |",
+                f"| {runtime} | {peer.tool} | {name} | {mine:.1f} µs | {theirs:.1f} µs | **{ratio:.3f}** | {spread} |",
                 flush=True,
             )
-    print(f"\n{missed} rows outside 0.98 – 1.02")
+    print(f"\n{missed} rows outside 0.98 – 1.02", *left_out, sep="\n")
     return 0
 
 

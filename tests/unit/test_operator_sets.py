@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from edgewise.model.inspection import inspect_graph
-from edgewise.model.operator_sets import LiteRtInterpreter, OnnxRuntimeCpu, OpenVinoIr, OpenVinoOnnx, OpenVinoTflite
+from edgewise.model.operator_sets import (
+    LiteRtInterpreter,
+    OnnxRuntimeCpu,
+    OpenVinoIr,
+    OpenVinoOnnx,
+    OpenVinoTflite,
+    TorchPrograms,
+)
 from edgewise.model.support import AdmitsUnknown, judge, operator_sets
 from edgewise.report.inspection import support_table
 from graphs import graph, op, tensor
@@ -198,3 +205,15 @@ def test_the_tables_are_those_of_the_installed_engines(name, monkeypatch):
 
     again = getattr(operator_tables, f"{name.removesuffix('.json')}_table")()
     assert json.loads(json.dumps(again)) == table
+
+
+@pytest.mark.parametrize("tried_engines", ["2.13.0"], indirect=True)
+def test_pytorch_supports_the_operators_of_its_own_programs(tried_engines):
+    made = graph([tensor("x", 1), tensor("y", 1)], [op("aten.relu.default", "", ["x"], ["y"])])
+    custom = replace(made.operators[0], op="mylib.op.default", custom=True)
+    asked = TorchPrograms()
+    told = replace(made, producer="PyTorch 2.13.1")
+    assert asked.refusal(made.operators[0], told) is asked.unknown(made.operators[0], told) is None
+    assert "mylib.op" in asked.unknown(custom, told)
+    newer = replace(made, producer="PyTorch 2.14.0")
+    assert "exported by PyTorch 2.14.0; the installed one is 2.13.0" in asked.unknown(made.operators[0], newer)

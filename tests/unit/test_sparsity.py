@@ -14,10 +14,10 @@ from edgewise.model import sparsity
 from edgewise.model.identity import read_graph
 from edgewise.model.sparsity import LayerSparsity, SparsityGain, count_zeros
 from edgewise.optimizing.microbenchmarks import PassTiming
-from edgewise.optimizing.sparsity import _gain, make_dense
+from edgewise.optimizing.sparsity import _gain, make_dense, measure_gains
 from edgewise.report.sparsity import sparsity_section
 from exported_programs import graph as torch_graph
-from exported_programs import meta, node, program
+from exported_programs import meta, node, program, small_network, write_program
 from openvino_writer import Ir, const, layer, parameter, port, result
 from tflite_writer import FLOAT, INT4, INT8, one_step
 
@@ -327,9 +327,22 @@ def test_verdicts_rest_on_the_interval_over_processes():
 
 def test_a_part_without_times_has_the_reason():
     late = _gain("layer", "openvino", [timing(1.0), None, None])
-    assert (late.speedup, late.verdict, late.absent_because) == (None, "", "the time for timing was used up")
+    assert (late.speedup, late.verdict, late.absent_because) == (None, None, "the time for timing was used up")
     failed = _gain("layer", "openvino", [PassTiming(failed="the engine rejects the model")] * 3)
     assert failed.absent_because == "the engine rejects the model"
+
+
+def test_pytorch_exports_are_not_timed(tmp_path):
+    path = write_program(tmp_path / "m.pt2", small_network())
+    graph = read_graph(path)
+    gains, why = measure_gains(path, graph, look(path))
+    assert (gains, "checksums" in why) == ((), True)
+
+
+def test_the_summary_of_a_network_without_weights():
+    assert sparsity_section(sparsity.Sparsity(layers=())).lines == (
+        "no weights with two or more dimensions were found",
+    )
 
 
 def test_the_summary_names_the_best_verdict_of_every_engine(tmp_path):

@@ -20,9 +20,10 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 EAGER = "eager"
 """The format's name."""
 SCHEMA = "edgewise.eager/1"
+UNEXPORTED = "unexported"
+"""Key of the reason, in metadata of a graph, why it has no operators."""
 WRITTEN = "EDGEWISE_EAGER"
 """Environment variable: SHA-256 of each file that this process wrote → where its code is found."""
 MAX_BYTES = 16 * 2**20
@@ -53,21 +56,16 @@ class EagerModule:
 
     Attributes:
         module: a ``torch.nn.Module`` in inference mode.
-        inputs, outputs: its tensors in order, with the shapes of the example inputs.
-        arguments: its positional and keyword arguments, with ``{"tensor": index}`` in place of each tensor.
-        repeats: whether a second call on the same inputs gave the same outputs.
+        inputs, outputs: its tensors in order.
+        arrange: gives positional and keyword arguments of one call on tensors, one per input.
+        repeats: whether a second call on the same inputs gives the same outputs, as far as is known.
     """
 
     module: Any
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    arguments: Any
+    arrange: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
     repeats: bool
-
-    def arrange(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments of one call on `tensors`, one per input."""
-        args, keywords = _unflatten(self.arguments, tensors)
-        return tuple(args), keywords
 
 
 def write_eager(built: BuiltModel, folder: Path, *, name: str = "model") -> Path:
@@ -79,13 +77,20 @@ def write_eager(built: BuiltModel, folder: Path, *, name: str = "model") -> Path
         BadInput: it is not a PyTorch module, or it can't run on its inputs.
         Unavailable: what writing it needs is not installed.
     """
-    made = built.made
-    if made.kind == "torch" and made.inputs is None:
+    made, known = built.made, built.unreadable is None
+    given = made.inputs is not None
+    if made.kind == "torch" and not given:
         made = ModelObject(made.kind, made.title, made.value, _zeros(built.graph))
-        return write_module(
-            made, folder, name=name, target=built.target, parameters=built.parameters, graph=built.graph, given=False
-        )
-    return write_module(made, folder, name=name, target=built.target, parameters=built.parameters, graph=built.graph)
+    return write_module(
+        made,
+        folder,
+        name=name,
+        target=built.target,
+        parameters=built.parameters,
+        graph=built.graph if known else None,
+        unexported="" if built.unreadable is None else built.unreadable.message,
+        given=given,
+    )
 
 
 def write_module(
@@ -96,6 +101,7 @@ def write_module(
     target: str = "",
     parameters: Mapping[str, Any] | None = None,
     graph: Graph | None = None,
+    unexported: str = "",
     given: bool = True,
 ) -> Path:
     """Write a PyTorch module with example inputs into `folder`; return the path of ``NAME.eager``.
@@ -105,6 +111,7 @@ def write_module(
         target: the function that makes the module; "" for a module in memory, which is pickled.
         parameters: keyword arguments of the function.
         graph: of its network, where it is known.
+        unexported: why its network is not known.
         given: whether the example inputs are the author's, so that models are fed with them by default.
 
     Raises:
@@ -140,6 +147,8 @@ def write_module(
     outputs, repeats = _call_twice(module, made, label)
     document["outputs"] = [asdict(_spec(name, tensor, label)) for name, tensor in _unique(outputs)]
     document["repeats"] = repeats
+    if unexported:
+        document[UNEXPORTED] = unexported
     if given:
         _write_inputs(folder / f"{name}.inputs.npz", document["inputs"], leaves)
     path = folder / f"{name}.eager"
@@ -174,7 +183,7 @@ def load_eager(path: Path) -> EagerModule:
         module=module.eval(),
         inputs=read_specs(document["inputs"]),
         outputs=read_specs(document["outputs"]),
-        arguments=document["arguments"],
+        arrange=partial(_unflatten, document["arguments"]),
         repeats=document["repeats"],
     )
 
@@ -379,12 +388,10 @@ def _encode(value: Any, name: str, leaves: list[tuple[str, Any]], label: str) ->
     )
 
 
-def _unflatten(arguments: Any, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+def _unflatten(arguments: Any, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     positional, keywords = arguments
-    return (
-        [_decode(each, tensors) for each in positional],
-        {name: _decode(each, tensors) for name, each in keywords.items()},
-    )
+    named = {name: _decode(each, tensors) for name, each in keywords.items()}
+    return tuple(_decode(each, tensors) for each in positional), named
 
 
 def _decode(entry: Mapping[str, Any], tensors: Sequence[Any]) -> Any:

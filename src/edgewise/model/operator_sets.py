@@ -287,3 +287,30 @@ class OpenVinoIr(_Table):
             sets = ", ".join(f"{first} to {last}" if first < last else str(first) for first, last in spans)
             return "no", f"{operator.op} is in operator sets {sets} of {self.engine}, not in {operator.version}"
         return None
+
+
+class TorchPrograms:
+    """PyTorch, for what ``torch.export`` writes: the operators of a program are PyTorch's own, so it has them all."""
+
+    name = "torch/eager"
+    title = "PyTorch"
+    formats: Sequence[str] = ("torch",)
+    source = "torch.export writes a program in PyTorch's own operators; none was tried"
+
+    def refusal(self, operator: Operator, graph: Graph) -> str | None:
+        """None: what PyTorch has exported, it supports."""
+        del operator, graph
+        return None
+
+    def unknown(self, operator: Operator, graph: Graph) -> str | None:
+        """Why it is not known whether PyTorch supports `operator`: another library's, or of a newer PyTorch."""
+        if operator.custom:
+            return f"{operator.op} is not PyTorch's own: the process must import the library that registers it"
+        try:
+            installed = version("torch")
+        except PackageNotFoundError:
+            return None
+        exported = graph.producer.removeprefix("PyTorch ")
+        if _release(exported) > _release(installed):
+            return f"the program was exported by PyTorch {exported}; the installed one is {installed}"
+        return None

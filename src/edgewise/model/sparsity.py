@@ -10,7 +10,7 @@ input channels, once per position of the kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ class LayerSparsity:
             the M that do not divide the number of input channels.
         in_blocks: ``"1x4"`` (filters × input channels) → number of zeros that lie in blocks of zeros alone.
         filters, zero_filters: number of filters, and of those that are zero throughout; the same for input channels.
-        patterns_absent_because: why there are no patterns; "" if they were looked for.
+        patterns_absent_because: why there are no patterns; None if they were looked for.
     """
 
     index: int
@@ -67,14 +67,14 @@ class LayerSparsity:
     elements: int | None
     zeros: int | None = None
     nan: int = 0
-    absent_because: str = ""
+    absent_because: str | None = None
     at_most: Mapping[int, int] = field(default_factory=dict)
     in_blocks: Mapping[str, int] = field(default_factory=dict)
     filters: int | None = None
     zero_filters: int | None = None
     channels: int | None = None
     zero_channels: int | None = None
-    patterns_absent_because: str = ""
+    patterns_absent_because: str | None = None
 
     @property
     def share(self) -> float | None:
@@ -108,10 +108,8 @@ class LayerSparsity:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-shaped."""
-        fields = {name: getattr(self, name) for name in LayerSparsity.__dataclass_fields__}
-        reasons = {name: fields[name] or None for name in ("absent_because", "patterns_absent_because")}
         at_most = {str(of): most for of, most in self.at_most.items()}
-        return {**fields, **reasons, "at_most": at_most, "share": self.share, "patterns": list(self.patterns)}
+        return {**asdict(self), "at_most": at_most, "share": self.share, "patterns": list(self.patterns)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,19 +130,18 @@ class SparsityGain:
     low: float | None = None
     high: float | None = None
     pairs: int = 0
-    absent_because: str = ""
+    absent_because: str | None = None
 
     @property
-    def verdict(self) -> str:
-        """``gain``, ``no gain``, ``inconclusive`` if the interval contains `GAIN_MARGIN`; "" without times."""
+    def verdict(self) -> str | None:
+        """``gain``, ``no gain``, ``inconclusive`` if the interval contains `GAIN_MARGIN`; None without times."""
         if self.low is None or self.high is None:
-            return ""
+            return None
         return "gain" if self.low > GAIN_MARGIN else "no gain" if self.high < GAIN_MARGIN else "inconclusive"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-shaped."""
-        fields = {name: getattr(self, name) for name in SparsityGain.__dataclass_fields__}
-        return {**fields, "absent_because": self.absent_because or None, "verdict": self.verdict or None}
+        return {**asdict(self), "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +159,12 @@ class Sparsity:
 
     @property
     def counted(self) -> tuple[LayerSparsity, ...]:
-        """The weights whose zeros could be counted, every shared weight once."""
-        return tuple({each.weight: each for each in self.layers if each.zeros is not None}.values())
+        """The weights whose zeros could be counted, every shared weight once.
+
+        Tensors of different subgraphs may have the same name, so sizes and counts must agree too.
+        """
+        found = {(each.weight, each.elements, each.zeros): each for each in self.layers if each.zeros is not None}
+        return tuple(found.values())
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-shaped."""
@@ -397,13 +398,20 @@ def _find_patterns(
         zeros, nan = zeros + int(mask.sum()), nan + invalid
         zero_filters += int(mask.all(axis=(1, 2)).sum())
         all_zero &= mask.all(axis=(0, 1))
+        # Zeros per 1, 2, 4 … neighbouring channels. Sums of halves are ten times as fast as numpy's sums of short rows.
+        sums = {1: mask.view(np.uint8)}
+        for width in (2, *GROUPS):
+            if channels and channels % width == 0:
+                half = sums[width // 2]
+                sums[width] = half[..., ::2] + half[..., 1::2]
         for of, most in at_most.items():
-            groups = mask.reshape(-1, of)
-            at_most[of] = max(most, of - int(groups.sum(axis=1, dtype=np.uint8).min()))
+            at_most[of] = max(most, of - int(sums[of].min()))
         for rows, columns in BLOCKS:
             if f"{rows}x{columns}" in in_blocks:
-                blocks = mask.reshape(len(mask) // rows, rows, mask.shape[1], channels // columns, columns)
-                in_blocks[f"{rows}x{columns}"] += int(blocks.all(axis=(1, 4)).sum()) * rows * columns
+                found = sums[columns]
+                for _ in range(rows.bit_length() - 1):
+                    found = found[::2] + found[1::2]
+                in_blocks[f"{rows}x{columns}"] += int((found == rows * columns).sum()) * rows * columns
     empty = not filters or not channels
     return {
         "zeros": zeros, "nan": nan, "at_most": at_most, "in_blocks": in_blocks, "filters": filters,

@@ -82,6 +82,8 @@ def measure_gains(
     Returns:
         A gain per part and engine, and why there are none.
     """
+    if graph.format == "torch":
+        return (), "the archive of a PyTorch export has checksums of its weights; convert it to ONNX to time it"
     engines = installed_runtimes(graph.format)
     if not engines:
         return (), f"no installed engine reads {graph.format} files"

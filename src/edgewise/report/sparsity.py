@@ -52,7 +52,7 @@ def _row(layer: LayerSparsity, inspection: Inspection) -> tuple[Cell, ...]:
     graph = inspection.graph
     for name in filter(None, layer.subgraph.split("/")):
         graph = graph.subgraphs.get(name, graph)
-    reason = layer.absent_because
+    reason = layer.absent_because or ""
     if layer.zeros is None or layer.elements is None:
         counts = (absent(reason), absent(reason))
     else:
@@ -94,13 +94,13 @@ def _gain_table(sparsity: Sparsity) -> Table:
             (
                 Cell(text=one_line(each.part)),
                 Cell(text=each.engine),
-                absent(each.absent_because)
+                absent(each.absent_because or "")
                 if each.speedup is None
                 else Cell(
                     text=factor_text(each.speedup, each.low, each.high),
                     value=each.speedup, low=each.low, high=each.high,
                 ),
-                Cell(text=each.verdict, tone="good" if each.verdict == "gain" else "plain"),
+                Cell(text=each.verdict or "", tone="good" if each.verdict == "gain" else "plain"),
             )
             for each in sparsity.gains
         ),
@@ -110,9 +110,12 @@ def _gain_table(sparsity: Sparsity) -> Table:
 def sparsity_section(sparsity: Sparsity) -> Section:
     """The total, and whether an engine gains from it."""
     totals = sparsity.to_dict()["totals"]
-    lines = [f"{totals['zeros']:,} of {totals['elements']:,} weights are zero"]
+    lines = []
     if totals["share"] is not None:
-        lines[0] += f" ({100.0 * totals['share']:.1f} %)"
+        share = f"{100.0 * totals['share']:.1f} %"
+        lines.append(f"{totals['zeros']:,} of {totals['elements']:,} weights are zero ({share})")
+    elif not sparsity.layers:
+        lines.append("no weights with two or more dimensions were found")
     if totals["weights_not_counted"]:
         lines.append(f"not counted: {totals['weights_not_counted']} weight(s), for the reasons in the table")
     if nan := sum(each.nan for each in sparsity.counted):
