@@ -169,6 +169,18 @@ def example_inputs(path: Path) -> Path | None:
     return file if file.is_file() else None
 
 
+def positional_inputs(path: Path) -> Path | None:
+    """As `example_inputs`, with arrays by position: exports of the module may name its inputs otherwise."""
+    if (named := example_inputs(path)) is None:
+        return None
+    import numpy as np
+
+    file = named.with_name(f"positional-{named.name}")
+    with np.load(named) as arrays:
+        _write_arrays(file, {f"arr_{index}": arrays[name] for index, name in enumerate(arrays.files)})
+    return file
+
+
 def load_eager(path: Path) -> EagerModule:
     """Make the module at `path` again: run its author's code, and load its weights.
 
@@ -455,8 +467,6 @@ def _write_inputs(file: Path, entries: Sequence[Mapping[str, Any]], leaves: Sequ
 
     Inputs of one value throughout, such as zeros, only tell a shape: they are not written.
     """
-    import numpy as np
-
     try:
         arrays = [tensor.detach().cpu().numpy() for _, tensor in leaves]
     except (TypeError, RuntimeError) as error:
@@ -465,9 +475,15 @@ def _write_inputs(file: Path, entries: Sequence[Mapping[str, Any]], leaves: Sequ
         ) from error
     if all(array.size == 0 or (array == array.flat[0]).all() for array in arrays):
         return
+    _write_arrays(file, {entry["name"]: array for entry, array in zip(entries, arrays, strict=True)})
+
+
+def _write_arrays(file: Path, arrays: Mapping[str, Any]) -> None:
+    import numpy as np
+
     with zipfile.ZipFile(file, "w") as archive:
-        for entry, array in zip(entries, arrays, strict=True):
-            with archive.open(zipfile.ZipInfo(f"{entry['name']}.npy"), "w", force_zip64=True) as stream:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
