@@ -334,10 +334,14 @@ def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     assert run.source.told == {"threads": 1, "precision": "f32", "model": "model.tflite", "device": "phone"}
     assert run.source.unknown == ("version", "batch")
     assert run.id != import_file(FOLDER / "benchmark_model.txt")[0].id
+    assert run.effective == {}
+    other = model.rename(tmp_path / "other.tflite")
+    (run,) = import_file(FOLDER / "benchmark_model.txt", told=Told(model=other))
+    assert run.job.model.name == "other.tflite" and run.effective == {"model_in_file": "model.tflite"}
     with pytest.raises(BadInput, match="threads is 1, and --set says threads=8"):
         import_file(FOLDER / "benchmark_model.txt", told=Told(settings={"threads": 8}))
     with pytest.raises(BadInput, match="several models"):
-        import_file(FOLDER / "benchncnn.txt", told=Told(model=model))
+        import_file(FOLDER / "benchncnn.txt", told=Told(model=other))
 
 
 def test_a_rate_of_calls_becomes_a_rate_of_samples():
@@ -518,6 +522,10 @@ def test_what_an_import_does_not_know_is_no_difference_but_not_ruled_out():
     assert found.obstacles == ()
     assert "another machine: no device in the record of A, B" in found.not_excluded
     assert "another model of the same name: no model file in the record of A, B" in found.not_excluded
+    assert not any("scenario" in text for text in found.not_excluded)
+    (perf_test,) = imported("onnxruntime_perf_test.txt")
+    found = check_fairness([Variant(label="A", run=four), Variant(label="B", run=perf_test)])
+    assert "several inferences at once: no scenario in the record of B" in found.not_excluded
     assert not any("input data" in text or "warm-up" in text for text in found.stated)
     (phone,) = imported("trtexec.txt")
     assert check_fairness([Variant(label="A", run=four), Variant(label="B", run=phone)]).obstacles == ()

@@ -454,7 +454,7 @@ def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[
 
 
 def _write_inputs(file: Path, leaves: Sequence[tuple[str, Any]]) -> None:
-    """Write the example inputs by position, as the same bytes for the same arrays: `numpy.savez` writes the time.
+    """Write the example inputs by position: exports may name them otherwise, and `numpy.savez` writes the time.
 
     Inputs of one value throughout, such as zeros, only tell a shape: outputs that agree on them prove little.
     """

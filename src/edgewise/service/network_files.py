@@ -12,7 +12,7 @@ from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed, Unavailable
 from edgewise.model.build_network import BuiltModel, make_inputs
-from edgewise.model.eager import example_inputs, write_eager
+from edgewise.model.eager import example_inputs, read_document, write_eager
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Origin, TargetSpec
@@ -138,12 +138,15 @@ def exports_of(
     formats = {TARGETS[word].format: availability for word, availability in paths_from(kind).items()}
     original, input_data = _ORIGINAL[kind], None
     ready: dict[str, Converted] = {}
+    unrepeatable: tuple[str, ...] = ()
     if original not in words and built.made.kind == "torch":
         place = folder / original
         place.mkdir()
         # Here and not when an engine needs it: it holds the identity of the network and its inputs.
         ready[original] = Converted(path=write_eager(built, place, name=name), format=original, steps=())
         input_data = example_inputs(ready[original].path)
+        if not read_document(ready[original].path)["repeats"]:
+            unrepeatable = ("the module's outputs change from call to call, by its state or by chance",)
         here = target.device == LOCAL
         reason = f"the code of {built.target} is not sent to {target.device}"
         formats = {original: Availability(here, "" if here else reason), **formats}
@@ -155,7 +158,8 @@ def exports_of(
             raise built.unreadable
         place = folder / form
         place.mkdir()
-        return convert_model(built, words[form], place, options=ConvertOptions(name=name))
+        made = convert_model(built, words[form], place, options=ConvertOptions(name=name))
+        return replace(made, lost=(*made.lost, *unrepeatable))
 
     identity = open_model(ready[original].path).ref.sha256 if ready else None
     return NetworkExports(
