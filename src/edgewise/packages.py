@@ -7,15 +7,22 @@ from contextlib import suppress
 
 from edgewise.registry import Availability
 
+SAME: dict[str, tuple[str, ...]] = {
+    "tensorflow": ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-macos", "tf-nightly")
+}
+"""Name of a package → all distributions that bring it."""
+
 
 def versions_of(*distributions: str) -> dict[str, str]:
-    """Distribution → version, of those that are installed."""
+    """Distribution → version, of those that are installed, whichever of several brings a package (`SAME`)."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
     for name in distributions:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
+        for each in SAME.get(name, (name,)):
+            with suppress(PackageNotFoundError):
+                found[name] = version(each)
+                break
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -224,3 +225,21 @@ def test_layers_of_operators():
     assert {name: _layers_of(name, known)[-1] for name in named} == named
     assert _layers_of("net/heads/query/einsum", known) == ("heads/query/einsum", "heads/query", "heads")
     assert _layers_of("Identity", known) == ()
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="Keras writes SavedModels with TensorFlow")
+def test_a_factory_runs_on_keras_and_on_tensorflow(capsys):
+    factory = str(Path(__file__).parent.parent / "keras_networks.py") + ":make"
+    words = ["bench", factory, "-r", "keras,tensorflow", "--threads", "1", "--iterations", "5", "--sessions", "1"]
+    assert run([*words, "--no-meters", "--json", "-q"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(each["job"]["runtime"]["name"], each["job"]["model"]["format"], each["status"]) for each in runs] == [
+        ("keras", "keras", "done"),
+        ("tensorflow", "savedmodel", "done"),
+    ]
+    (error,) = (
+        metric["value"]
+        for metric in runs[1]["measurements"]
+        if metric["metric"] == "output_max_abs_error" and metric["value"] is not None
+    )
+    assert error < 1e-6

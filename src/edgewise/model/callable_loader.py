@@ -35,6 +35,8 @@ def own_code(module_name: str) -> Iterator[None]:
     beside = Path(module_name).resolve().parent if module_name.endswith(".py") else Path.cwd()
     added = [str(folder) for folder in dict.fromkeys((beside, Path.cwd())) if str(folder) not in sys.path]
     sys.path[:0] = added
+    # TensorFlow's C++ libraries log below errors when they are first imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield

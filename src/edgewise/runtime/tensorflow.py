@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.signature import TensorSpec, shapes_fit
+from edgewise.packages import SAME
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import (
     check_dtypes,
@@ -39,7 +40,6 @@ from edgewise.runtime.base import (
 from edgewise.runtime.tensorflow_operators import check_graph, check_saved_model
 from edgewise.text import means_out_of_memory
 
-DISTRIBUTIONS = ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-macos", "tf-nightly")
 SAVED_MODEL = "saved_model.pb"
 _SERVING = "serving_default"
 #: numbers of TensorFlow's floating-point types → our names of precisions
@@ -60,7 +60,7 @@ class TensorFlow:
 
     def availability(self) -> Availability:
         """Whether one of the packages that bring TensorFlow is installed."""
-        answers = [package_availability(name, extra="tensorflow", module="tensorflow") for name in DISTRIBUTIONS]
+        answers = [package_availability(name, extra="tensorflow", module="tensorflow") for name in SAME["tensorflow"]]
         return next((answer for answer in answers if answer), answers[0])
 
     def import_engine(self) -> str:
