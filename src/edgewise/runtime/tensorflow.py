@@ -146,6 +146,7 @@ class TensorFlowSession:
             "provider": self._provider,
             "precision": None if graph is None else _precision(graph),
             "streams": None,
+            "accelerator": "CPU",
             "requests": self._requests,
             "signature": None if self._loaded is None else self._loaded.signature,
             **told_threads(),
