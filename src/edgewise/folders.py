@@ -38,6 +38,11 @@ def job_folder() -> Iterator[Path]:
             os.close(descriptor)
 
 
+def enclosing_job_folder(folder: Path) -> Path | None:
+    """The job folder that `folder` lies directly in; None where it lies elsewhere."""
+    return folder.parent if folder.parent.name.startswith(_PREFIX) else None
+
+
 def sweep_folders(*, now: float | None = None) -> int:
     """Remove this user's folders that no process holds any more; returns how many."""
     now = time.time() if now is None else now

@@ -65,8 +65,12 @@ _ROWS = (
     Metric("import_time", "s", "Engine import", "lower", "median", "Time to import the inference engine."),
     Metric("load_time", "s", "Load", "lower", "median",
            "Time to make a model file ready for inference (parse, optimise, compile, allocate)."),
+    Metric("compile_time", "s", "Compile", "lower", "median",
+           "Time to compile the model for its inputs, by engines that do this apart from loading. Only processes "
+           "that compiled anew count, not those that took code from the job's cache."),
     Metric("startup_time", "s", "Start-up", "lower", "median",
-           "Time from process start to the end of the first inference: Python, import, load, first inference."),
+           "Time from process start to the end of the first inference: Python, import, load, first inference; with "
+           "compiling, unless an application is shipped with the compiled code."),
     Metric("deployment_time", "s", "Deployment", "lower", "median",
            "Time to copy the model to the target and load it there."),
     Metric("throughput", "1/s", "Throughput", "higher", "mean",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,19 @@ def test_calibrate_takes_a_mean_for_the_latency_and_says_so():
     (run,) = import_file(FOLDER / "onnxruntime_perf_test.txt", told=Told(settings={"batch": 1}))
     assert _from_run(run, [], cautions).values == {"latency": 5e-3, "memory_peak": 3e7}
     assert cautions[1:] == ["model of onnxruntime_perf_test.txt was measured by onnxruntime_perf_test: latency."]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_is_read_once(call, tmp_path):
+    call("runs", "import", FOLDER / "hyperfine.json")
+    call("runs", "export", "all", "-o", tmp_path / "e.json")
+    for words, content in (
+        (["--from", "trtexec"], (FOLDER / "trtexec.txt").read_bytes()),
+        ([], (tmp_path / "e.json").read_bytes()),
+    ):
+        pipe = tmp_path / f"pipe{len(words)}"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
+        writer.start()
+        assert call("runs", "import", *words, pipe)[0] == 0
+        writer.join()

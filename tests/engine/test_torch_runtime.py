@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -14,7 +18,7 @@ from edgewise.errors import BadInput, BadModel
 from edgewise.model import eager
 from edgewise.model.build import build_graph
 from edgewise.model.identity import open_model, read_graph
-from edgewise.runtime.base import LoadOptions
+from edgewise.runtime.base import InvalidModel, LoadOptions, UnsupportedModel
 from edgewise.runtime.torch import Torch
 from edgewise.testing import check_runtime
 
@@ -201,7 +205,7 @@ def test_contract(written):
 def test_bench_measures_the_module(written):
     import edgewise
 
-    (run,) = edgewise.bench(written, iterations=20, sessions=1, meters=False)
+    (run,) = edgewise.bench(written, runtimes=["torch/eager"], iterations=20, sessions=1, meters=False)
     assert run.status == "done", run.failure
     assert run.job.runtime.name == "torch"
     assert run.job.runtime.provider == "eager"
@@ -216,3 +220,251 @@ def test_code_is_not_sent_to_another_device(written):
 
     with pytest.raises(BadInput, match="whose code is not sent to ssh://nowhere"):
         edgewise.bench(written, device="ssh://nowhere")
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+class Branch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.layer(x)
+        return y * 2 if y.sum() > 0 else y - 1
+
+
+class TestUnusualModules:
+    def test_a_state_is_a_caution_and_the_users_module_keeps_its_own(self, tmp_path):
+        module = Counter()
+        session = session_of(eager.write_module(build_made(module, torch.ones(1, 4)), tmp_path, name="counter"))
+        session.close()
+        assert "not-repeatable" in session.cautions
+        assert module.calls == 0
+
+    def test_a_module_that_cannot_be_exported_has_no_layers_but_runs(self, tmp_path):
+        (tmp_path / "branch.py").write_text(
+            "import torch\nfrom torch import nn\n"
+            "class Branch(nn.Module):\n    def __init__(self):\n        super().__init__(); self.layer = nn.Linear(4, 4)\n"
+            "    def forward(self, x):\n        y = self.layer(x)\n        return y * 2 if y.sum() > 0 else y - 1\n"
+            "def make():\n    return Branch(), torch.ones(1, 4)\n"
+        )
+        built = build_graph(f"{tmp_path / 'branch.py'}:make", needs_graph=False)
+        path = eager.write_eager(built, tmp_path)
+        graph = read_graph(path)
+        assert graph.operators == ()
+        assert "can't export" in graph.metadata[eager.UNEXPORTED]
+        session = session_of(path)
+        (found,) = infer(session, np.ones((1, 4), np.float32))
+        session.close()
+        with torch.inference_mode():
+            assert np.array_equal(found, built.made.value(torch.ones(1, 4)).numpy())
+
+
+class TestSettings:
+    def test_bf16_converts_weights_and_inputs(self, built, written):
+        x = np.random.default_rng(0).random((1, 3, 8, 8), dtype=np.float32)
+        session = session_of(written, precision="bf16")
+        (found,) = infer(session, x)
+        session.close()
+        assert session.effective["precision"] == "bf16"
+        assert found.dtype == np.float32
+        with torch.inference_mode():
+            module = eager.load_eager(written).module.bfloat16()
+            assert np.array_equal(found, module(torch.from_numpy(x).bfloat16()).float().numpy())
+
+    def test_channels_last(self, written):
+        x = np.random.default_rng(0).random((1, 3, 8, 8), dtype=np.float32)
+        plain, last = session_of(written), session_of(written, extra={"channels_last": True})
+        assert last.effective["channels_last"] is True
+        assert last.module[0].weight.is_contiguous(memory_format=torch.channels_last)
+        assert np.allclose(infer(plain, x)[0], infer(last, x)[0], atol=1e-6)
+        plain.close()
+        last.close()
+
+    def test_compiling_needs_a_compiler(self, written, monkeypatch):
+        monkeypatch.setenv("CXX", "no-such-compiler")
+        assert Torch().default_providers == ("eager",)
+        with pytest.raises(UnsupportedModel, match="needs a C\\+\\+ compiler, and no-such-compiler is not installed"):
+            session_of(written, provider="compile")
+
+    def test_cuda_is_no_provider(self, written):
+        import edgewise
+
+        with pytest.raises(BadInput, match="none of the requested runtimes") as caught:
+            edgewise.bench(written, runtimes=["torch/cuda"])
+        assert "torch: providers eager, compile, aoti" in caught.value.advice
+
+
+class Dynamic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(40, 3)
+
+    def forward(self, ids, scale=2.0):
+        return {"vectors": self.embedding(ids) * scale, "count": ids.shape[1]}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "dynamic.pt2"
+    dimension = torch.export.Dim("n", min=2, max=64)
+    ids = torch.tensor([[1, 6, 3]])
+    exported = torch.export.export(
+        Dynamic().eval(), (ids,), {"scale": 3.0}, dynamic_shapes={"ids": {1: dimension}, "scale": None}
+    )
+    torch.export.save(exported, path)
+    return path
+
+
+def rewrite(program, path, change):
+    """A copy of an archive with entries that `change` makes of their names and contents."""
+    with zipfile.ZipFile(program) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, change(entry.filename, old.read(entry)))
+    return path
+
+
+class Payload:
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return open, (str(self.mark), "w")
+
+
+class TestPrograms:
+    def test_open_sizes_constants_and_outputs(self, program):
+        session = session_of(program, shapes={"ids": (1, 5)}, dtypes={"ids": "int64"})
+        ids = np.array([[0, 1, 2, 5, 6]])
+        (found,) = infer(session, ids)
+        session.close()
+        module = torch.export.load(program).module()
+        assert np.array_equal(found, module(torch.from_numpy(ids), scale=3.0)["vectors"].detach().numpy())
+        assert [each.name for each in session.inputs] == ["ids"]
+        assert len(session.outputs) == 1
+
+    def test_contract(self, program):
+        assert "bad files" in check_runtime(Torch(), program, shapes={"ids": (1, 5)}, dtypes={"ids": "int64"})
+
+    def test_a_changed_buffer_is_a_caution(self, tmp_path):
+        path = tmp_path / "counter.pt2"
+        torch.export.save(torch.export.export(Counter(), (torch.ones(1, 4),)), path)
+        session = session_of(path)
+        session.close()
+        assert "not-repeatable" in session.cautions
+
+    @pytest.mark.parametrize("word", ["torch.os.system", "_operator.attrgetter", "torch.ops.load_library"])
+    def test_functions_that_are_no_operators_are_refused(self, program, tmp_path, word):
+        def change(name, content):
+            return (
+                content.replace(b"torch.ops.aten.embedding.default", word.encode())
+                if name.endswith(".json")
+                else content
+            )
+
+        with pytest.raises(UnsupportedModel, match="is not an operator of PyTorch"):
+            session_of(rewrite(program, tmp_path / "evil.pt2", change))
+
+    def test_expressions_that_are_no_arithmetic_are_refused(self, program, tmp_path):
+        mark = tmp_path / "ran"
+
+        def change(name, content):
+            if "models/" not in name:
+                return content
+            text = re.sub(
+                rb'"expr_str": ?"[^"]*"', b'"expr_str": "open(\'' + str(mark).encode() + b"', 'w')\"", content
+            )
+            assert text != content
+            return text
+
+        with pytest.raises(UnsupportedModel, match="is not arithmetic"):
+            session_of(rewrite(program, tmp_path / "evil.pt2", change))
+        assert not mark.exists()
+
+    def test_pickles_are_refused(self, program, tmp_path):
+        mark = tmp_path / "ran"
+
+        def change(name, content):
+            if "sample_inputs" not in name:
+                return content
+            stream = io.BytesIO()
+            torch.save((Payload(mark),), stream)
+            return stream.getvalue()
+
+        with pytest.raises((InvalidModel, UnsupportedModel)):
+            session_of(rewrite(program, tmp_path / "evil.pt2", change))
+        assert not mark.exists()
+
+    def test_compiled_code_is_refused(self, program, tmp_path):
+        path = rewrite(program, tmp_path / "evil.pt2", lambda name, content: content)
+        with zipfile.ZipFile(path, "a") as archive:
+            top = archive.namelist()[0].partition("/")[0]
+            archive.writestr(f"{top}/data/aotinductor/model/x.so", b"\x7fELF")
+        with pytest.raises(UnsupportedModel, match="contains compiled code"):
+            session_of(path)
+
+    def test_pickled_modules_and_torchscript_are_refused_with_the_command(self, tmp_path):
+        torch.save(nn.Linear(2, 2), tmp_path / "pickled.pt")
+        with pytest.raises(BadModel, match="is a PyTorch checkpoint") as caught:
+            open_model(tmp_path / "pickled.pt")
+        assert caught.value.advice.startswith("edgewise bench net.py:make")
+        with zipfile.ZipFile(tmp_path / "script.pt", "w") as archive:
+            archive.writestr("script/data.pkl", b"")
+            archive.writestr("script/code/__torch__.py", b"")
+        with pytest.raises(BadModel, match="is a TorchScript program") as caught:
+            open_model(tmp_path / "script.pt")
+        assert "torch.jit.load" in caught.value.advice
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_compiled_modules_compute_the_same_and_tell_their_compile_time(built, written):
+    import edgewise
+
+    lines = []
+    runs = edgewise.bench(
+        written, runtimes=["torch/eager", "torch/compile", "torch/aoti"], iterations=9, sessions=2, meters=False,
+        timeout=500, progress=lambda event: lines.append(getattr(event, "text", "")),
+    )  # fmt: skip
+    assert [(run.status, run.job.runtime.provider) for run in runs] == [
+        ("done", "eager"), ("done", "compile"), ("done", "aoti")
+    ]  # fmt: skip
+    assert runs[0].value("compile_time") is None
+    for run in runs[1:]:
+        (row,) = [row for row in run.measurements if row.metric == "compile_time"]
+        assert len(row.samples) == 1
+        assert "in 1 of 2 processes" in row.method
+        assert run.value("latency") < row.value
+        assert run.value("load_time") < row.value
+        assert run.value("output_max_abs_error") < 1e-5
+    assert runs[1].effective["graph_breaks"] == 0
+    assert any("torch/compile compiles net-make.eager" in line for line in lines)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_graph_breaks_are_counted(tmp_path):
+    path = eager.write_module(build_made(Branch(), torch.ones(1, 4)), tmp_path, name="branch")
+    compiled, ahead = session_of(path, provider="compile"), session_of(path, provider="aoti")
+    x = np.ones((1, 4), np.float32)
+    compiled.bind([x])
+    compiled.compile()
+    compiled.invoke()
+    plain = session_of(path)
+    assert np.allclose(compiled.read_outputs()[0], infer(plain, x)[0], atol=1e-6)
+    assert compiled.effective["graph_breaks"] >= 1
+    assert "graph-breaks" in compiled.cautions
+    ahead.bind([x])
+    with pytest.raises(UnsupportedModel, match="can't export the module, which torch/aoti needs"):
+        ahead.compile()
+    for session in (compiled, ahead, plain):
+        session.close()

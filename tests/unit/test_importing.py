@@ -55,7 +55,7 @@ EXPECTED = {
           "latency_max": 10.22e-3, "latency_first": 4.11e-3, "load_time": 84.97e-3}),
     ],
     "benchmark_app_average_counters.csv": [("model of benchmark_app_average_counters.csv · openvino", "latency", {})],
-    "benchmark_app_average_counters.json": [("model of benchmark_app_average_counters.json · openvino", "latency", {})],
+    "benchmark_app_sorted_report.json": [("model of benchmark_app_sorted_report.json · openvino", "latency", {})],
     "benchmark_app_detailed_counters.json": [
         ("model of benchmark_app_detailed_counters.json · openvino", "latency", {})
     ],
@@ -334,15 +334,46 @@ def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     assert run.source.told == {"threads": 1, "precision": "f32", "model": "model.tflite", "device": "phone"}
     assert run.source.unknown == ("version", "batch")
     assert run.id != import_file(FOLDER / "benchmark_model.txt")[0].id
+    assert run.effective == {}
+    other = model.rename(tmp_path / "other.tflite")
+    (run,) = import_file(FOLDER / "benchmark_model.txt", told=Told(model=other))
+    assert run.job.model.name == "other.tflite" and run.effective == {"model_in_file": "model.tflite"}
     with pytest.raises(BadInput, match="threads is 1, and --set says threads=8"):
         import_file(FOLDER / "benchmark_model.txt", told=Told(settings={"threads": 8}))
     with pytest.raises(BadInput, match="several models"):
-        import_file(FOLDER / "benchncnn.txt", told=Told(model=model))
+        import_file(FOLDER / "benchncnn.txt", told=Told(model=other))
 
 
 def test_a_rate_of_calls_becomes_a_rate_of_samples():
     (run,) = import_file(FOLDER / "onnxruntime_perf_test.txt", told=Told(settings={"batch": 8}))
     assert run.value("throughput") == 8 * 198.4
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.suffix == ".txt"], ids=lambda file: file.name)
+def test_outputs_after_one_another_are_runs_of_their_own(file, tmp_path):
+    path = tmp_path / file.name
+    path.write_bytes(file.read_bytes() * 2)
+    once, runs = import_file(file), import_file(path)
+    (form,) = (
+        form for name, _, form in forms() if (name, form.title) == (once[0].source.importer, once[0].source.form)
+    )
+    # A tool that writes a file of its own for each run appends nothing.
+    assert [values(run) for run in runs] == [values(run) for run in once] * (2 if form.each else 1)
+    assert len({run.id for run in runs}) == len(runs)
+
+
+def test_two_results_without_a_beginning_are_refused(tmp_path):
+    path = tmp_path / "f"
+    path.write_text("Average inference time cost: 5 ms\nAverage inference time cost: 6 ms\n")
+    with pytest.raises(BadInput, match="line 1: latency_mean is '5' here and '6' in line 2"):
+        import_file(path)
+
+
+def test_more_samples_than_are_read(tmp_path):
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps({"results": [{"command": "a", "times": [1.0] * 10_001}]}))
+    with pytest.raises(BadInput, match=r"results\[0\]: total_time has 10001 values of 10001 processes"):
+        import_file(path)
 
 
 def mutations(content: bytes):
@@ -405,6 +436,7 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
         (b'{"execution_results": {"latency (ms)": -1}}', "latency_engine is '-1'; expected a number from 0"),
         (b'{"execution_results": {"latency (ms)": true}}', "latency_engine is 'True'"),
         (b'{"execution_results": [1]}', "execution_results: expected an object with"),
+        (b'{"report_type": "average", "avg_performance": {"nodes": [{"name": "x"}]}}', "only the first layer"),
         (b'{"execution_results": {"error": "no device"}}', "the tool reports an error: no device"),
         (b'{"execution_results": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"execution_results": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
@@ -490,6 +522,10 @@ def test_what_an_import_does_not_know_is_no_difference_but_not_ruled_out():
     assert found.obstacles == ()
     assert "another machine: no device in the record of A, B" in found.not_excluded
     assert "another model of the same name: no model file in the record of A, B" in found.not_excluded
+    assert not any("scenario" in text for text in found.not_excluded)
+    (perf_test,) = imported("onnxruntime_perf_test.txt")
+    found = check_fairness([Variant(label="A", run=four), Variant(label="B", run=perf_test)])
+    assert "several inferences at once: no scenario in the record of B" in found.not_excluded
     assert not any("input data" in text or "warm-up" in text for text in found.stated)
     (phone,) = imported("trtexec.txt")
     assert check_fairness([Variant(label="A", run=four), Variant(label="B", run=phone)]).obstacles == ()

@@ -87,19 +87,24 @@ def test_steps_are_the_outermost_operators_of_the_thread_of_the_inference():
     assert found.guards_ns == 4
 
 
-def test_a_kernel_that_lays_out_the_operands_of_a_product_does_not_execute_it():
-    conv, relu = ModuleOperator("c", "conv2d", 0, 1), ModuleOperator("", "relu", 0, 1)
+def test_kernels_around_a_product_do_not_execute_it():
+    conv, linear = ModuleOperator("c", "conv2d", 0, 1), ModuleOperator("l", "linear", 0, 1)
+    relu = ModuleOperator("", "relu", 0, 1)
     mapping = {
         "cppCodeToPost": {
             "extern_kernels.convolution:2": ["convolution"],
             "cpp_fused_convolution_0:1": ["convolution"],
-            "cpp_fused_convolution_relu_1:3": ["relu", "convolution"],
+            "extern_kernels.addmm:3": ["addmm", "view_1"],
+            "cpp_fused_relu_view_1:4": ["relu", "view_2"],
         },
-        "postToPre": {"convolution": ["conv2d"], "relu": ["relu"]},
-    }
-    kernels = _read_kernels(mapping, {"conv2d": conv, "relu": relu})
+        "postToPre": {
+            "convolution": ["conv2d"], "addmm": ["linear"], "view_1": ["linear"], "view_2": ["linear"], "relu": ["relu"]
+        },
+    }  # fmt: skip
+    kernels = _read_kernels(mapping, {"conv2d": conv, "linear": linear, "relu": relu})
     assert [(each.name, each.executes) for each in kernels] == [
         ("cpp_fused_convolution_0", ()),
         ("extern_kernels.convolution", (conv,)),
-        ("cpp_fused_convolution_relu_1", (relu,)),
+        ("extern_kernels.addmm", (linear,)),
+        ("cpp_fused_relu_view_1", (relu,)),
     ]

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from edgewise.errors import BadInput
 from edgewise.importing.extraction import Found, LayerRow, Part
-from edgewise.importing.spec import Importer
+from edgewise.importing.spec import Form, Importer
 from edgewise.metrics import METRICS
 from edgewise.model.identity import open_model
 from edgewise.record import (
@@ -42,6 +42,8 @@ NAME_ALONE = "name"
 """Format of a `ModelRef` whose file is not known: its hash is that of the name."""
 _EXPECTED = ("load_time", "latency_first", "memory_peak", "model_size")
 """Absent with a reason where the tool does not report them; so are the headline and the throughput."""
+_TAKEN_AS = {"batch": "1", "scenario": "single-stream"}
+"""Settings that a job needs and a file may lack."""
 _STATISTICS = {
     "latency_mean": "mean", "latency_min": "minimum", "latency_max": "maximum", "latency_std": "standard deviation",
     "latency_p90": "90th percentile", "latency_p95": "95th percentile", "latency_p99": "99th percentile",
@@ -125,7 +127,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         sha256=source.sha256,
         part=part.where,
         told=told.as_record(),
-        unknown=tuple(_unknown(settings, job)),
+        unknown=tuple(_unknown(settings, job, part.form)),
         time_from="file" if "created" in settings else "modified",
     )
     run = Run(
@@ -133,7 +135,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         created_at=_created(settings, part),
         job=job,
         status="done",
-        effective={"requests": scenario.requests} if scenario.requests is not None else {},
+        effective=_effective(found.settings, model, scenario),
         measurements=rows,
         variation=VARIATION if found.samples else None,
         layers=tuple(_layers(found.layers)),
@@ -157,12 +159,24 @@ def _merged(found: Mapping[str, Any], told: Mapping[str, Any], part: Part) -> di
 def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
     if told.model is not None:
         return open_model(told.model).ref
-    name = settings.get("model") or settings.get("command")
-    if not name:
-        name = f"model of {part.source.path.name}"
-    name = str(name).replace("\\", "/").rstrip("/").rpartition("/")[2] if "command" not in settings else str(name)
+    if "command" in settings:
+        name = str(settings["command"])
+    else:
+        name = _base_name(settings.get("model", "")) or f"model of {part.source.path.name}"
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
     return ModelRef(name=name, path="", format=NAME_ALONE, sha256=digest, size_bytes=0)
+
+
+def _effective(found: Mapping[str, Any], model: ModelRef, scenario: Scenario) -> dict[str, Any]:
+    """Requests in flight, and the model's name in the file where the user gave a file of another name."""
+    told = {} if scenario.requests is None else {"requests": scenario.requests}
+    name = _base_name(found.get("model", ""))
+    return told if name in ("", model.name) else told | {"model_in_file": name}
+
+
+def _base_name(path: str) -> str:
+    """The last part of a path of any system."""
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurement]:
@@ -211,25 +225,20 @@ def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer
     return f"not in the file of {importer.title}"
 
 
-def _unknown(settings: Mapping[str, Any], job: Job) -> Iterator[str]:
+def _unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator[str]:
     """Settings that nobody gave, in words."""
-    if job.command:
-        names = ["device"]
-    else:
-        names = ["version", "threads", "batch", "precision", "device"]
+    if not job.command:
         if job.model.format == NAME_ALONE:
             yield "model file" if settings.get("model") else "model"
-    for name in names:
-        if name == "device":
-            if job.target.device == UNKNOWN_DEVICE:
-                yield name
-        elif settings.get(name) is None:
-            yield name
+        names = ["version", "threads", "batch", "precision", *(() if form.one_at_a_time else ("scenario",))]
+        yield from (name for name in names if settings.get(name) is None)
+    if job.target.device == UNKNOWN_DEVICE:
+        yield "device"
 
 
 def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     assert run.source is not None
-    words = ("batch (taken as 1)" if name == "batch" else name for name in run.source.unknown)
+    words = (f"{name} (taken as {_TAKEN_AS[name]})" if name in _TAKEN_AS else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
     basis = part.found.basis.get(run.headline, "measured")
     message = f"{basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"

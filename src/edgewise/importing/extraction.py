@@ -14,6 +14,7 @@ from edgewise.record.run import Basis
 
 MOST_RUNS = 10_000
 MOST_ROWS = 100_000
+MOST_SAMPLES, MOST_PROCESSES = 1_000_000, 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +130,21 @@ def extract(source: SourceFile, form: Form) -> list[Part]:
         if form.finish is not None:
             form.finish(part)
         found = part.found
+        _check_sizes(part)
         if not (found.values or found.samples or found.layers):
             end = part.line_of(len(part.text.rstrip())) if form.kind == "text" else part.where
             raise source.error(end, f"the results are missing; expected {form.expects}")
     return parts
+
+
+def _check_sizes(part: Part) -> None:
+    """Refuse more samples than statistics are computed for. Raises `BadInput`."""
+    for metric, processes in part.found.samples.items():
+        count = sum(map(len, processes))
+        if count > MOST_SAMPLES or len(processes) > MOST_PROCESSES:
+            problem = f"{metric} has {count} values of {len(processes)} processes"
+            advice = f"at most {MOST_SAMPLES} values of {MOST_PROCESSES} processes are read"
+            raise part.source.error(part.where, problem, advice)
 
 
 def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
@@ -178,6 +190,12 @@ def _read_text_field(part: Part, one: Field) -> None:
         ]
     elif matches:
         match = matches[0] if one.once else matches[-1]
+        other = next((each for each in matches if each[1] != match[1]), None)
+        if other is not None and not one.once and one.name not in SETTINGS:
+            problem = (
+                f"{one.name} is {to_word(other[1])!r} here and {to_word(match[1])!r} in {part.line_of(match.start())}"
+            )
+            raise part.source.error(part.line_of(other.start()), problem, "give each run of the tool a file of its own")
         unit = match.groupdict().get("unit") or one.unit
         part.set(one.name, match[1], at=part.line_of(match.start()), unit=unit, words=one.words)
 

@@ -20,9 +20,10 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 EAGER = "eager"
 """The format's name."""
 SCHEMA = "edgewise.eager/1"
+UNEXPORTED = "unexported"
+"""Key of the reason, in metadata of a graph, why it has no operators."""
 WRITTEN = "EDGEWISE_EAGER"
 """Environment variable: SHA-256 of each file that this process wrote → where its code is found."""
 MAX_BYTES = 16 * 2**20
@@ -53,21 +56,16 @@ class EagerModule:
 
     Attributes:
         module: a ``torch.nn.Module`` in inference mode.
-        inputs, outputs: its tensors in order, with the shapes of the example inputs.
-        arguments: its positional and keyword arguments, with ``{"tensor": index}`` in place of each tensor.
-        repeats: whether a second call on the same inputs gave the same outputs.
+        inputs, outputs: its tensors in order.
+        arrange: gives positional and keyword arguments of one call on tensors, one per input.
+        repeats: whether a second call on the same inputs gives the same outputs, as far as is known.
     """
 
     module: Any
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    arguments: Any
+    arrange: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
     repeats: bool
-
-    def arrange(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments of one call on `tensors`, one per input."""
-        args, keywords = _unflatten(self.arguments, tensors)
-        return tuple(args), keywords
 
 
 def write_eager(built: BuiltModel, folder: Path, *, name: str = "model") -> Path:
@@ -79,13 +77,20 @@ def write_eager(built: BuiltModel, folder: Path, *, name: str = "model") -> Path
         BadInput: it is not a PyTorch module, or it can't run on its inputs.
         Unavailable: what writing it needs is not installed.
     """
-    made = built.made
-    if made.kind == "torch" and made.inputs is None:
+    made, known = built.made, built.unreadable is None
+    given = made.inputs is not None
+    if made.kind == "torch" and not given:
         made = ModelObject(made.kind, made.title, made.value, _zeros(built.graph))
-        return write_module(
-            made, folder, name=name, target=built.target, parameters=built.parameters, graph=built.graph, given=False
-        )
-    return write_module(made, folder, name=name, target=built.target, parameters=built.parameters, graph=built.graph)
+    return write_module(
+        made,
+        folder,
+        name=name,
+        target=built.target,
+        parameters=built.parameters,
+        graph=built.graph if known else None,
+        unexported="" if built.unreadable is None else built.unreadable.message,
+        given=given,
+    )
 
 
 def write_module(
@@ -96,6 +101,7 @@ def write_module(
     target: str = "",
     parameters: Mapping[str, Any] | None = None,
     graph: Graph | None = None,
+    unexported: str = "",
     given: bool = True,
 ) -> Path:
     """Write a PyTorch module with example inputs into `folder`; return the path of ``NAME.eager``.
@@ -105,6 +111,7 @@ def write_module(
         target: the function that makes the module; "" for a module in memory, which is pickled.
         parameters: keyword arguments of the function.
         graph: of its network, where it is known.
+        unexported: why its network is not known.
         given: whether the example inputs are the author's, so that models are fed with them by default.
 
     Raises:
@@ -140,6 +147,8 @@ def write_module(
     outputs, repeats = _call_twice(module, made, label)
     document["outputs"] = [asdict(_spec(name, tensor, label)) for name, tensor in _unique(outputs)]
     document["repeats"] = repeats
+    if unexported:
+        document[UNEXPORTED] = unexported
     if given:
         _write_inputs(folder / f"{name}.inputs.npz", document["inputs"], leaves)
     path = folder / f"{name}.eager"
@@ -160,6 +169,18 @@ def example_inputs(path: Path) -> Path | None:
     return file if file.is_file() else None
 
 
+def positional_inputs(path: Path) -> Path | None:
+    """As `example_inputs`, with arrays by position: exports of the module may name its inputs otherwise."""
+    if (named := example_inputs(path)) is None:
+        return None
+    import numpy as np
+
+    file = named.with_name(f"positional-{named.name}")
+    with np.load(named) as arrays:
+        _write_arrays(file, {f"arr_{index}": arrays[name] for index, name in enumerate(arrays.files)})
+    return file
+
+
 def load_eager(path: Path) -> EagerModule:
     """Make the module at `path` again: run its author's code, and load its weights.
 
@@ -174,7 +195,7 @@ def load_eager(path: Path) -> EagerModule:
         module=module.eval(),
         inputs=read_specs(document["inputs"]),
         outputs=read_specs(document["outputs"]),
-        arguments=document["arguments"],
+        arrange=partial(_unflatten, document["arguments"]),
         repeats=document["repeats"],
     )
 
@@ -379,12 +400,10 @@ def _encode(value: Any, name: str, leaves: list[tuple[str, Any]], label: str) ->
     )
 
 
-def _unflatten(arguments: Any, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+def _unflatten(arguments: Any, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     positional, keywords = arguments
-    return (
-        [_decode(each, tensors) for each in positional],
-        {name: _decode(each, tensors) for name, each in keywords.items()},
-    )
+    named = {name: _decode(each, tensors) for name, each in keywords.items()}
+    return tuple(_decode(each, tensors) for each in positional), named
 
 
 def _decode(entry: Mapping[str, Any], tensors: Sequence[Any]) -> Any:
@@ -448,8 +467,6 @@ def _write_inputs(file: Path, entries: Sequence[Mapping[str, Any]], leaves: Sequ
 
     Inputs of one value throughout, such as zeros, only tell a shape: they are not written.
     """
-    import numpy as np
-
     try:
         arrays = [tensor.detach().cpu().numpy() for _, tensor in leaves]
     except (TypeError, RuntimeError) as error:
@@ -458,9 +475,15 @@ def _write_inputs(file: Path, entries: Sequence[Mapping[str, Any]], leaves: Sequ
         ) from error
     if all(array.size == 0 or (array == array.flat[0]).all() for array in arrays):
         return
+    _write_arrays(file, {entry["name"]: array for entry, array in zip(entries, arrays, strict=True)})
+
+
+def _write_arrays(file: Path, arrays: Mapping[str, Any]) -> None:
+    import numpy as np
+
     with zipfile.ZipFile(file, "w") as archive:
-        for entry, array in zip(entries, arrays, strict=True):
-            with archive.open(zipfile.ZipInfo(f"{entry['name']}.npy"), "w", force_zip64=True) as stream:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
 
 

@@ -81,6 +81,14 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "A",
         "the engine's fastest call can't run this model repeatedly; compare only with runs that timed the same call",
     ),
+    "graph-breaks": (
+        "A",
+        "Python runs a part of each inference; TORCH_LOGS=graph_breaks shows each place in the module's code",
+    ),
+    "not-repeatable": (
+        "B",
+        "inferences may differ in work; reset the state, or fix the random numbers, in forward()",
+    ),
     "board-clock": (
         "C",
         "an emulator runs at another speed than this machine; on a real board, check the timer of its firmware",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgewise.errors import EdgewiseError
+from edgewise.errors import BadModel, EdgewiseError
 from edgewise.model.cost import total_of
+from edgewise.model.eager import UNEXPORTED
 from edgewise.model.memory_plan import find_peak
 from edgewise.record import Job, Measurement
 from edgewise.run.observation import read_run_graph
@@ -22,6 +23,8 @@ def complexity_of(job: Job) -> tuple[Measurement, ...]:
     """
     try:
         graph = read_run_graph(job)
+        if UNEXPORTED in graph.metadata:
+            raise BadModel(graph.metadata[UNEXPORTED])
         total = total_of(graph)
     except EdgewiseError as error:
         why = f"the model's graph can't be read: {error.message}"

@@ -20,7 +20,7 @@ from edgewise.device.link import FREE_SPACE
 from edgewise.device.target import LinkUse
 from edgewise.device.transport import Process, TellsEnd
 from edgewise.profiling.message import read_profile
-from edgewise.progress import BinDone, InferencesDone, emit
+from edgewise.progress import BinDone, InferencesDone, LogLine, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
 from edgewise.run.metering import MeterThread, check_metered, collect, slowest_rate
@@ -314,10 +314,7 @@ class HostProtocol:
                 spawned_ns = int(message["spawned_ns"]) if self._spawned_ns is None else self._spawned_ns
                 result.phases["python"] = (int(message["started_ns"]) - spawned_ns) / 1e9
             case "phase" if message["event"] == "begin":
-                self.phase = str(message["name"])
-                self._begun[self.phase] = int(message["at_ns"])
-                self._watch_bins(begins=True)
-                self._last = time.monotonic() + self._longest()
+                self._begin_phase(str(message["name"]), int(message["at_ns"]))
             case "phase":
                 name = str(message["name"])
                 result.phases[name] = (int(message["at_ns"]) - self._begun[name]) / 1e9
@@ -346,6 +343,15 @@ class HostProtocol:
                 self.done = True
             case "failed":
                 result.failure = self._failed(message)
+
+    def _begin_phase(self, name: str, at_ns: int) -> None:
+        self.phase = name
+        self._begun[name] = at_ns
+        if name == "compile" and self.request.index == 0:
+            runtime, model = self.request.job.runtime, self.request.job.model
+            emit(LogLine(text=f"{runtime.name}/{runtime.provider} compiles {model.name}, which may take minutes"))
+        self._watch_bins(begins=True)
+        self._last = time.monotonic() + self._longest()
 
     def _follow(self, message: Mapping[str, Any]) -> None:
         """Tell the progress in force, keep a bin, or read the meters beside this machine while the worker works."""
@@ -455,7 +461,10 @@ class HostProtocol:
         message = f"no message from the worker for {limit:g} s in phase '{self.phase}'; the host killed it"
         if time.monotonic() >= self._last:
             message = f"phase '{self.phase}' did not end, although the worker sent messages; it was killed"
-        return Failure(cause="Timeout", message=message, phase=self.phase, advice=ADVICE["Timeout"])
+        advice = (
+            "raise --timeout: compiling a large model takes minutes" if self.phase == "compile" else ADVICE["Timeout"]
+        )
+        return Failure(cause="Timeout", message=message, phase=self.phase, advice=advice)
 
     def _garbage(self, what: str) -> Failure:
         return Failure(cause="Garbage", message=f"the worker broke the protocol: {what[:200]}", phase=self.phase)

@@ -292,12 +292,25 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None) -> l
             ("load_time", "load", f"from the model file to a session ready for inference; {_file_cache(sessions)}"),
         )
     ]
+    anew = [session for session in sessions if not session.facts.get("compiled", {}).get("cached", True)]
+    if anew:
+        method = f"monotonic clock, compiling for the inputs, in {len(anew)} of {len(sessions)} processes"
+        method += "; the others took the code from the job's cache" if len(anew) < len(sessions) else ""
+        times = [[session.phases["compile"]] for session in anew]
+        rows.append(distribution("compile_time", times, method, variation=variation))
     # Making the inputs is ours and not part of starting up.
     parts = ("python", "prepare", "import", "load", "first")
-    startup = [[sum(session.phases[part] for part in parts)] for session in sessions]
+    startup = [[sum(session.phases[part] for part in parts) + _compiling_at_start(session)] for session in sessions]
     method = "Python start + engine import + load + first inference"
+    if any(_compiling_at_start(session) for session in sessions):
+        method = f"Python start + engine import + load + compile (anew in {len(anew)} processes) + first inference"
     rows.append(distribution("startup_time", startup, method, variation=variation))
     return rows
+
+
+def _compiling_at_start(session: SessionResult) -> float:
+    """Time of compiling, s, where an application does it at its start."""
+    return 0.0 if session.facts.get("compiled", {}).get("ahead") else session.phases.get("compile", 0.0)
 
 
 def _file_cache(sessions: Sequence[SessionResult]) -> str:

@@ -17,6 +17,8 @@ _SHAPES: Mapping[str, Any] = {
     "reference": {"start": _NUMBERS, "end": _NUMBERS, "version": _Number},
     "steady": {"stopped_because": _Text, "turns": list, "*": _Number},
     "effective": {"threads": _Number, "requests": _Number, "precision": _Text},
+    "compiled": {"*": bool},
+    "cautions": {"*": _Text},
     "background_cpu": _Number,
     "output_bytes": _Number,
     "engine_version": _Text,

@@ -18,6 +18,7 @@ from edgewise.record.run import Grade
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.limit_cautions import about_limits
 from edgewise.run.stopping import TIME_BUDGET
+from edgewise.runtime.arrays import MOST_TOLD
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
 from edgewise.units import format_quantity
@@ -39,6 +40,8 @@ DUTY_OFF = 0.1
 STILL_CACHED = 0.05
 CLOCK_OFF, LEAST_CLOCK_S = 0.05, 0.5
 """Both lines with the times of a window cross the port, which delays each by some milliseconds."""
+TOLD_BY_SESSIONS = frozenset({"graph-breaks", "not-repeatable"})
+"""Cautions that an engine's session finds (`edgewise.runtime.base.TellsCautions`)."""
 LOAD_SHARE = 0.5
 """A background load that used less than this share of the cores that it could have was not a load."""
 
@@ -249,6 +252,9 @@ def _about_settings(job: Job, sessions: Sequence[SessionResult]) -> Iterator[Cau
     fell_back = next((session.facts["fell_back"] for session in sessions if "fell_back" in session.facts), None)
     if fell_back:
         yield Caution.of("slower-call", str(fell_back))
+    for code, message in (sessions[0].facts.get("cautions", {}) if sessions else {}).items():
+        if code in TOLD_BY_SESSIONS:
+            yield Caution.of(code, str(message)[:MOST_TOLD])
     assumed = [f"{spec.name}: {spec.note}" for spec in job.workload.inputs if ASSUMED in spec.note]
     if assumed:
         yield Caution.of("assumed-shape", "; ".join(assumed))

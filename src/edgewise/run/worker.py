@@ -32,12 +32,14 @@ from edgewise.run.sandbox import available_memory, die_with_host, limit_memory
 from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
     CannotProfile,
+    Compiles,
     FallsBack,
     InvalidModel,
     LoadOptions,
     Runtime,
     Session,
     SuppliesClock,
+    TellsCautions,
     TimesReference,
     UnsupportedModel,
 )
@@ -141,9 +143,15 @@ class Worker:
         before = counters.read_counters()
         with self.phase("load"):
             session: Session = runtime.load(Path(self.job["model"]), options)
+        if isinstance(session, Compiles):
+            session.bind(arrays)
+            with self.phase("compile"):
+                self.facts["compiled"] = dict(session.compile())
         self.facts["memory_load"] = counters.memory_figures()
         self.facts["effective"] = dict(session.effective)
         self.facts["outputs"] = [_described(spec) for spec in session.outputs]
+        if isinstance(session, TellsCautions):
+            self.facts["cautions"] = dict(session.cautions)
         session.bind(arrays)
         if self.job["mode"] == "layers":
             self._time_layers(session)

@@ -178,6 +178,32 @@ class ReportsEngineLatency(Protocol):
 
 
 @runtime_checkable
+class Compiles(Protocol):
+    """A session whose engine compiles the model for the bound inputs, which takes long and is a phase of its own."""
+
+    def compile(self) -> Mapping[str, Any]:
+        """Compile; `Session.effective` is complete afterwards.
+
+        Returns:
+            ``cached``: whether the code came from a cache of this job; ``ahead``: whether an application is shipped
+            with the compiled code, so that compiling is no part of its start.
+
+        Raises `UnsupportedModel` or the engine's own exceptions.
+        """
+
+
+@runtime_checkable
+class TellsCautions(Protocol):
+    """A session that has found what a reader of its numbers should know.
+
+    Attributes:
+        cautions: code of the catalogue of cautions → what was found; complete once the session is loaded and compiled.
+    """
+
+    cautions: Mapping[str, str]
+
+
+@runtime_checkable
 class FallsBack(Protocol):
     """A session with a slower call for models that its fastest one can't run again and again."""
 

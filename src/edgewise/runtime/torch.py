@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import EdgewiseError
-from edgewise.model.eager import flatten_outputs, load_eager
+from edgewise.model.eager import EagerModule, flatten_outputs, load_eager
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies, shapes_in_order
@@ -21,6 +21,7 @@ from edgewise.runtime.base import (
     InvalidModel,
     LoadOptions,
     Provider,
+    UnsupportedModel,
     check_settings,
     package_availability,
 )
@@ -32,10 +33,21 @@ class Torch:
 
     name = "torch"
     title = "PyTorch"
-    formats: Sequence[str] = ("eager",)
-    providers: Sequence[Provider] = (Provider(name="eager", title="Eager", precisions=("f32", "bf16")),)
+    formats: Sequence[str] = ("eager", "torch")
+    providers: Sequence[Provider] = (
+        Provider(name="eager", title="Eager", precisions=("f32", "bf16")),
+        Provider(name="compile", title="torch.compile with TorchInductor", precisions=("f32", "bf16")),
+        Provider(name="aoti", title="AOTInductor, compiled ahead of time", precisions=("f32", "bf16")),
+    )
     in_default = True
-    settings = frozenset({"channels_last"})
+    settings = frozenset({"channels_last", "freezing", "mode"})
+
+    @property
+    def default_providers(self) -> Sequence[str]:
+        """Eager, and compiled where there is a C++ compiler."""
+        from edgewise.runtime.torch_compile import find_compiler
+
+        return ("eager", "compile") if find_compiler() else ("eager",)
 
     def availability(self) -> Availability:
         """Whether the package torch is installed."""
@@ -48,76 +60,135 @@ class Torch:
         return str(torch.__version__)
 
     def load(self, path: Path, options: LoadOptions) -> TorchSession:
-        """A session for the module at `path`.
+        """A session for the module at `path`, written by this command (``eager``) or by ``torch.export.save``.
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or whatever the module's own code raises.
         """
         check_settings(self.title, self.settings, options.extra)
         _set_threads(options.threads)
-        try:
-            found = load_eager(path)
-        except EdgewiseError as error:
-            raise InvalidModel(f"{error.message} ({error.advice})") from error
-        return TorchSession(found.module, found.arrange, found.inputs, found.outputs, options)
+        found = _load_module(path)
+        if options.provider == "eager":
+            return TorchSession(found, options)
+        from edgewise.runtime.torch_compile import AheadOfTimeSession, CompiledSession
+
+        kind = {"compile": CompiledSession, "aoti": AheadOfTimeSession}.get(options.provider)
+        if kind is None:
+            known = ", ".join(provider.name for provider in self.providers)
+            raise UnsupportedModel(f"PyTorch has no provider {options.provider!r} (it has: {known})")
+        return kind(found, options)
 
 
 class TorchSession:
-    """A module in PyTorch. Attributes as in `edgewise.runtime.base.Session`.
+    """A module in PyTorch, run as its code stands. Attributes as in `edgewise.runtime.base.Session`.
 
-    Args:
-        arrange: positional and keyword arguments of one call, from one tensor per input.
+    In bf16, weights, buffers and floating-point inputs are converted once, with ``.to(torch.bfloat16)``: autocast would
+    convert the weights in every call. Outputs are read as float32 then.
     """
 
-    def __init__(
-        self,
-        module: Any,
-        arrange: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
-        options: LoadOptions,
-    ) -> None:
+    def __init__(self, found: EagerModule, options: LoadOptions) -> None:
         import torch
 
-        self.inputs = _with_shapes(inputs, options.shapes)
-        self.outputs = outputs if self.inputs == tuple(inputs) else tuple(map(_without_sizes, outputs))
+        self.inputs: Sequence[TensorSpec] = _with_shapes(found.inputs, options.shapes)
+        reshaped = self.inputs != found.inputs
+        self.outputs: Sequence[TensorSpec] = tuple(_readable(spec, reshaped=reshaped) for spec in found.outputs)
         check_dtypes(self.inputs, "input")
         check_dtypes(self.outputs, "output")
         self.invoke: Callable[[], object] = closed
-        self._module = module
-        self._arrange = arrange
+        self.module = found.module
+        self._dtype = torch.bfloat16 if options.precision == "bf16" else None
+        self._channels_last = bool(options.extra.get("channels_last"))
+        if self._dtype is not None:
+            self.module = self.module.to(self._dtype)
+        if self._channels_last:
+            self.module = self.module.to(memory_format=torch.channels_last)
+        self._arrange = found.arrange
         self._inference = _InferenceMode()
         self._outputs: list[Any] = [None]
-        self.effective: Mapping[str, Any] = {
+        self._effective: dict[str, Any] = {
             "provider": options.provider,
-            "precision": "f32",
+            "precision": _precision(self.module),
             "threads": torch.get_num_threads(),
             "streams": None,
+            "channels_last": self._channels_last,
         }
+        self.cautions: dict[str, str] = {}
+        if not found.repeats:
+            self.cautions["not-repeatable"] = "a second call on the same inputs gives other outputs, or changes a state"
+
+    @property
+    def effective(self) -> Mapping[str, Any]:
+        """Settings in effect."""
+        return self._effective
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into a tensor. Raises ValueError where they don't fit."""
         import torch
 
-        self._inference.enter()
         tensors = [torch.from_numpy(array) for array in own_copies(arrays, self.inputs)]
-        args, keywords = self._arrange(tensors)
+        if self._dtype is not None:
+            tensors = [each.to(self._dtype) if each.is_floating_point() else each for each in tensors]
+        if self._channels_last:
+            tensors = [
+                each.contiguous(memory_format=torch.channels_last) if each.dim() == 4 else each for each in tensors
+            ]
+        self._inference.enter()
         self._outputs = [None]
-        self.invoke = _keeping(partial(self._module, *args, **keywords), self._outputs)
+        self.bind_call(*self._arrange(tensors))
+
+    def bind_call(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """Make `invoke` call the module with these arguments."""
+        self.invoke = _keeping(partial(self.module, *args, **keywords), self._outputs)
 
     def read_outputs(self) -> Sequence[Any]:
         """Copies of the outputs of the last inference."""
-        return [tensor.numpy().copy() for _, tensor in flatten_outputs(self._outputs[0])]
+        import torch
+
+        tensors = [tensor for _, tensor in flatten_outputs(self._outputs[0])]
+        return [(each.float() if each.dtype == torch.bfloat16 else each).numpy().copy() for each in tensors]
 
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Run this number of inferences under PyTorch's profiler. Raises `CannotProfile`."""
-        return profile_torch(self.invoke, inferences, module=self._module)
+        import torch
+
+        # The modules of an exported program are gone: its steps are those of its graph.
+        module = None if isinstance(self.module, torch.fx.GraphModule) else self.module
+        return profile_torch(self.invoke, inferences, module=module)
 
     def close(self) -> None:
         """Release the module and its tensors."""
         self.invoke = closed
         self._outputs = [None]
-        self._module = None
+        self.module = None
         self._inference.leave()
+
+
+def _load_module(path: Path) -> EagerModule:
+    """The module at `path`, by its content: ``NAME.eager`` is JSON, a program is an archive."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise InvalidModel(f"can't read {path.name}: {error.strerror}") from error
+    if head.startswith(b"PK"):
+        from edgewise.runtime.torch_program import load_module
+
+        return load_module(path)
+    try:
+        return load_eager(path)
+    except EdgewiseError as error:
+        raise InvalidModel(f"{error.message} ({error.advice})") from error
+
+
+def _precision(module: Any) -> str | None:
+    """The one floating-point type of a module's parameters and buffers; None where they mix or there are none."""
+    names = {"torch.float32": "f32", "torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float64": "f64"}
+    found = {
+        names.get(str(tensor.dtype))
+        for tensors in (module.parameters(), module.buffers())
+        for tensor in tensors
+        if tensor.is_floating_point()
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _keeping(call: Callable[[], Any], kept: list[Any]) -> Callable[[], object]:
@@ -181,6 +252,7 @@ def _with_shapes(inputs: Sequence[TensorSpec], shapes: Mapping[str, tuple[int, .
     )
 
 
-def _without_sizes(spec: TensorSpec) -> TensorSpec:
-    """An output of inputs of another shape than was seen: its rank is known, its sizes are not."""
-    return TensorSpec(name=spec.name, shape=(None,) * len(spec.shape or ()), dtype=spec.dtype)
+def _readable(spec: TensorSpec, *, reshaped: bool) -> TensorSpec:
+    """An output as it is read: numpy has no bfloat16, and inputs of another shape make other sizes."""
+    shape = (None,) * len(spec.shape or ()) if reshaped else spec.shape
+    return TensorSpec(name=spec.name, shape=shape, dtype="float32" if spec.dtype == "bfloat16" else spec.dtype)

@@ -32,8 +32,8 @@ _METHOD = (
 )
 _INFERENCE = "edgewise inference"
 _MODULE = "edgewise module "
-_STEP = re.compile(r"\w+::\w+|graph_\d+_cpp_\w+")
-"""Operators of any library, and inductor's kernels; other records only say where the program is."""
+_STEP = re.compile(r"\w+::\w+|graph_\d+_cpp_\w+|aoti_torch_\w+")
+"""Operators of any library, and inductor's kernels and calls; other records only say where the program is."""
 _GUARDS = "TorchDynamo Cache Lookup"
 
 
@@ -237,7 +237,7 @@ def _find_kernels(
 
 
 class KernelRecorder:
-    """A backend of `torch.compile`: inductor, whose kernels are recorded by the profiler.
+    """Inductor, whose generated code is recorded by the profiler: a backend of ``torch.compile``.
 
     Attributes:
         kernels: the calls in the code that it generated, in order.
@@ -251,9 +251,15 @@ class KernelRecorder:
         """Compile `graph`, a ``torch.fx.GraphModule``, for `inputs`."""
         from torch._inductor.compile_fx import compile_fx
 
+        with self.recording(graph) as settings:
+            return compile_fx(graph, inputs, config_patches={**self._options, **settings})
+
+    @contextmanager
+    def recording(self, graph: Any) -> Iterator[dict[str, Any]]:
+        """Settings of inductor for compiling `graph`, a ``torch.fx.GraphModule``; its kernels are read at the end."""
         operators = _operators_of(graph)
         with tempfile.TemporaryDirectory(prefix="edgewise-inductor-") as folder:
-            tracing = {
+            yield {
                 "cpp.enable_kernel_profile": True,
                 "trace.enabled": True,
                 "trace.debug_dir": folder,
@@ -261,10 +267,8 @@ class KernelRecorder:
                 # What comes from the cache was not traced.
                 "fx_graph_cache": False,
             }
-            compiled = compile_fx(graph, inputs, config_patches={**self._options, **tracing})
             for file in sorted(Path(folder).rglob("inductor_provenance_tracking_node_mappings.json")):
                 self.kernels += _read_kernels(json.loads(file.read_text(encoding="utf-8")), operators)
-        return compiled
 
 
 def _operators_of(graph: Any) -> dict[str, ModuleOperator]:
@@ -295,20 +299,36 @@ _PYTHON = {"iadd": "add", "isub": "sub", "imul": "mul", "truediv": "div", "itrue
 """Python's names of arithmetic → PyTorch's."""
 
 
-def _read_kernels(mapping: Mapping[str, Any], operators: Mapping[str, ModuleOperator]) -> list[CompiledKernel]:
-    """The calls in generated code, in order, from inductor's table of which nodes each kernel comes from.
+_MOVES = frozenset(
+    {"view", "_unsafe_view", "permute", "clone", "select", "squeeze", "unsqueeze", "transpose", "expand", "slice",
+     "getitem", "copy", "_to_copy"}
+)  # fmt: skip
+"""Nodes that only move data, by their names without a number."""
 
-    A generated kernel also names the product behind it whose operands it lays out anew: that is not its own.
+
+def _read_kernels(mapping: Mapping[str, Any], operators: Mapping[str, ModuleOperator]) -> list[CompiledKernel]:
+    """The calls in generated code, in order, from inductor's table of the nodes that each call comes from.
+
+    A product runs in a call of its own. The kernels around it are also listed with its nodes: those that lay out its
+    operands anew with the product itself, and those that read its result with the view of it. Neither executes it.
     """
     calls = sorted(mapping["cppCodeToPost"].items(), key=lambda item: int(item[0].rpartition(":")[2]))
-    products = {node for call, nodes in calls if not call.startswith("cpp_") for node in nodes}
+    origins: Mapping[str, Sequence[str]] = mapping["postToPre"]
+    called = {node for call, nodes in calls if not call.startswith("cpp_") for node in nodes if not _moves(node)}
+    products = {origin for node in called for origin in origins.get(node, ())}
     found = []
     for call, nodes in calls:
-        own = [node for node in nodes if not call.startswith("cpp_") or node not in products]
-        origins = dict.fromkeys(origin for node in own for origin in mapping["postToPre"].get(node, ()))
-        executes = tuple(operators[origin] for origin in origins if origin in operators)
+        own = [node for node in nodes if not call.startswith("cpp_") or node not in called]
+        named = [
+            origin for node in own for origin in origins.get(node, ()) if not _moves(node) or origin not in products
+        ]
+        executes = tuple(operators[origin] for origin in dict.fromkeys(named) if origin in operators)
         found.append(CompiledKernel(call.rpartition(":")[0], executes))
     return found
+
+
+def _moves(node: str) -> bool:
+    return re.sub(r"_\d+$", "", node) in _MOVES
 
 
 def _assemble(
@@ -334,7 +354,7 @@ def _assemble(
     nodes = []
     for at, name in enumerate(names):
         seen[name] += 1
-        generated = "::" not in name
+        generated = name.startswith("graph_")
         # A kernel without operators only lays out the operands of the product behind it anew.
         role: Role = "layout" if generated and not executed[at] else "operator"
         nodes.append(
@@ -345,7 +365,7 @@ def _assemble(
                 role=role,
                 executes=executed[at],
                 start_ns=median(map(float, begins[:, at])),
-                type="" if generated else name.replace("::", "."),
+                type=name.replace("::", ".") if "::" in name else "",
                 taken_out_ns=float(taken[at]),
             )
         )

@@ -71,6 +71,7 @@ class BenchmarkModel:
             mark=r"Inference timings in us: |Min num runs: \[|#threads used for CPU inference: \[",
             expects="the line 'Inference timings in us: Init: …' after 'count=50 first=… avg=…'",
             method="its own timer in whole microseconds, one process",
+            each=r"^(?:INFO: )?STARTING!",
             fields=(
                 Field(name="model", at=r"Graph: \[([^\]\n]+)\]"),
                 Field(name="model", at=r"Loaded model (\S+)"),
@@ -140,6 +141,7 @@ class LiteRtBenchmark:
             mark=r"^ BENCHMARK RESULTS$|benchmark_litert_model: ",
             expects="the line 'Inference (median):    0.47 ms' below BENCHMARK RESULTS",
             method="Python's clock around each run, rounded to 0.01 ms, one process",
+            each=r"^.{0,60}benchmark_litert_model: Model: ",
             fields=(
                 Field(name="model", at=r"benchmark_litert_model: Model: +(.+)$"),
                 Field(name="threads", at=r"benchmark_litert_model: Num threads: +(\S+)"),

@@ -77,6 +77,13 @@ def _without_requests(part: Part) -> None:
 
 
 def _only_layers(part: Part) -> None:
+    # The JSON of average_counters is cut to the first layer: statistics_report.py takes element 0 of a list
+    # that holds a list per layer.
+    if part.form.kind == "json" and part.value.get("report_type") == "average" and len(part.found.layers) == 1:
+        problem = "benchmark_app wrote only the first layer into this file"
+        raise part.source.error(
+            "avg_performance.nodes", problem, "use detailed_counters, or the CSV without -json_stats"
+        )
     reason = "a file of counters has no latency"
     part.found.absent |= dict.fromkeys(("latency", "throughput"), reason)
 
@@ -94,6 +101,7 @@ class BenchmarkApp:
             mark=r"^\[ ?Step \d+/\d+\]|^\[ INFO \] Throughput: ",
             expects="the lines 'Median: 1.23 ms' and 'Throughput: 812.00 FPS'",
             method=_CLOCK,
+            each=r"^\[ ?Step 1/\d+\]",
             fields=(
                 Field(name="version", at=r"Build \.+ (\S+)"),
                 Field(name="provider", at=r"EXECUTION_DEVICES: \[?'?(\w+)", words=_PROVIDERS),
@@ -144,6 +152,7 @@ class BenchmarkApp:
             mark=r"^(?:Command line parameters|Configuration setup|Execution results)$",
             expects="the lines 'latency (ms);1.23' and 'throughput;812.00'",
             method=_CLOCK,
+            each=r"^Command line parameters$",
             fields=tuple(
                 Field(name=name, at=rf"^{re.escape(key)};(.+)$", unit=unit, words=words)
                 for name, _, key, unit, words in _REPORT
@@ -185,7 +194,7 @@ class BenchmarkApp:
             )
             for word, kinds, path in (
                 ("detailed", "detailed", "detailed_performance[*].nodes"),
-                ("average", "average|sorted", "avg_performance.nodes"),
+                ("sorted", "average|sorted", "avg_performance.nodes"),
             )
         ),
     )  # fmt: skip

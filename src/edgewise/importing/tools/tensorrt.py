@@ -47,6 +47,7 @@ class Trtexec:
             mark=r"&&&& \w+ TensorRT\.trtexec|=== Performance summary ===",
             expects="the line 'Latency: min = …, median = …' below 'Performance summary'",
             method="from the copy of inputs to the device to the copy of outputs back (CUDA events), one process",
+            each=r"^&&&& RUNNING TensorRT",
             fields=(
                 Field(name="version", at=r"TensorRT version: (\S+)"),
                 Field(name="device", at=r"Selected Device: (.+)$"),
@@ -67,6 +68,7 @@ class Trtexec:
             kind="json",
             mark=r'"startComputeMs"\s*:',
             expects="a list of objects with latencyMs and computeMs",
+            one_at_a_time=False,
             method="CUDA events: latency with both copies, the engine's clock for the computation alone",
             fields=(
                 Field(name="latency", at="[*].latencyMs", unit="ms", samples=True),

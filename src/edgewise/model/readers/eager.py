@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgewise.errors import BadModel
-from edgewise.model.eager import EAGER, SCHEMA, graphs, read_document, read_specs
-from edgewise.model.graph import Graph
+from edgewise.model.eager import EAGER, SCHEMA, UNEXPORTED, graphs, read_document, read_specs
+from edgewise.model.graph import Graph, Tensor
 from edgewise.model.readers.base import make_signature
 from edgewise.model.signature import Signature, shapes_fit
 
@@ -38,12 +38,31 @@ class EagerReader:
         return (path.parent / (document.get("weights") or document["pickle"]),)
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network as ``torch.export`` found it when the file was written. Raises `BadModel` where it found none."""
+        """The network as ``torch.export`` found it when the file was written; without operators where it found none.
+
+        Its metadata then have the reason under `edgewise.model.eager.UNEXPORTED`. Raises `BadModel` for other shapes.
+        """
         name = read_document(path)["name"]
         graph = graphs.get(hashlib.sha256(path.read_bytes()).hexdigest())
         if graph is None:
-            raise BadModel(f"the layers of {name} are unknown: torch.export can't export it", advice="see its error")
+            return _without_layers(path)
         for key, shape in (shapes or {}).items():
             if key not in graph.tensors or not shapes_fit(graph.tensors[key].shape, shape):
                 raise BadModel(f"the layers of {name} are known for its example inputs only", advice="omit --batch")
         return graph
+
+
+def _without_layers(path: Path) -> Graph:
+    """Inputs and outputs without operators, and the reason."""
+    document = read_document(path)
+    inputs, outputs = (read_specs(document[noun]) for noun in ("inputs", "outputs"))
+    tensors = {one.name: Tensor(name=one.name, shape=one.shape, dtype=one.dtype) for one in (*inputs, *outputs)}
+    return Graph(
+        name=document["name"],
+        format=EAGER,
+        tensors=tensors,
+        operators=(),
+        inputs=tuple(one.name for one in inputs),
+        outputs=tuple(one.name for one in outputs),
+        metadata={UNEXPORTED: document.get(UNEXPORTED) or "its layers were not exported"},
+    )
