@@ -61,6 +61,9 @@ def test_a_profile_with_a_latency_shows_its_layers_against_it(call):
     call("runs", "import", FOLDER / "benchmark_model.txt")
     out = call("runs", "show", "all")[1]
     assert "[conv1]:0" in out and "median latency 4.99 ms" in out
+    words = " ".join(out.split())
+    assert "none: layers of another tool are not searched" in words
+    assert "no roofline: the rows are the tool's own, not attributed to operators of a model" in words
 
 
 def test_report_and_compare_take_imports(call, tmp_path):

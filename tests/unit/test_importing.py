@@ -238,6 +238,7 @@ def test_layers_are_rows_of_the_tool():
         ("[conv1]:0", "CONV_2D", 3e-3),
         ("[probabilities]:1", "SOFTMAX", 1.5e-3),
     ]
+    assert run.layers[0].share == pytest.approx(3 / 5.0005)
     assert run.profile.latency == 5.0005e-3 and run.profile.conservation == pytest.approx(4.5 / 5.0005)
 
     (run,) = import_file(FOLDER / "benchmark_app_detailed_counters.json")

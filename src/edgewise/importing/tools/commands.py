@@ -68,7 +68,7 @@ class Pyperf:
             kind="json",
             mark=r'"benchmarks"\s*:\s*\[',
             expects="the list benchmarks, each with runs and their values",
-            method="pyperf, warm-up values left out; each value is the mean of a loop",
+            method="warm-up values left out; each value is the mean of a loop",
             each="benchmarks",
             processes=True,
             fields=(
