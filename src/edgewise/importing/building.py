@@ -13,6 +13,7 @@ from uuid import UUID
 
 from edgewise.errors import BadInput
 from edgewise.importing.extraction import Found, LayerRow, Part
+from edgewise.importing.reading import to_word
 from edgewise.importing.spec import Form, Importer
 from edgewise.metrics import METRICS
 from edgewise.model.identity import open_model
@@ -38,6 +39,9 @@ from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time
 
 VARIATION = assumed(UNKNOWN, "other tools don't time edgewise's reference kernels")
+NOT_ATTRIBUTED = "the rows are the tool's own, not attributed to operators of a model"
+LATEST = 4e9
+"""Latest time of a file that is believed, s since 1970."""
 NAME_ALONE = "name"
 """Format of a `ModelRef` whose file is not known: its hash is that of the name."""
 _EXPECTED = ("load_time", "latency_first", "memory_peak", "model_size")
@@ -123,7 +127,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         tool=importer.title,
         importer=name,
         form=part.form.title,
-        file=source.path.name,
+        file=to_word(source.path.name),
         sha256=source.sha256,
         part=part.where,
         told=told.as_record(),
@@ -138,12 +142,13 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         effective=_effective(found.settings, model, scenario),
         measurements=rows,
         variation=VARIATION if found.samples else None,
-        layers=tuple(_layers(found.layers)),
         source=origin,
     )
+    latency = _latency_of_layers(run)
+    run = replace(run, layers=tuple(_layers(found.layers, latency)))
     cautions = tuple(_cautions(run, importer, part))
     trust = grade_of(cautions, measured=run.value(run.headline) is not None)
-    return replace(run, cautions=cautions, trust=trust, profile=_profile(run, found))
+    return replace(run, cautions=cautions, trust=trust, profile=_profile(run, found, latency))
 
 
 def _merged(found: Mapping[str, Any], told: Mapping[str, Any], part: Part) -> dict[str, Any]:
@@ -162,7 +167,7 @@ def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
     if "command" in settings:
         name = str(settings["command"])
     else:
-        name = _base_name(settings.get("model", "")) or f"model of {part.source.path.name}"
+        name = _base_name(settings.get("model", "")) or f"model of {to_word(part.source.path.name)}"
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
     return ModelRef(name=name, path="", format=NAME_ALONE, sha256=digest, size_bytes=0)
 
@@ -257,9 +262,15 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     yield from (replace(caution, advice=advice) for caution in cautions_about(run.variation))
 
 
-def _layers(rows: list[LayerRow]) -> Iterator[Layer]:
+def _latency_of_layers(run: Run) -> float | None:
+    """The time that layers are compared with: the mean, otherwise the headline if it is a time; None without one."""
+    if METRICS[run.headline].unit != "s":
+        return None
+    return run.value("latency_mean") or run.value(run.headline) or None
+
+
+def _layers(rows: list[LayerRow], latency: float | None) -> Iterator[Layer]:
     """Rows of the tool as layers, without a model to attribute them to."""
-    total = sum(row.time or 0.0 for row in rows)
     for index, row in enumerate(rows):
         yield Layer(
             index=index,
@@ -273,21 +284,20 @@ def _layers(rows: list[LayerRow]) -> Iterator[Layer]:
             time_absent_because=None
             if row.time is not None
             else ("the tool gives no time" if row.executed else "not executed by the engine"),
-            share=row.time / total if total and row.time is not None else None,
+            cost_unknown_because=NOT_ATTRIBUTED,
+            share=row.time / latency if latency and row.time is not None else None,
         )
 
 
-def _profile(run: Run, found: Found) -> Profile | None:
+def _profile(run: Run, found: Found, latency: float | None) -> Profile | None:
     """What the layers add up to; None without layers, or without a latency to compare them with."""
-    latency = next((run.value(each) for each in ("latency_mean", run.headline) if run.value(each)), None)
-    if not run.layers or latency is None or METRICS[run.headline].unit != "s":
+    if not run.layers or latency is None:
         return None
     total = sum(layer.time or 0.0 for layer in run.layers)
-    iterations = run.job.workload.stopping.iterations
     return Profile(
         method=found.layers_method,
         sessions=1,
-        inferences=iterations or 0,
+        inferences=run.job.workload.stopping.iterations or 0,
         latency=latency,
         operators_time=total,
         overheads_time=0.0,
@@ -295,8 +305,8 @@ def _profile(run: Run, found: Found) -> Profile | None:
         attributed=min(1.0, total / latency),
         unattributed=latency - total,
         profiled_latency=latency,
-        memory_absent_because="the layers are those of the tool and not of a model",
-        notes=("The rows are the tool's own, not attributed to operators of the model.",),
+        peaks_absent_because=NOT_ATTRIBUTED,
+        memory_absent_because=NOT_ATTRIBUTED,
     )
 
 
@@ -305,7 +315,7 @@ def _created(settings: Mapping[str, Any], part: Part) -> str:
     if "created" in settings:
         moment = parse_time(settings["created"], what=f"{part.source.path}, {part.where}")
     else:
-        moment = datetime.fromtimestamp(part.source.modified, UTC)
+        moment = datetime.fromtimestamp(min(max(part.source.modified, 0.0), LATEST), UTC)
     return moment.isoformat(timespec="milliseconds")
 
 
