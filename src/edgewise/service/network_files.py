@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from edgewise.converting.base import TARGETS, Converted, ConvertOptions
 from edgewise.converting.conversion import convert_model
@@ -14,7 +12,7 @@ from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed, Unavailable
 from edgewise.model.build_network import BuiltModel, make_inputs
-from edgewise.model.eager import write_eager
+from edgewise.model.eager import example_inputs, read_document, write_eager
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Origin, TargetSpec
@@ -140,12 +138,15 @@ def exports_of(
     formats = {TARGETS[word].format: availability for word, availability in paths_from(kind).items()}
     original, input_data = _ORIGINAL[kind], None
     ready: dict[str, Converted] = {}
+    unrepeatable: tuple[str, ...] = ()
     if original not in words and built.made.kind == "torch":
         place = folder / original
         place.mkdir()
         # Here and not when an engine needs it: it holds the identity of the network and its inputs.
         ready[original] = Converted(path=write_eager(built, place, name=name), format=original, steps=())
-        input_data = _write_inputs(built.made.inputs or (), folder / "inputs.npz")
+        input_data = example_inputs(ready[original].path)
+        if not read_document(ready[original].path)["repeats"]:
+            unrepeatable = ("the module's outputs change from call to call, by its state or by chance",)
         here = target.device == LOCAL
         reason = f"the code of {built.target} is not sent to {target.device}"
         formats = {original: Availability(here, "" if here else reason), **formats}
@@ -157,7 +158,8 @@ def exports_of(
             raise built.unreadable
         place = folder / form
         place.mkdir()
-        return convert_model(built, words[form], place, options=ConvertOptions(name=name))
+        made = convert_model(built, words[form], place, options=ConvertOptions(name=name))
+        return replace(made, lost=(*made.lost, *unrepeatable))
 
     identity = open_model(ready[original].path).ref.sha256 if ready else None
     return NetworkExports(
@@ -169,21 +171,3 @@ def exports_of(
         identity=identity,
         input_data=input_data,
     )
-
-
-def _write_inputs(inputs: Sequence[Any], path: Path) -> Path | None:
-    """Write a module's example inputs by position; None where they only stand for shapes, or are not all tensors.
-
-    Inputs that are the same throughout, such as ``torch.zeros``, are a shape: outputs that agree on them prove little.
-    """
-    import numpy as np
-
-    arrays = [each.detach().cpu().numpy() for each in inputs if hasattr(each, "detach")]
-    if len(arrays) != len(inputs) or all(each.size == 0 or (each == each.flat[0]).all() for each in arrays):
-        return None
-    with zipfile.ZipFile(path, "w") as archive:
-        for index, array in enumerate(arrays):
-            # Without a date, so that the same arrays have the same hash.
-            with archive.open(zipfile.ZipInfo(f"arr_{index}.npy"), "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    return path
