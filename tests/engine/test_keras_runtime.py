@@ -243,3 +243,18 @@ def test_a_factory_runs_on_keras_and_on_tensorflow(capsys):
         if metric["metric"] == "output_max_abs_error" and metric["value"] is not None
     )
     assert error < 1e-6
+
+
+def test_the_table_of_keras_applications(capsys):
+    assert run(["zoo", "keras-table", "MobileNetV3Small", "--iterations", "3", "--no-store", "--json", "-q"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)["runs"]
+    found = {metric["metric"]: metric for metric in record["measurements"]}
+    model = keras.applications.MobileNetV3Small(weights=None)
+    assert found["parameters"]["value"] == model.count_params()
+    assert (found["accuracy_top1"]["value"], found["accuracy_top1"]["absent_because"]) == (
+        None,
+        "the weights are random",
+    )
+    assert found["latency"]["value"] > 0
+    assert run(["zoo", "keras-table", "MobileNetV9"]) == 2
+    assert "keras.applications has no MobileNetV9" in capsys.readouterr().err

@@ -140,6 +140,8 @@ def test_bench_prints_one_document_and_tells_its_settings(exported, capfd):
     assert "tensorflow" not in told.err.lower()
     for each in (function, xla):
         effective = each["job"]["runtime"]["effective"] if "effective" in each["job"]["runtime"] else each["effective"]
+        compiled = [metric["value"] for metric in each["measurements"] if metric["metric"] == "compile_time"]
+        assert bool(compiled and compiled[0]) == (each is xla)
         assert (effective["threads"], effective["intra_op_threads"], effective["inter_op_threads"]) == (2, 2, 1)
 
 

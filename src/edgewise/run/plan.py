@@ -20,7 +20,7 @@ from edgewise.registry import Registry
 from edgewise.run.board import check_board_plan
 from edgewise.run.facts import availability_at, cores_at, default_kinds, is_board, require_python
 from edgewise.run.limits import check_settings
-from edgewise.runtime.base import Provider, Runtime, SweepsProviders, runtimes
+from edgewise.runtime.base import ExplainsProviders, Provider, Runtime, SweepsProviders, runtimes
 from edgewise.runtime.device_tools import DeviceTool
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
@@ -244,9 +244,13 @@ def _choose_engines(
             continue
         wanted = [wanted_provider] if wanted_provider else axes.providers
         known = [provider.name for provider in runtime.providers]
-        skipped += [
-            (f"{name} has no provider {word} (it has: {', '.join(known)})") for word in wanted if word not in known
-        ]
+        for word in wanted:
+            if word in known:
+                continue
+            lacking = runtime.lacking(word) if isinstance(runtime, ExplainsProviders) else None
+            if lacking is not None and wanted_provider and target.device == LOCAL:
+                raise Unavailable(f"{name}/{word} can't be used: {lacking.reason}", advice=lacking.install_hint)
+            skipped.append(f"{name} has no provider {word} (it has: {', '.join(known)})")
         for provider in _choose_providers(runtime, wanted):
             for precision in axes.precisions or (None,):
                 if precision is not None and precision not in provider.precisions:

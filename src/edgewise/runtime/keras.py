@@ -151,6 +151,7 @@ class KerasSession:
             "provider": self._provider,
             "precision": _PRECISIONS.get(kinds.pop()) if len(kinds) == 1 else None,
             "streams": None,
+            "accelerator": "CPU",
             "backend": self._backend,
             "backend_version": _backend_version(self._backend),
             "call": _FUNCTION_CALLS[self._backend] if self._provider == "function" else _CALLS[self._provider],
