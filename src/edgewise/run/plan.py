@@ -107,7 +107,8 @@ def make_plan(
     """The plan of a sweep; with `profile` every job's layers are timed too.
 
     Args:
-        with_tools: whether the benchmark tools of a device can do the work, which give no outputs and take no turns.
+        with_tools: whether the benchmark tools of a device can do the work, which give no outputs and take no turns;
+            engines then also run with each provider of a sweep.
 
     Raises:
         BadInput: a setting or a model that can't be used.
@@ -251,7 +252,7 @@ def _choose_engines(
             if lacking is not None and wanted_provider and target.device == LOCAL:
                 raise Unavailable(f"{name}/{word} can't be used: {lacking.reason}", advice=lacking.install_hint)
             skipped.append(f"{name} has no provider {word} (it has: {', '.join(known)})")
-        for provider in _choose_providers(runtime, wanted):
+        for provider in _choose_providers(runtime, wanted, sweeps=with_tools):
             for precision in axes.precisions or (None,):
                 if precision is not None and precision not in provider.precisions:
                     has = ", ".join(provider.precisions)
@@ -275,9 +276,12 @@ def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: 
     return engines and (runtime.in_default or rare)
 
 
-def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]:
+def _choose_providers(runtime: Runtime, wanted: Sequence[str], *, sweeps: bool) -> list[Provider]:
+    """The providers that are wanted; else those of a sweep, or the first: a comparison has one variant per model."""
+    if not wanted and sweeps and isinstance(runtime, SweepsProviders):
+        wanted = runtime.default_providers
     if not wanted:
-        wanted = runtime.default_providers if isinstance(runtime, SweepsProviders) else [runtime.providers[0].name]
+        return [runtime.providers[0]]
     return [provider for provider in runtime.providers if provider.name in wanted]
 
 

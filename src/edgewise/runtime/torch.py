@@ -49,6 +49,16 @@ class Torch:
 
         return ("eager", "compile") if find_compiler() else ("eager",)
 
+    def lacking(self, provider: str) -> Availability | None:
+        """As `edgewise.runtime.base.ExplainsProviders`."""
+        if provider not in ("cuda", "mps", "xpu"):
+            return None
+        return Availability(
+            False,
+            "edgewise runs PyTorch on the processor only",
+            "use torch/eager or torch/compile; for a GPU, export the module and use onnxruntime/cuda or openvino/gpu",
+        )
+
     def availability(self) -> Availability:
         """Whether the package torch is installed."""
         return package_availability("torch", extra="torch", module="torch")

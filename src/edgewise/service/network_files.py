@@ -12,7 +12,7 @@ from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed, Unavailable
 from edgewise.model.build_network import BuiltModel, make_inputs
-from edgewise.model.eager import positional_inputs, read_document, write_eager
+from edgewise.model.eager import example_inputs, read_document, write_eager
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Origin, TargetSpec
@@ -144,7 +144,7 @@ def exports_of(
         place.mkdir()
         # Here and not when an engine needs it: it holds the identity of the network and its inputs.
         ready[original] = Converted(path=write_eager(built, place, name=name), format=original, steps=())
-        input_data = positional_inputs(ready[original].path)
+        input_data = example_inputs(ready[original].path)
         if not read_document(ready[original].path)["repeats"]:
             unrepeatable = ("the module's outputs change from call to call, by its state or by chance",)
         here = target.device == LOCAL

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.comparing.jobs import AXES, Subject
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
+from edgewise.model.eager import EAGER
 from edgewise.model.identity import is_model_folder
 from edgewise.model.recognition import PADDLE_JSON
 from edgewise.record import Run
@@ -169,7 +170,7 @@ def _is_model(path: Path) -> bool:
 
 def _read_file(word: str, index: int, *, label: str | None, path: Path, settings: str) -> list[Subject]:
     label = None if label is None else _read_label(label, word)
-    if path.is_dir() or not _holds_json(path):
+    if path.is_dir() or path.suffix == f".{EAGER}" or not _holds_json(path):
         return [Subject(thing=path, label=label, settings=_read_settings(word, settings), argument=index)]
     from edgewise.store.exchange import import_runs
 
