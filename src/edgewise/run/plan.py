@@ -301,7 +301,7 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
         )
         return BadInput(
             f"none of the requested runtimes can run {model.ref.name} ({model.ref.format})",
-            advice=f"runtimes that read it: {known or 'none'}",
+            advice=f"runtimes that read it: {known or 'none'}" + (f"; or {conversion}" if conversion else ""),
         )
     hints = dict.fromkeys(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(
