@@ -94,6 +94,12 @@ def test_errors(call, words, message):
     assert (code, out) == (2, "") and message.partition(";")[0] in " ".join(err.split())
 
 
+def test_an_unknown_document_is_no_damaged_export(call, tmp_path):
+    (tmp_path / "other.json").write_text('{"foo": 1}')
+    code, _, err = call("runs", "import", tmp_path / "other.json")
+    assert code == 2 and "not recognised as an export of edgewise or the output of a tool" in " ".join(err.split())
+
+
 def test_an_export_takes_no_settings(call, tmp_path):
     call("runs", "import", FOLDER / "hyperfine.json")
     call("runs", "export", "all", "-o", tmp_path / "e.json")

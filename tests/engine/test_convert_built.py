@@ -89,7 +89,7 @@ def convert(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict,
     return code, json.loads(told.out) if told.out else {}, told.err
 
 
-@pytest.mark.parametrize("ending", ["onnx", "xml", "tflite"])
+@pytest.mark.parametrize("ending", ["onnx", "tflite"])
 def test_a_module_with_two_inputs_and_outputs(ending: str, place: Path, capsys):
     code, document, errors = convert(capsys, "net.py:two", "-o", f"two.{ending}")
     assert code == ExitCode.DONE, errors
@@ -99,6 +99,17 @@ def test_a_module_with_two_inputs_and_outputs(ending: str, place: Path, capsys):
     assert document["source"]["built"]["thing"] == "a PyTorch module"
     provenance = json.loads((place / f"two.{ending}.provenance.json").read_text())
     assert provenance["command"] == f"edgewise convert net.py:two --output two.{ending}"
+
+
+def test_an_export_is_read_again_and_converted(place: Path, capsys):
+    assert convert(capsys, "net.py:two", "-o", "two.pt2")[0] == ExitCode.DONE
+    code, document, errors = convert(capsys, "two.pt2", "-o", "two.xml")
+    assert code == ExitCode.DONE, errors
+    assert document["source"]["format"] == "torch" and document["agreement"]["close"]
+    assert document["agreement"]["result_engine"].startswith("openvino ")
+    (place / "cut.pt2").write_bytes((place / "two.pt2").read_bytes()[:3000])
+    code, _, errors = convert(capsys, "cut.pt2", "-o", "cut.xml")
+    assert code == ExitCode.BAD_INPUT and "cut.pt2" in errors
 
 
 def test_the_layer_whose_weight_overflows_is_named(place: Path, capsys):

@@ -36,8 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("source", ["saved", "net.keras"])
-@pytest.mark.parametrize("ending", ["tflite", "xml"])
+@pytest.mark.parametrize(("source", "ending"), [("saved", "tflite"), ("net.keras", "xml")])
 def test_files_of_tensorflow_become(source: str, ending: str, place: Path, monkeypatch, capsys):
     monkeypatch.chdir(place)
     output = f"{source}-out.{ending}"
@@ -55,4 +54,3 @@ def test_a_folder_with_other_files_is_never_replaced(place: Path, monkeypatch, c
     assert run(["convert", "net.py:make", "--to", "savedmodel", "-o", "mine", "--force", "-q"]) == ExitCode.BAD_INPUT
     assert "without a SavedModel" in capsys.readouterr().err and (place / "mine" / "notes.txt").is_file()
     assert run(["convert", "net.py:make", "--to", "savedmodel", "-o", "saved", "-q"]) == ExitCode.BAD_INPUT
-    assert run(["convert", "net.py:make", "--to", "savedmodel", "-o", "saved", "-q", "--force"]) == ExitCode.DONE

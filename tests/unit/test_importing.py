@@ -54,6 +54,16 @@ EXPECTED = {
          {"throughput": 3092.0, "latency_engine": 2.13e-3, "latency_mean": 2.43e-3, "latency_min": 1.9e-3,
           "latency_max": 10.22e-3, "latency_first": 4.11e-3, "load_time": 84.97e-3}),
     ],
+    "benchmark_app_cpp_report.json": [
+        ("kws.xml · openvino/cpu 2T batch 4 offline", "throughput",
+         {"throughput": 3199.52, "latency_p95": 3.5e-3, "latency_mean": 2.25e-3, "latency_min": 2e-3,
+          "latency_max": 9.5e-3, "latency_first": 2.5e-3, "load_time": 80e-3}),
+    ],
+    "benchmark_app_cpp_report.csv": [
+        ("kws.xml · openvino/cpu", "latency_engine",
+         {"throughput": 952.380952, "latency_engine": 1.031e-3, "latency_mean": 1.05e-3, "latency_min": 0.99e-3,
+          "latency_max": 1.4e-3, "latency_first": 2.5e-3, "load_time": 80e-3}),
+    ],
     "benchmark_app_average_counters.csv": [("model of benchmark_app_average_counters.csv · openvino", "latency", {})],
     "benchmark_app_sorted_report.json": [("model of benchmark_app_sorted_report.json · openvino", "latency", {})],
     "benchmark_app_detailed_counters.json": [

@@ -11,8 +11,8 @@ from edgewise.converting.base import TARGETS, Converted, ConvertOptions, silence
 from edgewise.converting.keras_model import load_keras
 from edgewise.converting.losses import find_losses
 from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
-from edgewise.converting.torch_program import export_built
-from edgewise.errors import BadInput, BadModel
+from edgewise.converting.torch_program import export_built, load_torch
+from edgewise.errors import BadModel
 from edgewise.model.build_network import BuiltModel
 from edgewise.model.identity import Model, open_model
 from edgewise.runtime.base import InvalidModel, UnsupportedModel
@@ -74,10 +74,7 @@ def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]
         source = write_as_it_is(source, folder)
     model = open_model(source)
     if model.ref.format == "torch":
-        raise BadInput(
-            f"{model.ref.name}: PyTorch can't load a .pt2 file without unpickling parts of it",
-            advice="give the function that makes the module: FILE.py:FUNCTION",
-        )
+        return "torch", _load(load_torch, model), model.ref.name
     if model.ref.format == "keras":
         return "keras", _load(load_keras, model), model.ref.name
     return model.ref.format, model.files[0], model.ref.name

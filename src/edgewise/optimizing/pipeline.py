@@ -15,7 +15,7 @@ from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.model.build import build_graph
 from edgewise.model.callable_loader import is_factory
-from edgewise.model.eager import EAGER, positional_inputs, write_eager
+from edgewise.model.eager import EAGER, example_inputs, write_eager
 from edgewise.model.identity import Model, open_model, read_graph
 from edgewise.optimizing.accuracy import ANSWERS, AccuracyChecker
 from edgewise.optimizing.base import Facts, passes
@@ -74,7 +74,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     module, export = _find_module(settings, modules), None
     if module is not None:
         cache.weights = module.files[-1]
-        settings = replace(settings, fed=positional_inputs(module.files[0]))
+        settings = replace(settings, fed=example_inputs(module.files[0]))
     model = _convert(settings, cache) if settings.is_module else open_model(settings.model).ref
     if module is not None:
         model, export = module.ref, model

@@ -46,6 +46,7 @@ class Hyperfine:
             processes=True,
             fields=(
                 Field(name="command", at="command"),
+                Field(name="total_time", at="median", unit="s"),
                 Field(name="total_time", at="times", unit="s", samples=True),
                 Field(name="memory_group_peak", at="memory_usage_byte", unit="B", samples=True),
             ),
