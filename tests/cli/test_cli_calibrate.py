@@ -198,6 +198,23 @@ def test_python_calibrates_from_runs(tmp_path):
     assert found.choices["latency"].chosen.number == 3
 
 
+def test_three_files_of_several_families_are_enough_without_this_machine_or_an_atlas(capsys, tmp_path):
+    build = ["zoo", "build", "mobilenet-v1", "squeezenet-1.1", "resnet-18", "mobilenet-v2", "--width", "0.5"]
+    assert run([*build, "--resolution", "64", "-o", "nets"]) == 0
+    measured = {"mobilenet-v1": (6.1, "mobile"), "squeezenet-1.1": (4.4, "fire"), "resnet-18": (14.9, "residual")}
+    lines = [f"nets/{name}-w0.5-r64.onnx,{latency},{kind}" for name, (latency, kind) in measured.items()]
+    (tmp_path / "three.csv").write_text("\n".join(["model,latency_ms,family", *lines]) + "\n")
+    capsys.readouterr()
+    assert run(["calibrate", "board", "--measurements", "three.csv"]) == 0
+    assert "Latency by fleet" in capsys.readouterr().out
+    assert (
+        run(["estimate", "nets/mobilenet-v2-w0.5-r64.onnx", "-d", "board", "--target", "latency=20ms", "--json"]) == 0
+    )
+    (row,) = json.loads(capsys.readouterr().out)["models"]
+    assert 0.001 < row["low"] < row["value"] < row["high"] < 0.05 and row["on_target"] > 0.8
+    assert row["method"].startswith("fleet: as on 75 kinds of hardware: processors with ncnn")
+
+
 def test_estimate_looks_for_a_calibration_without_numpy():
     code = "import sys; from edgewise.device.calibrations import is_calibrated; is_calibrated('x')"
     code += "; sys.exit('numpy' in sys.modules or 'edgewise.predicting' in sys.modules)"
