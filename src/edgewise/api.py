@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,10 +32,14 @@ if TYPE_CHECKING:
     from edgewise.store import Store
 
 PathLike = str | os.PathLike[str]
+Model = Any
+"""A path, or a model in memory: a PyTorch module or ``ExportedProgram``, a Keras model, an ONNX ``ModelProto``; also a
+tuple of a PyTorch module and its example inputs."""
 
 
 def inspect(
-    model: PathLike | None = None,
+    model: Model | None = None,
+    example_inputs: Any = None,
     *,
     build: str | None = None,
     what_if: Mapping[str, Any] | None = None,
@@ -49,7 +54,9 @@ def inspect(
     is then ``measured``. Where it can't be run, what depends on it is None, and `Inspection.method` says why.
 
     Args:
-        model: a model file; weights are not read. ``package.module:factory`` is the same as `build`.
+        model: a model file, whose weights are not read, or a model in memory. ``package.module:factory`` is the same
+            as `build`.
+        example_inputs: of a PyTorch module, as in `bench`.
         build: a factory that returns a model, trained or not: ``package.module:factory`` or ``file.py:factory``.
         what_if: keyword arguments of the factory.
         shapes: input name → shape for open dimensions.
@@ -65,16 +72,17 @@ def inspect(
     """
     if (build is None) == (model is None):
         raise BadInput("give a model file or a factory, and not both", advice='edgewise.inspect("model.onnx")')
-    found = carry_out(
-        "inspect",
-        context_of(None, None),
-        model=build if model is None else model,
-        cases=(dict(what_if),) if what_if else None,
-        shapes=shapes,
-        hash_weights=hash_weights,
-        sparsity=sparsity,
-        measure=measure,
-    )
+    with in_memory(build if model is None else model, example_inputs) as (named,):
+        found = carry_out(
+            "inspect",
+            context_of(None, None),
+            model=named,
+            cases=(dict(what_if),) if what_if else None,
+            shapes=shapes,
+            hash_weights=hash_weights,
+            sparsity=sparsity,
+            measure=measure,
+        )
     inspection: Inspection = found[0]
     return inspection
 
@@ -253,7 +261,8 @@ def fits(
 
 
 def profile(
-    paths: PathLike | Sequence[PathLike],
+    paths: Model | Sequence[Model],
+    example_inputs: Any = None,
     *,
     runtimes: Sequence[str] = (),
     providers: Sequence[str] = (),
@@ -290,15 +299,17 @@ def profile(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are the finished ones.
     """
-    fields = _fields_of(locals(), "paths", "settings")
-    found = carry_out("profile", context_of(store, progress), models=several(paths), set=settings, **fields)
+    fields = _fields_of(locals(), "paths", "example_inputs", "settings")
+    with in_memory(paths, example_inputs) as models:
+        found = carry_out("profile", context_of(store, progress), models=models, set=settings, **fields)
     from edgewise.service.requests.estimating import is_estimated
 
     return found if is_estimated(device) else _runs_of(found)
 
 
 def bench(
-    paths: PathLike | Sequence[PathLike],
+    paths: Model | Sequence[Model],
+    example_inputs: Any = None,
     *,
     runtimes: Sequence[str] = (),
     providers: Sequence[str] = (),
@@ -335,7 +346,10 @@ def bench(
     """Measure one or more models on one or more runtimes, side by side.
 
     Args:
-        paths: model files, or ``file.py:function`` and ``module:function``, which are called to make one.
+        paths: model files, or ``file.py:function`` and ``module:function``, which are called to make one; also models
+            in memory (PyTorch, Keras, ONNX), which run on every engine through its export.
+        example_inputs: of a PyTorch module in memory: a tensor, a tuple of positional arguments or a dictionary of
+            keyword arguments. They are also what it is fed, unless they only tell a shape, such as ``torch.zeros``.
         runtimes: names or ``name/provider``; empty means every installed one that reads the file.
         providers: empty means each runtime's first.
         threads: an axis; empty means one thread (all usable cores in the offline scenario).
@@ -369,12 +383,14 @@ def bench(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are the finished ones.
     """
-    fields = _fields_of(locals(), "paths")
-    return _runs_of(carry_out("bench", context_of(store, progress), models=several(paths), **fields))
+    fields = _fields_of(locals(), "paths", "example_inputs")
+    with in_memory(paths, example_inputs) as models:
+        return _runs_of(carry_out("bench", context_of(store, progress), models=models, **fields))
 
 
 def compare(
-    things: Sequence[PathLike | Run],
+    things: Sequence[Model | Run],
+    example_inputs: Any = None,
     *,
     labels: Sequence[str | None] = (),
     runtimes: Sequence[str] = (),
@@ -412,7 +428,9 @@ def compare(
     precisions make a variant of each.
 
     Args:
-        things: model files, and runs that were measured before; runs alone are compared by their samples.
+        things: model files, PyTorch modules, which run as they are, and runs that were measured before; runs alone
+            are compared by their samples.
+        example_inputs: of PyTorch modules, as in `bench`.
         labels: a name per thing, None to have one made.
         runtimes: empty means the engine whose own format a model has.
         time_budget: s; None means 60 for two variants and 30 for every further one.
@@ -434,18 +452,21 @@ def compare(
         BadInput, BadModel, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.comparing.trial.ComparisonInterrupted`, whose `findings` are the results so far.
     """
-    fields = _fields_of(locals(), "things")
+    fields = _fields_of(locals(), "things", "example_inputs")
     from edgewise.comparing.trial import ComparisonInterrupted
 
-    runs, subjects = _words_of(things)
-    found: ComparisonResult = carry_out("compare", context_of(store, progress, runs=runs), subjects=subjects, **fields)
+    with in_memory(things, example_inputs, as_files=True) as named:
+        runs, subjects = _words_of(named)
+        context = context_of(store, progress, runs=runs)
+        found: ComparisonResult = carry_out("compare", context, subjects=subjects, **fields)
     if found.interrupted:
         raise ComparisonInterrupted(found)
     return found
 
 
 def evaluate(
-    models: PathLike | Sequence[PathLike],
+    models: Model | Sequence[Model],
+    example_inputs: Any = None,
     *,
     data: PathLike,
     task: str | None = None,
@@ -479,6 +500,8 @@ def evaluate(
     """Measure the accuracy of models on labelled data, or against another model's outputs.
 
     Args:
+        models: model files, or PyTorch modules, which run as they are.
+        example_inputs: of PyTorch modules, as in `bench`.
         data: a file or folder, or ``module:function``.
         task: None takes that of the instructions beside the model.
         split: of the data; None is its test part, or all of it.
@@ -500,9 +523,10 @@ def evaluate(
     Raises:
         BadInput, BadModel, Unavailable.
     """
-    fields = _fields_of(locals(), "models", "metrics")
+    fields = _fields_of(locals(), "models", "example_inputs", "metrics")
     context = context_of(store, progress)
-    found: EvaluationResults = carry_out("evaluate", context, models=several(models), own_metrics=metrics, **fields)
+    with in_memory(models, example_inputs, as_files=True) as named:
+        found: EvaluationResults = carry_out("evaluate", context, models=named, own_metrics=metrics, **fields)
     return found
 
 
@@ -586,6 +610,18 @@ def optimize(
 def _fields_of(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
     """The fields of a request among a function's arguments, without `others`."""
     return {name: value for name, value in arguments.items() if name not in (*others, "store", "progress")}
+
+
+@contextmanager
+def in_memory(things: Any, example_inputs: Any, *, as_files: bool = False) -> Iterator[tuple[Any, ...]]:
+    """`things` with a name, or a file, for every model in memory; see `edgewise.service.in_memory`."""
+    if example_inputs is None and isinstance(things, str | os.PathLike):
+        yield (things,)
+        return
+    from edgewise.service.in_memory import named_models
+
+    with named_models(things, example_inputs, as_files=as_files) as named:
+        yield named
 
 
 def several(paths: PathLike | Sequence[PathLike]) -> tuple[PathLike, ...]:

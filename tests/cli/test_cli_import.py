@@ -61,6 +61,9 @@ def test_a_profile_with_a_latency_shows_its_layers_against_it(call):
     call("runs", "import", FOLDER / "benchmark_model.txt")
     out = call("runs", "show", "all")[1]
     assert "[conv1]:0" in out and "median latency 4.99 ms" in out
+    words = " ".join(out.split())
+    assert "none: layers of another tool are not searched" in words
+    assert "no roofline: the rows are the tool's own, not attributed to operators of a model" in words
 
 
 def test_report_and_compare_take_imports(call, tmp_path):
@@ -89,6 +92,12 @@ def test_report_and_compare_take_imports(call, tmp_path):
 def test_errors(call, words, message):
     code, out, err = call("runs", "import", *words, FOLDER / "benchncnn.txt")
     assert (code, out) == (2, "") and message.partition(";")[0] in " ".join(err.split())
+
+
+def test_an_unknown_document_is_no_damaged_export(call, tmp_path):
+    (tmp_path / "other.json").write_text('{"foo": 1}')
+    code, _, err = call("runs", "import", tmp_path / "other.json")
+    assert code == 2 and "not recognised as an export of edgewise or the output of a tool" in " ".join(err.split())
 
 
 def test_an_export_takes_no_settings(call, tmp_path):

@@ -73,7 +73,7 @@ def test_bench_runs_it_and_every_other_command_says_what_to_do(case, capsys):
         assert run([name, str(path)]) == 2
         message = capsys.readouterr().err
         assert "edgewise can't read the layers of the format" in message
-        assert (".onnx file that it was made from" if form == "ort" else f"ovc {path} --output_model") in message
+        assert (".onnx file that it was made from" if form == "ort" else f"edgewise convert {path} -o ") in message
 
 
 def test_profile_measures_it_and_says_why_there_are_no_layers(tmp_path, capsys):
@@ -93,7 +93,10 @@ def test_profile_measures_it_and_says_why_there_are_no_layers(tmp_path, capsys):
     assert run(words) == 3
     (record,) = json.loads(capsys.readouterr().out)["runs"]
     assert record["status"] == "done"
-    assert "can't read the layers of the format TensorFlow graph (.pb); ovc " in record["profile_absent_because"]
+    assert (
+        "can't read the layers of the format TensorFlow graph (.pb); edgewise convert "
+        in record["profile_absent_because"]
+    )
 
 
 def test_what_it_computes(case):

@@ -415,7 +415,7 @@ def test_to_litert_writes_what_the_module_computes(apply, home, digits):
 def test_the_example_is_the_bundled_network():
     """``examples/digits/model.py`` gives the accuracy that its provenance states."""
     data = Path(__file__).parents[2] / "src" / "edgewise" / "data"
-    example = f"{Path(__file__).parents[2] / 'examples' / 'digits' / 'model.py'}:trained"
+    example = f"{Path(__file__).parents[2] / 'examples' / 'digits' / 'model.py'}:make_model"
     built = build_graph(example)
     with np.load(data / "digits_test.npz") as test, torch.no_grad():
         outputs = built.made.value(torch.from_numpy(test["x"].astype(np.float32) / 255))

@@ -24,7 +24,7 @@ from edgewise.optimizing.base import (
     passes,
 )
 from edgewise.optimizing.preflight import Preflight
-from edgewise.optimizing.subgraph import choose_subgraph
+from edgewise.optimizing.subgraph import choose_subgraph, describe_cut
 from edgewise.optimizing.subgraph_files import cut_model
 from edgewise.registry import Availability
 
@@ -67,10 +67,9 @@ def write_blocks(path: Path, blocks: int, *, external: bool = False) -> Path:
 
 def cut(path: Path, target: Path, seconds: float) -> tuple[Any, Path]:
     facts = facts_of(path)
-    flight = Preflight(facts, subgraph_s=seconds)
     subgraph = choose_subgraph(facts.graph, seconds=seconds)
     assert subgraph is not None
-    return subgraph, cut_model(path, target, flight._cut)
+    return subgraph, cut_model(path, target, describe_cut(facts.graph, subgraph))
 
 
 def run_onnx(path: Path, feeds: dict[str, Any], outputs: list[str] | None = None) -> list[Any]:

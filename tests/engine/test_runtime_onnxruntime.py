@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from edgewise.cli.main import run
 from edgewise.runtime.base import InvalidModel, LoadOptions, RunsConcurrently, UnsupportedModel
 from edgewise.runtime.onnxruntime import OnnxRuntime, _explain, _find_provider, _split_threads, _told
 
@@ -141,6 +142,23 @@ def test_an_error_on_a_thread_is_the_callers(write):
 def test_a_fixed_shape_does_not_take_another_batch(double):
     with pytest.raises(UnsupportedModel, match=r"'x' has the fixed shape \[1, 4\], not \[8, 4\]"):
         RUNTIME.load(double, LoadOptions(provider="cpu", shapes={"x": (8, 4)}))
+
+
+@pytest.mark.parametrize(
+    ("provider", "problem", "advice"),
+    [
+        ("cuda", "has no cuda provider", "pip install onnxruntime-gpu; it needs an NVIDIA GPU"),
+        ("tensorrt", "has no tensorrt provider", "and TensorRT"),
+        ("coreml", "it exists on macOS only", "it needs a Mac"),
+    ],
+)
+def test_a_known_provider_that_is_missing_says_what_it_needs(double, capsys, provider, problem, advice):
+    if any(each.name == provider for each in RUNTIME.providers):
+        pytest.skip(f"{provider} is installed here")
+    assert run(["bench", str(double), "-r", f"onnxruntime/{provider}", "--no-store"]) == 3
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"onnxruntime/{provider} can't be used: " in told and problem in told and advice in told
+    assert RUNTIME.lacking("cuda9") is None
 
 
 def test_a_provider_that_is_not_there(double):

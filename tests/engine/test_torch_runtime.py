@@ -14,10 +14,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from edgewise.errors import BadInput, BadModel
+from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.model import eager
 from edgewise.model.build import build_graph
 from edgewise.model.identity import open_model, read_graph
+from edgewise.report.conditions import input_text
 from edgewise.runtime.base import InvalidModel, LoadOptions, UnsupportedModel
 from edgewise.runtime.torch import Torch
 from edgewise.testing import check_runtime
@@ -211,6 +212,7 @@ def test_bench_measures_the_module(written):
     assert run.job.runtime.provider == "eager"
     assert run.effective["threads"] == 1
     assert run.job.workload.input_data is not None
+    assert input_text(run).endswith("; the example inputs of its author")
     assert {(each["low"], each["high"]) for each in run.effective["inputs"]} == {(0.25, 0.5)}
     assert run.value("macs") == 3 * 36 * 27 + 5 * 108
 
@@ -299,9 +301,8 @@ class TestSettings:
     def test_cuda_is_no_provider(self, written):
         import edgewise
 
-        with pytest.raises(BadInput, match="none of the requested runtimes") as caught:
+        with pytest.raises(Unavailable, match="torch/cuda can't be used: edgewise runs PyTorch on the processor only"):
             edgewise.bench(written, runtimes=["torch/cuda"])
-        assert "torch: providers eager, compile, aoti" in caught.value.advice
 
 
 class Dynamic(nn.Module):
@@ -425,6 +426,69 @@ class TestPrograms:
         assert "torch.jit.load" in caught.value.advice
 
 
+NOTEBOOK = """
+import torch, edgewise
+class Net(torch.nn.Module):  # in __main__, as in a notebook
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(9, 4)
+    def forward(self, ids, scale=None):
+        return self.embedding(ids) * (1.0 if scale is None else scale)
+if __name__ == "__main__":
+    net, settings = Net(), {"iterations": 9, "sessions": 1, "meters": False, "runtimes": ["torch/eager"]}
+    ids = torch.tensor([[8, 0, 3]])
+    before = torch.random.get_rng_state()
+    for runs in (
+        edgewise.bench(net, ids, **settings),
+        edgewise.bench(net, {"ids": ids, "scale": torch.tensor(2.0)}, **settings),
+        edgewise.bench([(net, ids)], **settings),
+    ):
+        run, = runs
+        print(run.status, run.failure, run.job.model.name, [each["shape"] for each in run.effective["inputs"]])
+        print([(each["low"], each["high"]) for each in run.effective["inputs"]], run.value("parameters"))
+    print(torch.equal(before, torch.random.get_rng_state()), net.training)
+    print(edgewise.inspect(net, ids).to_dict()["totals"]["parameters"])
+    net.lock = __import__("threading").Lock()
+    try:
+        edgewise.bench(net, ids, **settings)
+    except edgewise.errors.BadInput as error:
+        print(error, error.advice)
+"""
+
+
+def test_modules_in_memory_are_measured_from_a_notebook(tmp_path):
+    script = tmp_path / "notebook.py"
+    script.write_text(NOTEBOOK)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "done None Net [[1, 3]]"
+    assert lines[1] == "[(0.0, 8.0)] 36.0"
+    assert lines[2] == "done None Net [[1, 3], []]"
+    assert lines[4:6] == lines[0:2]
+    assert lines[6] == "True True"
+    assert lines[7] == "36"
+    assert "Net can't be pickled: TypeError: cannot pickle '_thread.lock' object" in lines[8]
+    assert "FILE.py:FUNCTION" in lines[8]
+
+
+def test_modules_are_compared_as_they_are():
+    import edgewise
+
+    small, large = nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 64), nn.Linear(64, 8))
+    found = edgewise.compare([small, large], torch.rand(1, 8), rounds=1, time_budget=60)
+    assert found.failures == {}
+    assert [each.run.job.runtime.name for each in found.variants] == ["torch", "torch"]
+    assert [each.run.job.model.name for each in found.variants] == ["Linear.eager", "Sequential.eager"]
+
+
+def test_example_inputs_without_a_module_are_an_error():
+    import edgewise
+
+    with pytest.raises(BadInput, match="example_inputs belong to a PyTorch module"):
+        edgewise.bench(["model.onnx"], torch.rand(1, 8))
+
+
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_compiled_modules_compute_the_same_and_tell_their_compile_time(built, written):
@@ -451,6 +515,7 @@ def test_compiled_modules_compute_the_same_and_tell_their_compile_time(built, wr
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_graph_breaks_are_counted(tmp_path):
     path = eager.write_module(build_made(Branch(), torch.ones(1, 4)), tmp_path, name="branch")

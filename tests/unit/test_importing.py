@@ -54,6 +54,16 @@ EXPECTED = {
          {"throughput": 3092.0, "latency_engine": 2.13e-3, "latency_mean": 2.43e-3, "latency_min": 1.9e-3,
           "latency_max": 10.22e-3, "latency_first": 4.11e-3, "load_time": 84.97e-3}),
     ],
+    "benchmark_app_cpp_report.json": [
+        ("kws.xml · openvino/cpu 2T batch 4 offline", "throughput",
+         {"throughput": 3199.52, "latency_p95": 3.5e-3, "latency_mean": 2.25e-3, "latency_min": 2e-3,
+          "latency_max": 9.5e-3, "latency_first": 2.5e-3, "load_time": 80e-3}),
+    ],
+    "benchmark_app_cpp_report.csv": [
+        ("kws.xml · openvino/cpu", "latency_engine",
+         {"throughput": 952.380952, "latency_engine": 1.031e-3, "latency_mean": 1.05e-3, "latency_min": 0.99e-3,
+          "latency_max": 1.4e-3, "latency_first": 2.5e-3, "load_time": 80e-3}),
+    ],
     "benchmark_app_average_counters.csv": [("model of benchmark_app_average_counters.csv · openvino", "latency", {})],
     "benchmark_app_sorted_report.json": [("model of benchmark_app_sorted_report.json · openvino", "latency", {})],
     "benchmark_app_detailed_counters.json": [
@@ -238,6 +248,7 @@ def test_layers_are_rows_of_the_tool():
         ("[conv1]:0", "CONV_2D", 3e-3),
         ("[probabilities]:1", "SOFTMAX", 1.5e-3),
     ]
+    assert run.layers[0].share == pytest.approx(3 / 5.0005)
     assert run.profile.latency == 5.0005e-3 and run.profile.conservation == pytest.approx(4.5 / 5.0005)
 
     (run,) = import_file(FOLDER / "benchmark_app_detailed_counters.json")
@@ -334,10 +345,14 @@ def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     assert run.source.told == {"threads": 1, "precision": "f32", "model": "model.tflite", "device": "phone"}
     assert run.source.unknown == ("version", "batch")
     assert run.id != import_file(FOLDER / "benchmark_model.txt")[0].id
+    assert run.effective == {}
+    other = model.rename(tmp_path / "other.tflite")
+    (run,) = import_file(FOLDER / "benchmark_model.txt", told=Told(model=other))
+    assert run.job.model.name == "other.tflite" and run.effective == {"model_in_file": "model.tflite"}
     with pytest.raises(BadInput, match="threads is 1, and --set says threads=8"):
         import_file(FOLDER / "benchmark_model.txt", told=Told(settings={"threads": 8}))
     with pytest.raises(BadInput, match="several models"):
-        import_file(FOLDER / "benchncnn.txt", told=Told(model=model))
+        import_file(FOLDER / "benchncnn.txt", told=Told(model=other))
 
 
 def test_a_rate_of_calls_becomes_a_rate_of_samples():
@@ -518,6 +533,10 @@ def test_what_an_import_does_not_know_is_no_difference_but_not_ruled_out():
     assert found.obstacles == ()
     assert "another machine: no device in the record of A, B" in found.not_excluded
     assert "another model of the same name: no model file in the record of A, B" in found.not_excluded
+    assert not any("scenario" in text for text in found.not_excluded)
+    (perf_test,) = imported("onnxruntime_perf_test.txt")
+    found = check_fairness([Variant(label="A", run=four), Variant(label="B", run=perf_test)])
+    assert "several inferences at once: no scenario in the record of B" in found.not_excluded
     assert not any("input data" in text or "warm-up" in text for text in found.stated)
     (phone,) = imported("trtexec.txt")
     assert check_fairness([Variant(label="A", run=four), Variant(label="B", run=phone)]).obstacles == ()

@@ -98,7 +98,9 @@ def test_the_same_pass_on_two_files_has_two_names(tmp_path):
     }
     known = {name: candidate(path, *passes, name=name) for name, passes in parents.items()}
     known[ORIGINAL] = replace(known[ORIGINAL], parent=None)
-    search = SimpleNamespace(_everything=known, _settings=settings(tmp_path), _given=(), _facts_of=lambda model: None)
+    search = SimpleNamespace(
+        _export=None, _everything=known, _settings=settings(tmp_path), _given=(), _facts_of=lambda model: None
+    )
 
     def task(base, one=Quantiser, label=""):
         return PlannedTask(one=one(), recipe=Recipe(label=label), source=Search._source(search, base))

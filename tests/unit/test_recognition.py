@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgewise.errors import BadModel, Unavailable
+from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.model.identity import open_model
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.registry import Availability
@@ -123,18 +123,12 @@ def test_folders_of_core_ml_and_paddle(tmp_path):
     assert f"edgewise bench {paddle}/inference.json" in refuse(paddle / "inference.pdiparams").advice
 
 
-def plan(path):
-    return make_plan([path], axes=Axes(), scenario=Scenario(), stopping=Stopping(), target=TargetSpec())
-
-
-def test_what_is_inspected_and_not_run_gets_its_conversion(tmp_path):
+def test_what_an_engine_does_not_read_gets_its_conversion(tmp_path):
     path = write_program(tmp_path / "net.pt2", small_network())
-    with pytest.raises(
-        Unavailable, match=r"no runtime reads net\.pt2 \(torch\), but 'edgewise inspect' does"
-    ) as caught:
-        plan(path)
-    assert f'torch.onnx.export(torch.export.load("{path}"), (), "net.onnx"' in caught.value.advice
-    assert commands_of(caught.value.advice)[-3:] == ["edgewise", "bench", "net.onnx"]
+    axes = Axes(runtimes=("openvino",))
+    with pytest.raises(BadInput, match=r"none of the requested runtimes can run net\.pt2 \(torch\)") as caught:
+        make_plan([path], axes=axes, scenario=Scenario(), stopping=Stopping(), target=TargetSpec())
+    assert caught.value.advice.endswith(f"edgewise convert {path} -o net.onnx && edgewise bench net.onnx")
 
 
 def test_without_its_engine_the_advice_is_to_install_it(tmp_path, monkeypatch):

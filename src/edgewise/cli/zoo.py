@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgewise.cli import options
+from edgewise.cli.bench import RunPresentation
 from edgewise.cli.console import err, out, print_json
+from edgewise.cli.options import Values, argument, option, request_of, takes
+from edgewise.cli.verb import Output, check_files, output_of, present, with_context
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.service.measuring import Measured
 
 app = typer.Typer(no_args_is_help=True, help="List and build reference networks to measure on devices.")
 
@@ -70,3 +80,60 @@ def build(
     )  # fmt: skip
     err().print(f"wrote {', '.join(map(str, paths))}", soft_wrap=True, markup=False)
     return 0
+
+
+KERAS_TABLE = (
+    argument(
+        "names",
+        "Networks of keras.applications, such as MobileNetV2; or 'all'",
+        list[str],
+        metavar="NAME...",
+    ),
+    options.THREADS,
+    options.BATCHES,
+    *options.PROTOCOL,
+    option("--sessions N", options.MEASURE, "Number of fresh processes (default: 5; 1 with --iterations)", int),
+    options.OUTPUTS,
+    options.FORCE,
+    options.DETAILS,
+    options.AS_JSON,
+    options.QUIET,
+    options.STORE,
+    options.NO_STORE,
+)
+
+
+class _KerasTable(RunPresentation):
+    """Runs as the table of Keras Applications."""
+
+    def show(self, result: Measured, console: Console, *, output: Output) -> None:
+        """The table ``long``."""
+        from edgewise.report.files import report_document
+        from edgewise.report.text import print_document
+
+        if result.runs:
+            print_document(report_document(result.runs, table="long"), console, details=output.details)
+
+    def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
+        """The table ``long`` in the format of the extension."""
+        from edgewise.report.files import write_report
+
+        write_report(result.runs, path, overwrite=overwrite, table="long")
+
+
+@app.command("keras-table")
+@takes(*KERAS_TABLE)
+def keras_table(values: Values) -> int:
+    """Measure networks of Keras Applications on this CPU: size, parameters, depth and time per inference step.
+
+    The networks are built with random weights, so there is no accuracy. Keras' published table has the mean of 30
+    batches of 32 images and 10 repetitions on another machine: --batch 32 --iterations 30 --sessions 10.
+    """
+    from edgewise.service.keras_table import measure_networks
+    from edgewise.service.requests import BenchRequest
+
+    presentation, output = _KerasTable(), output_of(values)
+    check_files(output.files, presentation.check_file, overwrite=output.force)
+    names = [] if values["names"] == ["all"] else values["names"]
+    request = request_of(BenchRequest, KERAS_TABLE, values, models=("keras",), runtimes=("keras",), meters=False)
+    return present(with_context(output, partial(measure_networks, names, request)), presentation, output)

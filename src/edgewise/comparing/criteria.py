@@ -12,6 +12,7 @@ FLOORS: dict[str, float] = {
     "latency": 0.2e-6,
     "latency_paced": 0.2e-6,
     "latency_engine": 0.2e-6,
+    "latency_mean": 0.2e-6,
     "latency_p99": 1e-6,
     "latency_first": 10e-6,
     "response_time": 1e-6,

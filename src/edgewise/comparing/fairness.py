@@ -283,12 +283,14 @@ def _gap(a: Run, b: Run) -> str:
 def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
     """What could not be checked because the record lacks it; a failed run has its own reason."""
     found = []
-    for what, is_unknown in (
-        ("another machine: no device", lambda run: run.job.target.device == UNKNOWN_DEVICE),
-        ("another model of the same name: no model file", _is_name_alone),
-        ("another amount of work: no batch", lambda run: run.source is not None and "batch" in run.source.unknown),
+    for what, names in (
+        ("another machine: no device", {"device"}),
+        ("another model of the same name: no model file", {"model", "model file"}),
+        ("another amount of work: no batch", {"batch"}),
+        ("several inferences at once: no scenario", {"scenario"}),
     ):
-        if unknown := [label for label, run in runs if is_unknown(run)]:
+        unknown = [label for label, run in runs if run.source is not None and names & set(run.source.unknown)]
+        if unknown:
             found.append(f"{what} in the record of {', '.join(unknown)}")
     runs = [(label, run) for label, run in runs if not run.job.command]  # a program has neither inputs nor outputs
     silent = [label for label, run in runs if not run.job.workload.inputs]

@@ -31,7 +31,7 @@ from edgewise.converting.result import Agreement, Conversion
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable
 from edgewise.folders import check_place, job_folder
 from edgewise.model.callable_loader import is_factory
-from edgewise.model.identity import describe_file, list_files, open_model
+from edgewise.model.identity import SAVED_MODEL, describe_file, list_files, open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.run.sample_mode import read_feeds
 from edgewise.run.sandbox import available_memory
@@ -193,10 +193,10 @@ def _reduced(task: ConversionTask, made: _Made) -> str:
     """Arithmetic or weights that are narrower than float32, in words."""
     if task.precision:
         return f"the result stores its weights in {task.precision}"
-    if made.answer["source"] is None:
+    if made.answer["describe"] is not None:
         word = made.answer["reduced"]
         return f"the source computes in {word}" if word else ""
-    return reduced_words(Path(made.answer["source"]))
+    return reduced_words(Path(task.source))
 
 
 def _find_wrong(
@@ -206,6 +206,7 @@ def _find_wrong(
     places = {point.output: point.tensor for point in points if point.output is not None}
     known = {places[at]: each for at, each in enumerate(agreement.outputs) if at in places}
     reduced = _reduced(task, made)
+    first, _ = _reference(made, comparer)
     rounds = count()
     if made.answer["kind"] == MODULE and not _agree(made.arrays("reference"), made.arrays("exported")):
         return WrongOperator(
@@ -217,6 +218,8 @@ def _find_wrong(
         exposed = _run_converter(task, scratch / f"exposed-{next(rounds)}", expose=tensors)
         names = exposed.answer["outputs"]
         wanted, _ = _reference(exposed, comparer)
+        if not _agree(first, wanted):
+            raise RunFailed("the function makes another network each time it is called")
         found, _ = comparer.run(exposed.path, exposed.arrays("feeds"), exposed.answer["inputs"])
         if not len(wanted[0]) == len(found[0]) == len(names):
             raise RunFailed("source and result have different numbers of intermediate tensors")
@@ -254,6 +257,8 @@ def check_output(task: ConversionTask) -> None:
     output = task.output
     if TARGETS[task.to].suffix or not output.is_dir():
         check_place(output, overwrite=task.overwrite, example=f"model{TARGETS[task.to].suffix}")
+    elif not (output / SAVED_MODEL).is_file():
+        raise BadInput(f"{output} is a folder without a SavedModel", advice="name a new folder with -o")
     elif not task.overwrite:
         raise BadInput(f"{output} exists already", advice="use --force to overwrite it, or another name")
     if _same(output, task.source):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.converting.base import TARGETS, Converted, ConvertOptions
+from edgewise.converting.base import TARGETS, Converted, ConvertOptions, silenced
+from edgewise.converting.keras_model import load_keras
 from edgewise.converting.losses import find_losses
 from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
-from edgewise.converting.torch_program import export_built
-from edgewise.errors import BadInput
+from edgewise.converting.torch_program import export_built, load_torch
+from edgewise.errors import BadModel
 from edgewise.model.build_network import BuiltModel
-from edgewise.model.identity import open_model
+from edgewise.model.identity import Model, open_model
+from edgewise.runtime.base import InvalidModel, UnsupportedModel
 
 _SUFFIXES = {"onnx": ".onnx", "tflite": ".tflite", "torch": ".pt2", "keras": ".keras"}
 _BEST = {"torch": "onnx", "exported": "onnx", "keras": "onnx"}
@@ -32,8 +35,9 @@ def convert_model(
         BadInput: the source can't be read, has the format already, or `to` is no format.
         Unavailable: a converter is missing, or can't convert this model.
     """
-    kind, thing, name = open_source(source, folder)
-    path, steps = convert_opened(kind, thing, name, to, folder, options=options or ConvertOptions())
+    with silenced():
+        kind, thing, name = open_source(source, folder)
+        path, steps = convert_opened(kind, thing, name, to, folder, options=options or ConvertOptions())
     return Converted(path=path, format=TARGETS[to].format, steps=steps, lost=find_losses(source, path))
 
 
@@ -70,16 +74,19 @@ def open_source(source: BuiltModel | Path, folder: Path) -> tuple[str, Any, str]
         source = write_as_it_is(source, folder)
     model = open_model(source)
     if model.ref.format == "torch":
-        raise BadInput(
-            f"{model.ref.name}: PyTorch can't load a .pt2 file without unpickling parts of it",
-            advice="give the function that makes the module: FILE.py:FUNCTION",
-        )
+        return "torch", _load(load_torch, model), model.ref.name
     if model.ref.format == "keras":
-        raise BadInput(
-            f"{model.ref.name}: loading a Keras file can run code",
-            advice="give a function that loads the file and returns the model: FILE.py:FUNCTION",
-        )
+        return "keras", _load(load_keras, model), model.ref.name
     return model.ref.format, model.files[0], model.ref.name
+
+
+def _load(load: Callable[[Path], Any], model: Model) -> Any:
+    """What a framework reads from a file, with guards against code in it. Raises `BadModel`."""
+    try:
+        return load(model.files[0])
+    except (UnsupportedModel, InvalidModel) as error:
+        advice = "give the function that makes the model: FILE.py:FUNCTION"
+        raise BadModel(f"{model.ref.name}: {error}", advice=advice) from error
 
 
 def write_as_it_is(built: BuiltModel, folder: Path) -> Path:

@@ -88,7 +88,7 @@ def expose(kind: str, source: Any, tensors: Sequence[str], folder: Path) -> Any:
 
 def _torch_points(source: TorchSource) -> list[Point]:
     found = []
-    nodes = source.program.module().graph.nodes
+    nodes = source.trace().graph.nodes
     outputs = [each.name for node in nodes if node.op == "output" for each in node.all_input_nodes]
     for node in nodes:
         value = node.meta.get("val")
@@ -112,7 +112,7 @@ def _torch_points(source: TorchSource) -> list[Point]:
 def _expose_torch(source: TorchSource, tensors: Sequence[str]) -> TorchSource:
     import torch
 
-    module = source.program.module()
+    module = source.trace()
     nodes = {node.name: node for node in module.graph.nodes}
     (last,) = (node for node in module.graph.nodes if node.op == "output")
     own = torch.utils._pytree.tree_leaves(last.args[0])

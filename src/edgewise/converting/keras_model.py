@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.converting.base import ConvertOptions, calling
 from edgewise.errors import Unavailable
-from edgewise.packages import versions_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,14 +24,24 @@ if TYPE_CHECKING:
 
 
 def choose_backend() -> None:
-    """Let Keras use PyTorch where TensorFlow, its default, is not installed; before Keras is first imported."""
-    if "keras" not in sys.modules and "KERAS_BACKEND" not in os.environ and not versions_of("tensorflow"):
-        os.environ["KERAS_BACKEND"] = "torch"
+    """Let Keras use a backend that is installed, before it is first imported. Its own default is TensorFlow."""
+    from edgewise.runtime import keras
+
+    if "keras" not in sys.modules and (installed := keras.choose_backend()):
+        os.environ["KERAS_BACKEND"] = installed
 
 
 def backend() -> str:
     """The library behind Keras."""
     return str(sys.modules["keras"].backend.backend()) if "keras" in sys.modules else "tensorflow"
+
+
+def load_keras(path: Path) -> Any:
+    """The model in a ``.keras`` file. Raises `UnsupportedModel` for one with code, and as the runtime Keras does."""
+    from edgewise.runtime.keras import Keras, load_model
+
+    Keras().import_engine()
+    return load_model(path)
 
 
 def write_keras(model: Any, path: Path, options: ConvertOptions) -> None:

@@ -159,6 +159,11 @@ _OPENED_AS = {"torch": MODULE, "keras": KERAS_MODEL}
 """Format of a file → kind of the object that is converted: its framework reads the file first."""
 
 
+def opened_as(kind: str) -> str:
+    """The kind of object that a file of this format is opened as; other kinds as they are."""
+    return _OPENED_AS.get(kind, kind)
+
+
 def paths_from(kind: str) -> dict[str, Availability]:
     """The word for each format that `kind` can be converted to → whether its converters are installed.
 
@@ -185,6 +190,11 @@ def paths_from(kind: str) -> dict[str, Availability]:
     return found
 
 
+def reachable_from(kind: str) -> tuple[str, ...]:
+    """The words for the formats that `kind` can be converted to once all converters are installed."""
+    return tuple(to for to in TARGETS if _find(kind, to, needed=False))
+
+
 def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
     """The fewest converters from `kind`, as in `paths_from`, to the format that `to` names.
 
@@ -207,7 +217,7 @@ def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
 
 def _find(kind: str, to: str, *, needed: bool) -> tuple[Step, ...]:
     """The shortest chain of steps; with `needed` only of those whose packages are installed."""
-    start = _OPENED_AS.get(kind, kind)
+    start = opened_as(kind)
     queue: deque[tuple[str, tuple[Step, ...]]] = deque([(start, ())])
     seen = {kind, start}
     while queue:

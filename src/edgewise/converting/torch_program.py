@@ -30,13 +30,35 @@ class TorchSource:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """Its example inputs."""
-        return tuple(self.program.example_inputs[0])
+        """Example inputs: its own, or zeros of the shapes that it was exported with. A file may have none."""
+        import torch
+
+        if self.program.example_inputs is not None and self.program.example_inputs[0]:
+            return tuple(self.program.example_inputs[0])
+        names = set(self.program.graph_signature.user_inputs)
+        values = [
+            node.meta["val"] for node in self.program.graph.nodes if node.op == "placeholder" and node.name in names
+        ]
+        return tuple(torch.zeros([int(size) for size in each.shape], dtype=each.dtype) for each in values)
+
+    def trace(self) -> Any:
+        """A new module of the export, made without running code that a file may bring."""
+        from edgewise.runtime.torch_program import guarded
+
+        with guarded():
+            return self.program.module()
 
     @property
     def runnable(self) -> Callable[..., Any]:
         """The module, or that of the export."""
-        return self.program.module() if self.module is None else self.module  # type: ignore[no-any-return]
+        return self.trace() if self.module is None else self.module  # type: ignore[no-any-return]
+
+
+def load_torch(path: Path) -> TorchSource:
+    """The program in a ``.pt2`` file, loaded with guards against code in it; raises as the runtime PyTorch does."""
+    from edgewise.runtime.torch_program import load_program
+
+    return TorchSource(load_program(path))
 
 
 def export_built(built: BuiltModel) -> TorchSource:

@@ -9,6 +9,7 @@ the outputs; null converts the source as it is) and ``memory_limit``.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +21,11 @@ from edgewise.converting.conversion import convert_opened, open_source
 from edgewise.converting.exposing import expose, find_points
 from edgewise.converting.keras_model import choose_backend, run_keras
 from edgewise.converting.losses import find_losses, signature_of
-from edgewise.converting.paths import KERAS_MODEL, MODULE
+from edgewise.converting.paths import KERAS_MODEL, MODULE, opened_as
 from edgewise.converting.torch_program import TorchSource, run_torch
 from edgewise.errors import EdgewiseError
 from edgewise.model.build_network import BuiltModel
-from edgewise.model.callable_loader import is_factory
+from edgewise.model.callable_loader import import_module, is_factory, own_code
 from edgewise.model.precision import reduced_precision
 from edgewise.run.sample_mode import write_feeds
 from edgewise.run.sandbox import die_with_host
@@ -55,7 +56,8 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
     shapes = {name: tuple(shape) for name, shape in asked["shapes"].items()}
     options = ConvertOptions(**{**asked["options"], "shapes": shapes})
     source = _build(asked["source"], shapes, asked["seed"])
-    kind, thing, name = open_source(source, folder)
+    form, thing, name = open_source(source, folder)
+    kind = opened_as(form)
     signature = signature_of(source)
     document: dict[str, Any] = {"kind": kind, "name": name, "describe": None, "points": None}
     if isinstance(source, BuiltModel):
@@ -73,7 +75,7 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
         write_feeds(folder / "reference.npz", [run(thing, feed) for feed in feeds])
         if kind == MODULE and asked["expose"] is None:
             write_feeds(folder / "exported.npz", [run_torch(TorchSource(thing.program), feed) for feed in feeds])
-    path, steps = convert_opened(kind, thing, name, asked["to"], folder, options=options)
+    path, steps = convert_opened(form, thing, name, asked["to"], folder, options=options)
     return document | {
         "path": str(path),
         "steps": steps,
@@ -92,10 +94,7 @@ def _points(kind: str, thing: Any) -> Sequence[Any]:
 
 
 def _build(source: str, shapes: dict[str, tuple[int, ...]], seed: int) -> BuiltModel | Path:
-    """The file, or what the function makes: the same random weights in every process of one command.
-
-    PyTorch begins with the same seed in every process, and Keras draws its seeds from Python's.
-    """
+    """The file, or what the function makes: the same random weights in every process of one command."""
     if not is_factory(source):
         return Path(source)
     choose_backend()
@@ -105,8 +104,15 @@ def _build(source: str, shapes: dict[str, tuple[int, ...]], seed: int) -> BuiltM
 
     from edgewise.model.build import build_graph
 
-    random.seed(seed)
+    random.seed(seed)  # Keras draws its seeds from here
     np.random.seed(seed % 2**32)
+    module = source.rpartition(":")[0]
+    with own_code(module):
+        import_module(module, source)  # and with it the frameworks, which can be seeded then
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].random.set_seed(seed)
     return build_graph(source, shapes=shapes)
 
 

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from edgewise.errors import BadInput
 from edgewise.importing.extraction import Found, LayerRow, Part
-from edgewise.importing.spec import Importer
+from edgewise.importing.reading import to_word
+from edgewise.importing.spec import Form, Importer
 from edgewise.metrics import METRICS
 from edgewise.model.identity import open_model
 from edgewise.record import (
@@ -38,10 +39,15 @@ from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time
 
 VARIATION = assumed(UNKNOWN, "other tools don't time edgewise's reference kernels")
+NOT_ATTRIBUTED = "the rows are the tool's own, not attributed to operators of a model"
+LATEST = 4e9
+"""Latest time of a file that is believed, s since 1970."""
 NAME_ALONE = "name"
 """Format of a `ModelRef` whose file is not known: its hash is that of the name."""
 _EXPECTED = ("load_time", "latency_first", "memory_peak", "model_size")
 """Absent with a reason where the tool does not report them; so are the headline and the throughput."""
+_TAKEN_AS = {"batch": "1", "scenario": "single-stream"}
+"""Settings that a job needs and a file may lack."""
 _STATISTICS = {
     "latency_mean": "mean", "latency_min": "minimum", "latency_max": "maximum", "latency_std": "standard deviation",
     "latency_p90": "90th percentile", "latency_p95": "95th percentile", "latency_p99": "99th percentile",
@@ -121,11 +127,11 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         tool=importer.title,
         importer=name,
         form=part.form.title,
-        file=source.path.name,
+        file=to_word(source.path.name),
         sha256=source.sha256,
         part=part.where,
         told=told.as_record(),
-        unknown=tuple(_unknown(settings, job)),
+        unknown=tuple(_unknown(settings, job, part.form)),
         time_from="file" if "created" in settings else "modified",
     )
     run = Run(
@@ -133,15 +139,16 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         created_at=_created(settings, part),
         job=job,
         status="done",
-        effective={"requests": scenario.requests} if scenario.requests is not None else {},
+        effective=_effective(found.settings, model, scenario),
         measurements=rows,
         variation=VARIATION if found.samples else None,
-        layers=tuple(_layers(found.layers)),
         source=origin,
     )
+    latency = _latency_of_layers(run)
+    run = replace(run, layers=tuple(_layers(found.layers, latency)))
     cautions = tuple(_cautions(run, importer, part))
     trust = grade_of(cautions, measured=run.value(run.headline) is not None)
-    return replace(run, cautions=cautions, trust=trust, profile=_profile(run, found))
+    return replace(run, cautions=cautions, trust=trust, profile=_profile(run, found, latency))
 
 
 def _merged(found: Mapping[str, Any], told: Mapping[str, Any], part: Part) -> dict[str, Any]:
@@ -157,12 +164,24 @@ def _merged(found: Mapping[str, Any], told: Mapping[str, Any], part: Part) -> di
 def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
     if told.model is not None:
         return open_model(told.model).ref
-    name = settings.get("model") or settings.get("command")
-    if not name:
-        name = f"model of {part.source.path.name}"
-    name = str(name).replace("\\", "/").rstrip("/").rpartition("/")[2] if "command" not in settings else str(name)
+    if "command" in settings:
+        name = str(settings["command"])
+    else:
+        name = _base_name(settings.get("model", "")) or f"model of {to_word(part.source.path.name)}"
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
     return ModelRef(name=name, path="", format=NAME_ALONE, sha256=digest, size_bytes=0)
+
+
+def _effective(found: Mapping[str, Any], model: ModelRef, scenario: Scenario) -> dict[str, Any]:
+    """Requests in flight, and the model's name in the file where the user gave a file of another name."""
+    told = {} if scenario.requests is None else {"requests": scenario.requests}
+    name = _base_name(found.get("model", ""))
+    return told if name in ("", model.name) else told | {"model_in_file": name}
+
+
+def _base_name(path: str) -> str:
+    """The last part of a path of any system."""
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurement]:
@@ -211,25 +230,20 @@ def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer
     return f"not in the file of {importer.title}"
 
 
-def _unknown(settings: Mapping[str, Any], job: Job) -> Iterator[str]:
+def _unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator[str]:
     """Settings that nobody gave, in words."""
-    if job.command:
-        names = ["device"]
-    else:
-        names = ["version", "threads", "batch", "precision", "device"]
+    if not job.command:
         if job.model.format == NAME_ALONE:
             yield "model file" if settings.get("model") else "model"
-    for name in names:
-        if name == "device":
-            if job.target.device == UNKNOWN_DEVICE:
-                yield name
-        elif settings.get(name) is None:
-            yield name
+        names = ["version", "threads", "batch", "precision", *(() if form.one_at_a_time else ("scenario",))]
+        yield from (name for name in names if settings.get(name) is None)
+    if job.target.device == UNKNOWN_DEVICE:
+        yield "device"
 
 
 def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     assert run.source is not None
-    words = ("batch (taken as 1)" if name == "batch" else name for name in run.source.unknown)
+    words = (f"{name} (taken as {_TAKEN_AS[name]})" if name in _TAKEN_AS else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
     basis = part.found.basis.get(run.headline, "measured")
     message = f"{basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
@@ -248,9 +262,15 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     yield from (replace(caution, advice=advice) for caution in cautions_about(run.variation))
 
 
-def _layers(rows: list[LayerRow]) -> Iterator[Layer]:
+def _latency_of_layers(run: Run) -> float | None:
+    """The time that layers are compared with: the mean, otherwise the headline if it is a time; None without one."""
+    if METRICS[run.headline].unit != "s":
+        return None
+    return run.value("latency_mean") or run.value(run.headline) or None
+
+
+def _layers(rows: list[LayerRow], latency: float | None) -> Iterator[Layer]:
     """Rows of the tool as layers, without a model to attribute them to."""
-    total = sum(row.time or 0.0 for row in rows)
     for index, row in enumerate(rows):
         yield Layer(
             index=index,
@@ -264,21 +284,20 @@ def _layers(rows: list[LayerRow]) -> Iterator[Layer]:
             time_absent_because=None
             if row.time is not None
             else ("the tool gives no time" if row.executed else "not executed by the engine"),
-            share=row.time / total if total and row.time is not None else None,
+            cost_unknown_because=NOT_ATTRIBUTED,
+            share=row.time / latency if latency and row.time is not None else None,
         )
 
 
-def _profile(run: Run, found: Found) -> Profile | None:
+def _profile(run: Run, found: Found, latency: float | None) -> Profile | None:
     """What the layers add up to; None without layers, or without a latency to compare them with."""
-    latency = next((run.value(each) for each in ("latency_mean", run.headline) if run.value(each)), None)
-    if not run.layers or latency is None or METRICS[run.headline].unit != "s":
+    if not run.layers or latency is None:
         return None
     total = sum(layer.time or 0.0 for layer in run.layers)
-    iterations = run.job.workload.stopping.iterations
     return Profile(
         method=found.layers_method,
         sessions=1,
-        inferences=iterations or 0,
+        inferences=run.job.workload.stopping.iterations or 0,
         latency=latency,
         operators_time=total,
         overheads_time=0.0,
@@ -286,8 +305,8 @@ def _profile(run: Run, found: Found) -> Profile | None:
         attributed=min(1.0, total / latency),
         unattributed=latency - total,
         profiled_latency=latency,
-        memory_absent_because="the layers are those of the tool and not of a model",
-        notes=("The rows are the tool's own, not attributed to operators of the model.",),
+        peaks_absent_because=NOT_ATTRIBUTED,
+        memory_absent_because=NOT_ATTRIBUTED,
     )
 
 
@@ -296,7 +315,7 @@ def _created(settings: Mapping[str, Any], part: Part) -> str:
     if "created" in settings:
         moment = parse_time(settings["created"], what=f"{part.source.path}, {part.where}")
     else:
-        moment = datetime.fromtimestamp(part.source.modified, UTC)
+        moment = datetime.fromtimestamp(min(max(part.source.modified, 0.0), LATEST), UTC)
     return moment.isoformat(timespec="milliseconds")
 
 

@@ -26,6 +26,8 @@ _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\]\"])")
 """The beginning of a JSON object or list; ``[ INFO ]`` and ``[Step`` are text."""
 _OWN = re.compile(r'\{\s*"schema"')
 """The beginning of what edgewise writes."""
+_PERHAPS_OWN = re.compile(r'"(?:schema|runs)"\s*:')
+"""A key of exports and runs, whatever the order of their keys."""
 
 
 def read_settings(words: Mapping[str, str]) -> dict[str, Any]:
@@ -91,7 +93,9 @@ def _is_own(path: Path) -> bool:
         return True
     if not beginning.startswith(("{", "[")):
         return False
-    return not any(_matches(beginning, form) for _, importer in IMPORTERS for form in importer.forms)
+    if any(_matches(beginning, form) for _, importer in IMPORTERS for form in importer.forms):
+        return False
+    return _PERHAPS_OWN.search(beginning) is not None
 
 
 def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
@@ -105,7 +109,7 @@ def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
     if tool == AUTO:
         raise source.error(
             f"line {line}",
-            "not recognised as the output of a tool",
+            "not recognised as an export of edgewise or the output of a tool",
             f"name the tool with --from: {', '.join(IMPORTERS.names())}",
         )
     forms = "; ".join(f"{form.title}: {form.expects}" for form in importers[0][1].forms)

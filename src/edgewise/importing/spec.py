@@ -90,6 +90,8 @@ class Form:
         finish: takes what fields can't express: reads the part, and adds to its `Found`.
         gives: names of the fields that `finish` adds.
         processes: whether each list of samples is from a process of its own.
+        one_at_a_time: whether a file without a scenario is of inferences one after the other. False if the tool can
+            also run several at once, and the file does not tell.
     """
 
     title: str
@@ -105,6 +107,7 @@ class Form:
     finish: Callable[[Part], None] | None = None
     gives: Sequence[str] = ()
     processes: bool = False
+    one_at_a_time: bool = True
 
 
 class Importer(Protocol):

@@ -41,8 +41,12 @@ EAGER = "eager"
 SCHEMA = "edgewise.eager/1"
 UNEXPORTED = "unexported"
 """Key of the reason, in metadata of a graph, why it has no operators."""
+IN_MEMORY = "in_memory"
+"""Name of the Python module that holds models which were given as objects, so that they have names."""
 WRITTEN = "EDGEWISE_EAGER"
 """Environment variable: SHA-256 of each file that this process wrote → where its code is found."""
+EXAMPLE_INPUTS = ".inputs.npz"
+"""End of the name of the file with the author's example inputs."""
 MAX_BYTES = 16 * 2**20
 _PLAIN = bool | int | float | str | None
 
@@ -69,7 +73,7 @@ class EagerModule:
 
 
 def write_eager(built: BuiltModel, folder: Path, *, name: str = "model") -> Path:
-    """Write the PyTorch module that a function made into `folder`; return the path of ``NAME.eager``.
+    """Write the PyTorch module that a function made, or one in memory, into `folder`; return its ``NAME.eager``.
 
     Without example inputs of its author, the inputs are zeros of the shapes that it was read with.
 
@@ -77,17 +81,18 @@ def write_eager(built: BuiltModel, folder: Path, *, name: str = "model") -> Path
         BadInput: it is not a PyTorch module, or it can't run on its inputs.
         Unavailable: what writing it needs is not installed.
     """
-    made, known = built.made, built.unreadable is None
-    given = made.inputs is not None
+    made, given = built.made, built.made.inputs is not None
     if made.kind == "torch" and not given:
+        if built.unreadable is not None:
+            raise built.unreadable
         made = ModelObject(made.kind, made.title, made.value, _zeros(built.graph))
     return write_module(
         made,
         folder,
         name=name,
-        target=built.target,
+        target="" if built.target.startswith(f"{IN_MEMORY}:") else built.target,
         parameters=built.parameters,
-        graph=built.graph if known else None,
+        graph=built.graph if built.unreadable is None else None,
         unexported="" if built.unreadable is None else built.unreadable.message,
         given=given,
     )
@@ -150,7 +155,7 @@ def write_module(
     if unexported:
         document[UNEXPORTED] = unexported
     if given:
-        _write_inputs(folder / f"{name}.inputs.npz", document["inputs"], leaves)
+        _write_inputs(folder / f"{name}{EXAMPLE_INPUTS}", leaves)
     path = folder / f"{name}.eager"
     data = json.dumps(document).encode()
     path.write_bytes(data)
@@ -165,7 +170,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def example_inputs(path: Path) -> Path | None:
     """The file with the author's example inputs for the ``NAME.eager`` at `path`; None where there is none."""
-    file = path.with_name(f"{path.name.removesuffix('.eager')}.inputs.npz")
+    file = path.with_name(path.name.removesuffix(".eager") + EXAMPLE_INPUTS)
     return file if file.is_file() else None
 
 
@@ -450,10 +455,10 @@ def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[
     return first, same
 
 
-def _write_inputs(file: Path, entries: Sequence[Mapping[str, Any]], leaves: Sequence[tuple[str, Any]]) -> None:
-    """Write the example inputs as the same bytes for the same arrays, without the time that `numpy.savez` writes.
+def _write_inputs(file: Path, leaves: Sequence[tuple[str, Any]]) -> None:
+    """Write the example inputs by position: exports may name them otherwise, and `numpy.savez` writes the time.
 
-    Inputs of one value throughout, such as zeros, only tell a shape: they are not written.
+    Inputs of one value throughout, such as zeros, only tell a shape: outputs that agree on them prove little.
     """
     import numpy as np
 
@@ -466,8 +471,8 @@ def _write_inputs(file: Path, entries: Sequence[Mapping[str, Any]], leaves: Sequ
     if all(array.size == 0 or (array == array.flat[0]).all() for array in arrays):
         return
     with zipfile.ZipFile(file, "w") as archive:
-        for entry, array in zip(entries, arrays, strict=True):
-            with archive.open(zipfile.ZipInfo(f"{entry['name']}.npy"), "w", force_zip64=True) as stream:
+        for index, array in enumerate(arrays):
+            with archive.open(zipfile.ZipInfo(f"arr_{index}.npy"), "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
 
 

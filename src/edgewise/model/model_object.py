@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Mapping
@@ -42,6 +43,8 @@ def describe_object(value: Any) -> ModelObject | None:
     if is_instance(value, "keras", "Model") or is_instance(value, "tf_keras", "Model"):
         return ModelObject("keras", "a Keras model", value)
     if isinstance(value, tuple | list) and len(value) == 2 and is_instance(value[0], "torch.nn", "Module"):
+        if _are_keywords(value[0], value[1]):
+            return ModelObject("torch", "a PyTorch module", value[0], (), dict(value[1]))
         return ModelObject("torch", "a PyTorch module", value[0], _listed(value[1]))
     if is_instance(value, "torch.nn", "Module"):
         return ModelObject("torch", "a PyTorch module", value, _own_inputs(value))
@@ -56,6 +59,17 @@ def is_instance(value: Any, module: str, name: str) -> bool:
     """Whether `value` is of a class of a module; one that was never imported can't have made it."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _are_keywords(module: Any, inputs: Any) -> bool:
+    """Whether example inputs are a dictionary of keyword arguments, and not one argument that is a dictionary."""
+    if not isinstance(inputs, Mapping) or not inputs:
+        return False
+    try:
+        parameters = inspect.signature(module.forward).parameters
+    except (TypeError, ValueError):  # some functions of extension modules have none
+        return False
+    return all(name in parameters and parameters[name].kind is not inspect.Parameter.VAR_KEYWORD for name in inputs)
 
 
 def _listed(inputs: Any) -> tuple[Any, ...]:

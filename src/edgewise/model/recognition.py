@@ -60,8 +60,8 @@ def advise_conversion(form: str, path: Path) -> str:
         form: as readers call it: ``torch``, ``keras``, ``tensorflow``, ``savedmodel``, ``paddle``, ``ort``.
     """
     if form == "torch":
-        program = "import torch; torch.onnx.export(torch.export.load(PATH), (), OUT, dynamo=True)"
-        return _convert(path, program, "torch", "onnxscript")
+        out = quote(f"{path.stem}.onnx")
+        return f"{_install('torch', 'onnxscript')}edgewise convert {quote(str(path))} -o {out} && edgewise bench {out}"
     if form == "keras":
         # Keras exports only a model that has been called.
         program = (
@@ -72,7 +72,7 @@ def advise_conversion(form: str, path: Path) -> str:
     if form in ("tensorflow", "savedmodel", "paddle"):
         source = path.parent if form == "savedmodel" else path
         out = quote(f"{source.stem or 'model'}.xml")
-        return f"ovc {quote(str(source))} --output_model {out} --compress_to_fp16=False && edgewise inspect {out}"
+        return f"edgewise convert {quote(str(source))} -o {out} && edgewise inspect {out}"
     return "give the .onnx file that it was made from" if form == "ort" else ""
 
 

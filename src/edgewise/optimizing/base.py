@@ -122,6 +122,8 @@ class PassTask(Generic[S]):
         only: if not empty, the only operators to change.
         calibration: file of samples (`edgewise.optimizing.calibration`), or None.
         shapes: of a module's inputs, where given.
+        weights: of a module: file of the ``state_dict`` that the original was measured with; None leaves those that the
+            factory makes.
         folder: an empty folder for the result, which is kept.
         seed: random seed.
         threads: most threads to use.
@@ -136,6 +138,7 @@ class PassTask(Generic[S]):
     only: tuple[str, ...] = ()
     calibration: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    weights: Path | None = None
     seed: int = 0
     threads: int = 1
     max_seconds: float = 300.0

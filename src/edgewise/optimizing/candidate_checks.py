@@ -196,6 +196,7 @@ def job_of(model: ModelRef, runtime: RuntimeSpec, settings: SearchSettings) -> J
         stopping=Stopping(),
         target=settings.target,
         seed=settings.seed,
+        input_data=settings.fed,
     )
     job = plan.jobs[0]
     return replace(job, runtime=replace(job.runtime, options=dict(runtime.options)))

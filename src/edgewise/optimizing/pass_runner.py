@@ -59,7 +59,7 @@ def write_task(task: PassTask[Any]) -> dict[str, Any]:
         **fields,
         "settings": {"type": f"{kind.__module__}:{kind.__qualname__}", "values": task.settings.to_document()},
         "folder": str(task.folder),
-        "calibration": None if task.calibration is None else str(task.calibration),
+        **{name: None if (file := getattr(task, name)) is None else str(file) for name in ("calibration", "weights")},
     }
 
 

@@ -82,7 +82,7 @@ def read_task(fields: Mapping[str, Any]) -> PassTask[Any]:
     return PassTask(
         **{**fields, "settings": load_class(settings["type"])(**settings["values"]), "folder": Path(fields["folder"])}
         | {name: tuple(fields[name]) for name in ("keep_float", "only")}
-        | {"calibration": None if fields["calibration"] is None else Path(fields["calibration"])}
+        | {name: None if fields[name] is None else Path(fields[name]) for name in ("calibration", "weights")}
         | {"shapes": {name: tuple(shape) for name, shape in fields["shapes"].items()}}
     )
 

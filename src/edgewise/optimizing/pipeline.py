@@ -8,11 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.evaluating.evaluator import SampleSelection
+from edgewise.model.build import build_graph
 from edgewise.model.callable_loader import is_factory
-from edgewise.model.identity import open_model, read_graph
+from edgewise.model.eager import EAGER, example_inputs, write_eager
+from edgewise.model.identity import Model, open_model, read_graph
 from edgewise.optimizing.accuracy import ANSWERS, AccuracyChecker
 from edgewise.optimizing.base import Facts, passes
 from edgewise.optimizing.calibration import write_calibration
@@ -48,6 +52,12 @@ def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) 
 
 
 def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
+    with TemporaryDirectory(prefix="edgewise-module-") as folder:
+        return _find_in(Path(folder), settings, save=save)
+
+
+def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
+    """Find the best variant; `modules` is a folder for the module as it is, which exists as long as the search."""
     begin = time.monotonic()
     _make_folder(settings.folder)
     if settings.fresh:
@@ -61,9 +71,16 @@ def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimizat
         fresh=settings.fresh,
         shapes=settings.shapes,
     )
+    module, export = _find_module(settings, modules), None
+    if module is not None:
+        cache.weights = module.files[-1]
+        settings = replace(settings, fed=example_inputs(module.files[0]))
     model = _convert(settings, cache) if settings.is_module else open_model(settings.model).ref
+    if module is not None:
+        model, export = module.ref, model
     engines = choose_engines(model.format, settings.runtimes, settings.target)
-    given = _open_given(settings.also, model, engines)
+    given = _open_given(settings.also, export or model, engines)
+    given = given if export is None else [export, *given]
     original = job_of(model, RuntimeSpec(name=engines[0]), settings)
     if not settings.is_module:
         _check_layers((model, *given), settings)
@@ -80,6 +97,7 @@ def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimizat
         save=save,
         begin=begin,
         given=given,
+        export=export,
     )
     found = search.run()
     return build_result(
@@ -168,6 +186,24 @@ def _make_folder(folder: Path) -> None:
         raise BadInput(
             f"can't write to {folder}: {error.strerror or error}", advice="choose another folder with -o"
         ) from error
+
+
+def _find_module(settings: SearchSettings, folder: Path) -> Model | None:
+    """The module as its framework runs it, with one set of weights for all its exports, written to `folder`.
+
+    None where the model is a file, or no engine of this search runs the module as it is.
+
+    Raises:
+        BadInput: the function fails, or its module can't run on its example inputs.
+    """
+    registry = runtimes()
+    names = settings.runtimes or [name for name, one in registry if one.in_default]
+    readers = find_readers(EAGER, [name.partition("/")[0] for name in names])
+    usable = [name for name in readers if availability_at(settings.target, name, registry.get(name))]
+    if settings.format != "torch" or settings.target.device != LOCAL or not usable:
+        return None
+    built = build_graph(settings.model, shapes=settings.shapes)
+    return open_model(write_eager(built, folder)) if built.made.kind == "torch" else None
 
 
 def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:

@@ -30,7 +30,7 @@ from edgewise.optimizing.preflight import predict_tasks, predict_with_data
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
 from edgewise.optimizing.sensitivity import Sensitivities, SensitivityTest, layers_of
-from edgewise.optimizing.variant import ORIGINAL, Candidate, Prediction, emit_candidate, root_of
+from edgewise.optimizing.variant import EXPORT, ORIGINAL, Candidate, Prediction, emit_candidate, root_of
 from edgewise.optimizing.variant_cache import VariantCache, applied_pass
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Job, ModelRef, Run, RuntimeSpec
@@ -76,10 +76,11 @@ class Search:
     """Carries out a search.
 
     Args:
-        original: the job of the original; of a module, of the file converted from it.
+        original: the job of the original; of a module, of the module as it is, or else of the file converted from it.
         engines: usable engines, the original's first.
         begin: monotonic time at which the time budget starts, s.
-        given: further files of the network.
+        given: further files of the network; the first is `export` where there is one.
+        export: the file converted from a module, where the original is the module as it is.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Search:
         save: Callable[[Run], None],
         begin: float,
         given: Sequence[ModelRef] = (),
+        export: ModelRef | None = None,
     ) -> None:
         self._settings = settings
         self._engines = tuple(engines)
@@ -100,6 +102,7 @@ class Search:
         self._end_by = begin + settings.budget_s
         self._job = original
         self._given = tuple(given)
+        self._export = export
         self._roots = [ORIGINAL]
         self._checker = checker
         self._cache = cache
@@ -199,7 +202,9 @@ class Search:
             model=self._settings.model if module else one.model.path,
             format=self._settings.format if module else one.model.format,
             digest=one.model.sha256,
-            prefix="" if named.id == ORIGINAL else f"{named.id.partition(' @ ')[0]} + ",
+            prefix=""
+            if named.id == ORIGINAL or (self._export is not None and named.model == self._export)
+            else f"{named.id.partition(' @ ')[0]} + ",
             root=root.sha256,
             keep_float=kept,
         )
@@ -211,7 +216,7 @@ class Search:
         for root in self._roots:
             self._make_all(self._choose(root, _BASIC))
         # The module in further formats; the original is already a file in one format.
-        own = self._job.model.format
+        own = (self._export or self._job.model).format
         others = [one for one in self._module_tasks(("conversion",)) if one.capabilities.writes != own]
         self._make_all([task for task in others if task.recipe.rank == 0])
         # Exact passes have no prediction, so they come after passes with a predicted gain.
@@ -270,6 +275,7 @@ class Search:
             engines = find_readers(model.format, self._engines)
             # Two files in different folders may have the same name.
             name = model.name if f"{model.name} @ {engines[0]}" not in self._found else model.path
+            name = EXPORT if model is self._export else name
             for engine in engines[:1] if self._settings.passes else engines:
                 self._try_file(model, name, engine)
             self._roots.append(f"{name} @ {engines[0]}")

@@ -76,6 +76,7 @@ class SearchSettings:
     training: samples for passes that train; None: those of the calibration.
     task: None where there are no labels: the original's outputs are the reference.
     task_name: given by the user or the instructions, with labels or without; None where neither names a task.
+    fed: file of the module's example inputs, which every engine gets while it is timed; None for random inputs.
     runtimes: the only engines to use; empty for all.
     threads: of every engine; None is one, and tuning may try more.
     passes: ``NAME`` or ``NAME:LABEL``; the only ones to try, empty for all.
@@ -104,6 +105,7 @@ class SearchSettings:
     task_options: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    fed: Path | None = None
     runtimes: tuple[str, ...] = ()
     threads: int | None = None
     passes: tuple[str, ...] = ()

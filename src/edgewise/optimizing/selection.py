@@ -12,6 +12,7 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.pareto_front import find_pareto_front
 from edgewise.evaluating.agreement import WORST
 from edgewise.metrics import METRICS
+from edgewise.model.eager import EAGER
 from edgewise.optimizing.base import EngineSettings
 from edgewise.optimizing.candidate_checks import CandidateChecks
 from edgewise.optimizing.choice import (
@@ -109,6 +110,7 @@ class Selection:
             took = time.monotonic() - begin
             each = ROUNDS * (took / len(runners) + TURNS_S)
             kept = short.order[: how_many(left - took, min(EACH_S, each))]
+            kept += [name for name in _find_best_export(standings.original, runners, short) if name not in kept]
             behind = {one.id: _leave_behind(one, short, kept) for one in runners if one.id not in kept}
             standings = replace(standings, candidates={**standings.candidates, **behind})
             runners = [one for one in runners if one.id in kept]
@@ -286,6 +288,14 @@ class Selection:
         if worst is not None and (worst <= limit if bound.upper else worst >= limit):
             return ""
         return f", too few samples to prove {bound.words}"
+
+
+def _find_best_export(original: Candidate, runners: Sequence[Candidate], short: Screening) -> list[str]:
+    """Id of the fastest file of a module's network as it is, which shows what the engine alone gives."""
+    exports = [one.id for one in runners if one.is_export and one.id in short.times]
+    if original.model is None or original.model.format != EAGER or not exports:
+        return []
+    return [min(exports, key=lambda name: short.times[name])]
 
 
 def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:

@@ -81,7 +81,7 @@ def _without_parameters(built: BuiltModel, folder: Path) -> str:
     path.write_text(
         "from edgewise.model.build import build_graph\n\n\ndef make_model():\n"
         f"    made = build_graph({built.target!r}, what_if={dict(built.parameters)!r}).made\n"
-        "    return made.value if made.inputs is None else (made.value, made.inputs)\n"
+        "    return made.value if made.inputs is None else (made.value, made.keywords or made.inputs)\n"
     )
     return f"{path}:make_model"
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgewise.errors import StoreError
+from edgewise.model.eager import EAGER
 from edgewise.progress import VariantTested, emit
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec
 from edgewise.record.run import Basis
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 SCHEMA = 1
 ORIGINAL = "original"
 """Id of the baseline of all comparisons."""
+
+EXPORT = "export"
+"""Begins the id of a module's file that no pass has changed: ``export @ onnxruntime``."""
 
 Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced"]
 """The last stage of a variant: planned; its file exists; an engine loads it; its outputs agree on a few samples; judged
@@ -147,6 +151,11 @@ class Candidate:
     def kind(self) -> PassKind | None:
         """Kind of the pass that made it; None for given files."""
         return None if self.task is None else self.task.capabilities.kind
+
+    @property
+    def is_export(self) -> bool:
+        """Whether it is a file of the network as it is: given, or converted and not changed otherwise."""
+        return self.parent is not None and self.kind in (None, "conversion")
 
     def advance(self, stage: Stage, metrics: Mapping[str, MetricValue] | None = None) -> Candidate:
         """The candidate with this stage and further metrics."""
@@ -324,6 +333,18 @@ class Optimization:
         """The candidate called `name`, the baseline included. Raises KeyError."""
         return self._by_id()[name]
 
+    @property
+    def best_export(self) -> Candidate | None:
+        """The fastest raced export of a module that nothing else changed: what another engine alone gives.
+
+        None where the original is a file.
+        """
+        if self.baseline.model is None or self.baseline.model.format != EAGER:
+            return None
+        speeds = {one.id: one.metrics["speedup"].value for one in self.candidates if "speedup" in one.metrics}
+        raced = [one for one in self.candidates if one.is_export and speeds.get(one.id)]
+        return max(raced, key=lambda one: speeds[one.id] or 0.0, default=None)
+
     def root_of(self, name: str) -> ModelRef:
         """The given file that a variant was made of. Raises KeyError."""
         return root_of(name, self._by_id())
@@ -340,6 +361,7 @@ class Optimization:
             "pareto": list(self.front),
             "pareto_metrics": list(self.front_metrics),
             "chosen": self.chosen,
+            "best_export": None if self.best_export is None else self.best_export.id,
             "factors": [one.to_document() for one in self.factors],
             "not_tried": asdict(self.not_tried),
             "with_data": None if self.with_data is None else self.with_data.to_document(),

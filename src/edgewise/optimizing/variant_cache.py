@@ -36,6 +36,7 @@ class VariantCache:
             data.
         training: the same for passes that train; None: those of the calibration.
         shapes: of a module's inputs, where given.
+        weights: of a module, which all its exports get; None leaves those that the factory makes.
         pass_s: default time limit of a pass, s.
     """
 
@@ -43,6 +44,7 @@ class VariantCache:
     calibration: dict[str, tuple[Path, str]] = field(default_factory=dict)
     training: tuple[Path, str] | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    weights: Path | None = None
     seed: int
     threads: int
     pass_s: float
@@ -112,6 +114,7 @@ class VariantCache:
             only=task.only,
             calibration=None if samples is None else samples[0],
             shapes=self.shapes if task.source.format in ("torch", "keras") else {},
+            weights=self.weights if task.source.format == "torch" else None,
             seed=self.seed,
             threads=self.threads,
             max_seconds=TRAINING_SHARE * seconds,

@@ -214,6 +214,10 @@ def _conclude(result: Optimization) -> tuple[str, str]:
         doubt = one_line("".join(chosen.why.partition("too few samples")[1:]))
         parts = factors_text(result)
         parts = f"made of {parts}" if parts else ""
+        export = None if chosen.is_export else result.best_export
+        if export is not None:
+            gain = speed_text(number_of(export, "speedup"))
+            parts = "; ".join(filter(None, (parts, f"the best export without optimization, {export.id}, is {gain}")))
         return f"{begun}{one_line(chosen.id)}: {said}", "; ".join(filter(None, [parts, doubt, _missed(result, chosen)]))
     if result.unmet:
         bounds = listing([one_line(bound.words) for bound in result.bounds])

@@ -35,6 +35,7 @@ WHOLE_NOTE = (
     "the mean of inferences without the profiler, timed between the profiled ones; all shares refer to it. "
     "The median latency above comes from other processes"
 )
+WHOLE_OF_TOOL = "the tool's own mean, otherwise its headline; all shares refer to it"
 WHOLE_IS_LATENCY = "the median latency; all shares refer to it"
 
 
@@ -109,6 +110,8 @@ def latency_words(run: Run) -> str:
 
 def whole_note(run: Run) -> str:
     """What the whole is: the latency of the run, or a mean of its own."""
+    if run.source is not None:
+        return WHOLE_OF_TOOL
     return WHOLE_IS_LATENCY if run.value("latency") == _profile(run).latency else WHOLE_NOTE
 
 
@@ -408,8 +411,10 @@ def method_sections(run: Run, label: str = "") -> list[Section]:
         f"{one_line(profile.method)}; {profile.inferences} inferences in "
         f"{profile.sessions} process{'es' if profile.sessions != 1 else ''} of their own",
         f"under the profiler an inference takes {quantity(profile.profiled_latency, 's')} (mean){more}",
-        *map(one_line, profile.notes),
     ]
+    if run.source is not None:  # its layers and its latency are of one process
+        lines = [one_line(profile.method)]
+    lines += map(one_line, profile.notes)
     if not profile.peaks:
         lines.append(f"no roofline: {one_line(profile.peaks_absent_because or NOT_MEASURED)}")
     return [Section(title=titled("How it was timed", label), lines=tuple(lines), brief="")]

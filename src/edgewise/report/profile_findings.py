@@ -26,7 +26,8 @@ def finding_sections(run: Run, label: str = "") -> list[Section]:
         return []
     found = ranked_findings(run.profile)
     if not found:
-        return [Section(title=titled("Findings", label), lines=("none: no avoidable cost was found",))]
+        why = "no avoidable cost was found" if run.source is None else "layers of another tool are not searched"
+        return [Section(title=titled("Findings", label), lines=(f"none: {why}",))]
     lines = tuple(f"{place}. {finding_line(finding, run.profile)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
 

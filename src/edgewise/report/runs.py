@@ -170,13 +170,14 @@ def _origin(source: Source) -> Iterator[tuple[str, str]]:
 
 def _layers(run: Run) -> Table:
     """The slowest layers of an imported run that has no latency to compare them with."""
+    total = sum(layer.time or 0.0 for layer in run.layers)
     ranked = sorted(run.layers, key=lambda layer: -(layer.time or 0.0))[:MOST_LAYERS]
     rows = tuple(
         (
             Cell(text=one_line(layer.title)),
             Cell(text=one_line(layer.op)),
             Cell(text="absent" if layer.time is None else format_duration(layer.time)),
-            Cell(text="" if layer.share is None else f"{layer.share:.1%}"),
+            Cell(text="" if layer.time is None or not total else f"{layer.time / total:.1%}"),
         )
         for layer in ranked
     )

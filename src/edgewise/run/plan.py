@@ -20,7 +20,7 @@ from edgewise.registry import Registry
 from edgewise.run.board import check_board_plan
 from edgewise.run.facts import availability_at, cores_at, default_kinds, is_board, require_python
 from edgewise.run.limits import check_settings
-from edgewise.runtime.base import Provider, Runtime, SweepsProviders, runtimes
+from edgewise.runtime.base import ExplainsProviders, Provider, Runtime, SweepsProviders, runtimes
 from edgewise.runtime.device_tools import DeviceTool
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
@@ -107,7 +107,8 @@ def make_plan(
     """The plan of a sweep; with `profile` every job's layers are timed too.
 
     Args:
-        with_tools: whether the benchmark tools of a device can do the work, which give no outputs and take no turns.
+        with_tools: whether the benchmark tools of a device can do the work, which give no outputs and take no turns;
+            engines then also run with each provider of a sweep.
 
     Raises:
         BadInput: a setting or a model that can't be used.
@@ -244,10 +245,14 @@ def _choose_engines(
             continue
         wanted = [wanted_provider] if wanted_provider else axes.providers
         known = [provider.name for provider in runtime.providers]
-        skipped += [
-            (f"{name} has no provider {word} (it has: {', '.join(known)})") for word in wanted if word not in known
-        ]
-        for provider in _choose_providers(runtime, wanted):
+        for word in wanted:
+            if word in known:
+                continue
+            lacking = runtime.lacking(word) if isinstance(runtime, ExplainsProviders) else None
+            if lacking is not None and wanted_provider and target.device == LOCAL:
+                raise Unavailable(f"{name}/{word} can't be used: {lacking.reason}", advice=lacking.install_hint)
+            skipped.append(f"{name} has no provider {word} (it has: {', '.join(known)})")
+        for provider in _choose_providers(runtime, wanted, sweeps=with_tools):
             for precision in axes.precisions or (None,):
                 if precision is not None and precision not in provider.precisions:
                     has = ", ".join(provider.precisions)
@@ -271,9 +276,12 @@ def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: 
     return engines and (runtime.in_default or rare)
 
 
-def _choose_providers(runtime: Runtime, wanted: Sequence[str]) -> list[Provider]:
+def _choose_providers(runtime: Runtime, wanted: Sequence[str], *, sweeps: bool) -> list[Provider]:
+    """The providers that are wanted; else those of a sweep, or the first: a comparison has one variant per model."""
+    if not wanted and sweeps and isinstance(runtime, SweepsProviders):
+        wanted = runtime.default_providers
     if not wanted:
-        wanted = runtime.default_providers if isinstance(runtime, SweepsProviders) else [runtime.providers[0].name]
+        return [runtime.providers[0]]
     return [provider for provider in runtime.providers if provider.name in wanted]
 
 
@@ -293,7 +301,7 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
         )
         return BadInput(
             f"none of the requested runtimes can run {model.ref.name} ({model.ref.format})",
-            advice=f"runtimes that read it: {known or 'none'}",
+            advice=f"runtimes that read it: {known or 'none'}" + (f"; or {conversion}" if conversion else ""),
         )
     hints = dict.fromkeys(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(

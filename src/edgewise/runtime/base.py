@@ -137,6 +137,14 @@ class SweepsProviders(Protocol):
 
 
 @runtime_checkable
+class ExplainsProviders(Protocol):
+    """A runtime that knows what this machine lacks for providers that it does not have."""
+
+    def lacking(self, provider: str) -> Availability | None:
+        """What is missing for the engine's provider `provider`; None for a name that the engine does not know."""
+
+
+@runtime_checkable
 class DescribesModels(Protocol):
     """A runtime that describes a model's inputs and outputs, for formats that only its engine reads."""
 

@@ -10,12 +10,10 @@ before, so it can't run a model whose outputs change their shape from run to run
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +36,7 @@ from edgewise.runtime.base import (
     check_settings,
     package_availability,
 )
+from edgewise.runtime.onnxruntime_providers import installed_providers, lacking_provider, short_name
 from edgewise.text import means_out_of_memory
 
 _CPU = Provider(name="cpu", title="CPUExecutionProvider")
@@ -45,19 +44,6 @@ _DISTRIBUTIONS = (
     "onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino", "onnxruntime-qnn",
     "onnxruntime-migraphx", "onnxruntime-rocm",
 )  # fmt: skip
-#: word in the name of a library beside the engine → the execution provider it holds
-_LIBRARIES = {
-    "cuda": "CUDAExecutionProvider",
-    "tensorrt": "TensorrtExecutionProvider",
-    "nv_tensorrt_rtx": "NvTensorRTRTXExecutionProvider",
-    "rocm": "ROCMExecutionProvider",
-    "migraphx": "MIGraphXExecutionProvider",
-    "openvino": "OpenVINOExecutionProvider",
-    "dnnl": "DnnlExecutionProvider",
-    "vitisai": "VitisAIExecutionProvider",
-    "cann": "CANNExecutionProvider",
-    "qnn": "QNNExecutionProvider",
-}
 #: this one sends inputs to a cloud
 _REMOTE = frozenset({"AzureExecutionProvider"})
 #: the engine's own settings that keep float32 what it says
@@ -99,8 +85,12 @@ class OnnxRuntime:
     @cached_property
     def providers(self) -> Sequence[Provider]:
         """The CPU and the execution providers that came with the installed package, found without importing it."""
-        found = _installed_providers()
-        return (_CPU, *(Provider(name=_short(title), title=title, accelerator=True) for title in found))
+        found = installed_providers()
+        return (_CPU, *(Provider(name=short_name(title), title=title, accelerator=True) for title in found))
+
+    def lacking(self, provider: str) -> Availability | None:
+        """As `edgewise.runtime.base.ExplainsProviders`."""
+        return lacking_provider(provider)
 
     def availability(self) -> Availability:
         """Whether one of the packages that bring the engine is installed."""
@@ -269,33 +259,12 @@ def _array(value: Any) -> Any:
     return np.array(value, dtype=str) if value.dtype.kind == "O" else np.array(value)
 
 
-def _short(title: str) -> str:
-    return title.removesuffix("ExecutionProvider").lower()
-
-
-def _installed_providers() -> list[str]:
-    """Execution providers besides the CPU's, from the files of the installed package."""
-    spec = find_spec("onnxruntime")
-    folders = [Path(folder) / "capi" for folder in (spec.submodule_search_locations or ())] if spec else []
-    names = [file.name.lower() for folder in folders if folder.is_dir() for file in folder.iterdir()]
-    found = [
-        title
-        for word, title in _LIBRARIES.items()
-        if any(name.removeprefix("lib").startswith(f"onnxruntime_providers_{word}.") for name in names)
-    ]
-    if "directml.dll" in names:
-        found.append("DmlExecutionProvider")
-    if sys.platform == "darwin" and names:
-        found.append("CoreMLExecutionProvider")
-    return found
-
-
 def _find_provider(name: str, offered: Sequence[str]) -> str:
     """The engine's name for the provider `name`. Raises `UnsupportedModel` where this build has none."""
     for title in offered:
-        if _short(title) == name and title not in _REMOTE:
+        if short_name(title) == name and title not in _REMOTE:
             return title
-    known = ", ".join(_short(title) for title in offered if title not in _REMOTE)
+    known = ", ".join(short_name(title) for title in offered if title not in _REMOTE)
     raise UnsupportedModel(f"this build of ONNX Runtime has no provider {name!r} (it has: {known})")
 
 

@@ -76,8 +76,6 @@ class TensorFlow:
     def load(self, path: Path, options: LoadOptions) -> TensorFlowSession:
         """A session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
 
-        XLA compiles here and not in the first inference.
-
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
         if options.precision not in (None, "f32"):
@@ -89,7 +87,7 @@ class TensorFlow:
         set_threads(options.threads, requests)
         loaded = _load(path).shaped(options.shapes)
         if options.provider == "xla":
-            loaded = _compile(loaded)
+            return XlaSession(_with_xla(loaded), provider=options.provider, requests=requests)
         return TensorFlowSession(loaded, provider=options.provider, requests=requests)
 
 
@@ -146,6 +144,7 @@ class TensorFlowSession:
             "provider": self._provider,
             "precision": None if graph is None else _precision(graph),
             "streams": None,
+            "accelerator": "CPU",
             "requests": self._requests,
             "signature": None if self._loaded is None else self._loaded.signature,
             **told_threads(),
@@ -180,17 +179,32 @@ class TensorFlowSession:
         run_on_threads(calls, clock=clock, until_ns=until_ns, count=count, completions=completions)
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Time the operators by TensorFlow's profiler. Raises `CannotProfile` for what XLA compiled."""
+        """Time the operators by TensorFlow's profiler. Raises `CannotProfile` where it lists none."""
         from edgewise.runtime.tensorflow_profile import profile_calls
 
-        if self._provider == "xla":
-            raise CannotProfile("XLA fuses the operators of a model into one call; use -r tensorflow/function")
         return profile_calls(self.invoke, inferences)
 
     def close(self) -> None:
         """Release the function and its variables."""
         self.invoke = closed
         self._call, self._loaded, self._result = partial(dict), None, {}
+
+
+class XlaSession(TensorFlowSession):
+    """A model that XLA compiles for the shapes of the inputs."""
+
+    def compile(self) -> Mapping[str, Any]:
+        """Compile the function for the bound inputs; see `edgewise.runtime.base.Compiles`."""
+        try:
+            self._infer()
+        except Exception as error:
+            raise explain(error, otherwise=UnsupportedModel, context="XLA can't compile the model: ") from error
+        return {"cached": False, "ahead": False}
+
+    def profile_layers(self, inferences: int) -> EngineProfile:
+        """Raise `CannotProfile`."""
+        del inferences
+        raise CannotProfile("XLA fuses the operators of a model into one call; use -r tensorflow/function")
 
 
 def import_quietly() -> None:
@@ -335,21 +349,18 @@ def _load_frozen(path: Path) -> _Loaded:
     )
 
 
-def _compile(loaded: _Loaded) -> _Loaded:
-    """The same function compiled by XLA, which needs every size. Raises `UnsupportedModel`."""
+def _with_xla(loaded: _Loaded) -> _Loaded:
+    """The same function, which XLA compiles when it is first called. Raises `UnsupportedModel` for open sizes."""
     import tensorflow as tf
 
     if any(spec.dynamic for spec in loaded.inputs):
         raise UnsupportedModel("XLA compiles for known shapes only; give them with --shape")
     compiled = tf.function(loaded.function, jit_compile=True, autograph=False)
-    zeros = {spec.name: tf.zeros(spec.shape, spec.dtype) for spec in loaded.inputs}
-    specs = {name: tf.TensorSpec.from_tensor(zero) for name, zero in zeros.items()}
+    specs = {spec.name: tf.TensorSpec(spec.shape, spec.dtype) for spec in loaded.inputs}
     try:
-        function = compiled.get_concrete_function(**specs)
-        function(**zeros)
+        return replace(loaded, function=compiled.get_concrete_function(**specs), owner=loaded)
     except Exception as error:
         raise explain(error, otherwise=UnsupportedModel, context="XLA can't compile the model: ") from error
-    return replace(loaded, function=function, owner=loaded)
 
 
 def _specs(named: Iterable[tuple[str, Any]]) -> tuple[TensorSpec, ...]:

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.model.eager import IN_MEMORY
+
 if TYPE_CHECKING:
     from edgewise.model.build_network import BuiltModel
     from edgewise.record import TargetSpec
@@ -98,5 +100,9 @@ def _write_file(built: BuiltModel, folder: Path, name: str) -> str:
 def network_name(model: str, case: Mapping[str, Any]) -> str:
     """What people call the network of a function: its file, its name and its arguments."""
     module, _, function = model.rpartition(":")
-    words = [Path(module).stem, function, *(f"{name}={value}" for name, value in case.items())]
+    words = [
+        *([] if module == IN_MEMORY else [Path(module).stem]),
+        function,
+        *(f"{name}={value}" for name, value in case.items()),
+    ]
     return re.sub(r"[^\w.=+-]", "_", "-".join(words))[:100]

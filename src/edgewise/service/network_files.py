@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from edgewise.converting.base import TARGETS, Converted, ConvertOptions
+from edgewise.converting.base import TARGETS, Converted, ConvertOptions, silenced
 from edgewise.converting.conversion import convert_model
-from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from
+from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from, reachable_from
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed, Unavailable
 from edgewise.model.build_network import BuiltModel, make_inputs
-from edgewise.model.eager import write_eager
+from edgewise.model.eager import example_inputs, read_document, write_eager
 from edgewise.model.identity import open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Origin, TargetSpec
@@ -64,7 +62,8 @@ class NetworkExports:
             return availability.reason + (f" ({availability.install_hint})" if availability.install_hint else "")
         emit(StageStarted(title=f"Exporting {self.name} to {form}"))
         try:
-            return self.export(form)
+            with silenced():
+                return self.export(form)
         except EdgewiseError as error:
             return error.message
 
@@ -96,6 +95,8 @@ class NetworkExports:
                 left_out.append(f"{word}: {availability.reason} ({availability.install_hint})")
             elif (form := next((each for each in forms if isinstance(self.make(each), Converted)), None)) is not None:
                 runs.setdefault(form, []).append(word)
+                if forms[0] == self.original != form:
+                    left_out.append(f"{word}: {self.make(self.original)}; its export to {form} is measured instead")
             else:
                 left_out.append(f"{word}: {'; '.join(dict.fromkeys(str(self.make(each)) for each in forms))}")
         if not runs:
@@ -137,18 +138,24 @@ def exports_of(
         inputs = make_inputs(built.made.value, built.made.inputs, shapes, built.target)
         built = replace(built, made=replace(built.made, inputs=inputs))
     words = {TARGETS[word].format: word for word in TARGETS}
-    formats = {TARGETS[word].format: availability for word, availability in paths_from(kind).items()}
+    known = paths_from(kind)
+    formats = {TARGETS[word].format: known[word] for word in reachable_from(kind)}
     original, input_data = _ORIGINAL[kind], None
     ready: dict[str, Converted] = {}
+    unrepeatable: tuple[str, ...] = ()
     if original not in words and built.made.kind == "torch":
         place = folder / original
         place.mkdir()
         # Here and not when an engine needs it: it holds the identity of the network and its inputs.
         ready[original] = Converted(path=write_eager(built, place, name=name), format=original, steps=())
-        input_data = _write_inputs(built.made.inputs or (), folder / "inputs.npz")
+        input_data = example_inputs(ready[original].path)
+        if not read_document(ready[original].path)["repeats"]:
+            unrepeatable = ("the module's outputs change from call to call, by its state or by chance",)
         here = target.device == LOCAL
         reason = f"the code of {built.target} is not sent to {target.device}"
-        formats = {original: Availability(here, "" if here else reason), **formats}
+        formats[original] = Availability(here, "" if here else reason)
+    if original in formats:
+        formats = {original: formats.pop(original), **formats}
 
     def export(form: str) -> Converted:
         if form in ready:
@@ -157,7 +164,8 @@ def exports_of(
             raise built.unreadable
         place = folder / form
         place.mkdir()
-        return convert_model(built, words[form], place, options=ConvertOptions(name=name))
+        made = convert_model(built, words[form], place, options=ConvertOptions(name=name))
+        return replace(made, lost=(*made.lost, *unrepeatable))
 
     identity = open_model(ready[original].path).ref.sha256 if ready else None
     return NetworkExports(
@@ -169,21 +177,3 @@ def exports_of(
         identity=identity,
         input_data=input_data,
     )
-
-
-def _write_inputs(inputs: Sequence[Any], path: Path) -> Path | None:
-    """Write a module's example inputs by position; None where they only stand for shapes, or are not all tensors.
-
-    Inputs that are the same throughout, such as ``torch.zeros``, are a shape: outputs that agree on them prove little.
-    """
-    import numpy as np
-
-    arrays = [each.detach().cpu().numpy() for each in inputs if hasattr(each, "detach")]
-    if len(arrays) != len(inputs) or all(each.size == 0 or (each == each.flat[0]).all() for each in arrays):
-        return None
-    with zipfile.ZipFile(path, "w") as archive:
-        for index, array in enumerate(arrays):
-            # Without a date, so that the same arrays have the same hash.
-            with archive.open(zipfile.ZipInfo(f"arr_{index}.npy"), "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    return path

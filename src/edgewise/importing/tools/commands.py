@@ -46,6 +46,7 @@ class Hyperfine:
             processes=True,
             fields=(
                 Field(name="command", at="command"),
+                Field(name="total_time", at="median", unit="s"),
                 Field(name="total_time", at="times", unit="s", samples=True),
                 Field(name="memory_group_peak", at="memory_usage_byte", unit="B", samples=True),
             ),
@@ -68,7 +69,7 @@ class Pyperf:
             kind="json",
             mark=r'"benchmarks"\s*:\s*\[',
             expects="the list benchmarks, each with runs and their values",
-            method="pyperf, warm-up values left out; each value is the mean of a loop",
+            method="warm-up values left out; each value is the mean of a loop",
             each="benchmarks",
             processes=True,
             fields=(

@@ -69,6 +69,7 @@ class PerfTest:
             kind="text",
             mark=r"^Session creation time cost: |^Average inference time cost",
             expects="the line 'Average inference time cost total: 5.02 ms'",
+            one_at_a_time=False,
             method="its own timer around each run, one process",
             each=r"^(?:Setting intra_op_num_threads .*\n(?:(?!Session creation).*\n){0,8})?Session creation time cost",
             fields=(
@@ -97,6 +98,7 @@ class PerfTest:
             kind="text",
             mark=r"\A[^,\n]+,[0-9][0-9.e+-]*,\d+,\d+,\d+$",
             expects="lines like 'model,0.00502,30000000,11,0': model, seconds, bytes, % and number of the run",
+            one_at_a_time=False,
             method="its own timer around each run",
             fields=(
                 Field(name="model", at=r"\A([^,\n]+),"),
@@ -111,6 +113,7 @@ class PerfTest:
             kind="json",
             mark=r'"name"\s*:\s*"(?:model_loading_\w+|session_initialization|model_run)"',
             expects="a list of events, one of them called model_run per inference",
+            one_at_a_time=False,
             method="duration of the session's run by the engine's own profiler, with the profiler on",
             finish=_finish_profile,
             gives=("latency", "latency_first", "load_time", "iterations", "layers"),

@@ -1,7 +1,8 @@
 """OpenVINO's ``benchmark_app``.
 
 Formats as of OpenVINO 2026: ``openvino/tools/benchmark/main.py`` (text) and ``utils/statistics_report.py`` (statistics
-and counters, CSV and JSON) of the Python tool; the C++ tool, ``samples/cpp/benchmark_app``, prints the same lines.
+and counters, CSV and JSON) of the Python tool; ``samples/cpp/benchmark_app/main.cpp`` and ``statistics_report.cpp`` of
+github.com/openvinotoolkit/openvino for the C++ tool, whose text is the same.
 """
 
 from __future__ import annotations
@@ -19,26 +20,30 @@ _SCENARIOS = {"sync": "single-stream", "async": "offline"}
 _PRECISIONS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 _PERCENTILES = {"50": "latency_engine", "90": "latency_p90", "95": "latency_p95", "99": "latency_p99"}
 
-_REPORT: tuple[tuple[str, str, str, str, Mapping[str, str]], ...] = (
-    ("model", "cmd_options", "-m", "", {}),
-    ("threads", "cmd_options", "-nthreads", "", {}),
-    ("provider", "configuration_setup", "target device", "", _PROVIDERS),
-    ("scenario", "configuration_setup", "API", "", _SCENARIOS),
-    ("batch", "configuration_setup", "batch size", "", {}),
-    ("requests", "configuration_setup", "number of parallel infer requests", "", {}),
-    ("iterations", "execution_results", "total number of iterations", "", {}),
-    ("latency_first", "execution_results", "first inference time (ms)", "ms", {}),
-    ("latency_engine", "execution_results", "latency (ms)", "ms", {}),
-    ("latency_p90", "execution_results", "latency (90 percentile) (ms)", "ms", {}),
-    ("latency_p95", "execution_results", "latency (95 percentile) (ms)", "ms", {}),
-    ("latency_p99", "execution_results", "latency (99 percentile) (ms)", "ms", {}),
-    ("latency_mean", "execution_results", "avg latency", "ms", {}),
-    ("latency_min", "execution_results", "min latency", "ms", {}),
-    ("latency_max", "execution_results", "max latency", "ms", {}),
-    ("throughput", "execution_results", "throughput", "1/s", {}),
+_REPORT: tuple[tuple[str, str, tuple[str, ...], str, Mapping[str, str]], ...] = (
+    ("model", "cmd_options", ("-m", "m"), "", {}),
+    ("threads", "cmd_options", ("-nthreads", "nthreads"), "", {}),
+    ("provider", "configuration_setup", ("target device", "target_device"), "", _PROVIDERS),
+    ("scenario", "configuration_setup", ("API", "api"), "", _SCENARIOS),
+    ("batch", "configuration_setup", ("batch size", "batch_size"), "", {}),
+    ("requests", "configuration_setup", ("number of parallel infer requests", "nireq"), "", {}),
+    ("iterations", "execution_results", ("total number of iterations", "iterations_num"), "", {}),
+    ("latency_first", "execution_results", ("first inference time (ms)", "first_inference_time"), "ms", {}),
+    ("latency_engine", "execution_results", ("latency (ms)", "Median latency (ms)", "latency_median"), "ms", {}),
+    ("latency_p90", "execution_results", ("latency (90 percentile) (ms)",), "ms", {}),
+    ("latency_p95", "execution_results", ("latency (95 percentile) (ms)",), "ms", {}),
+    ("latency_p99", "execution_results", ("latency (99 percentile) (ms)",), "ms", {}),
+    ("latency_mean", "execution_results", ("avg latency", "Average latency (ms)", "latency_avg"), "ms", {}),
+    ("latency_min", "execution_results", ("min latency", "Min latency (ms)", "latency_min"), "ms", {}),
+    ("latency_max", "execution_results", ("max latency", "Max latency (ms)", "latency_max"), "ms", {}),
+    ("throughput", "execution_results", ("throughput",), "1/s", {}),
 )
-"""Field, section, key, unit and words of the statistics: a JSON object per section, or lines ``key;value``."""
-_PARTS_OF_LOADING = ("read model time (ms)", "reshape model time (ms)", "compile model time (ms)")
+"""Field, section, keys, unit and words of the statistics: a JSON object per section, or lines ``key;value``. The first
+key is that of the Python tool; the others are those of the C++ tool's CSV and JSON."""
+_PARTS_OF_LOADING = (
+    "read model time (ms)", "reshape model time (ms)", "compile model time (ms)",
+    "read_model_time", "reshape_model_time", "load_model_time",
+)  # fmt: skip
 
 
 def _finish_text(part: Part) -> None:
@@ -52,13 +57,17 @@ def _finish_text(part: Part) -> None:
 def _finish_statistics(part: Part) -> None:
     if part.form.kind == "json":
         results = part.value.get("execution_results", {})
-        error, loading = results.get("error"), [results[key] for key in _PARTS_OF_LOADING if key in results]
     else:
-        lines = dict(re.findall(r"^([^;\n]+);(.*)$", part.text, re.MULTILINE))
-        error, loading = lines.get("error"), [lines[key] for key in _PARTS_OF_LOADING if key in lines]
-    if error:
+        results = dict(re.findall(r"^([^;\n]+);(.*)$", part.text, re.MULTILINE))
+    if error := results.get("error"):
         raise part.source.error(part.where, f"the tool reports an error: {str(error)[:200]}", "import a finished run")
-    _add_loading(part, loading)
+    _add_loading(part, [results[key] for key in _PARTS_OF_LOADING if key in results])
+    # The C++ tool calls the percentile of -latency_percentile latency_median.
+    percent = str(results.get("percentile_boundary", 50))
+    values = part.found.values
+    if percent != "50" and "latency_engine" in values:
+        value = values.pop("latency_engine")
+        values |= {_PERCENTILES[percent]: value} if percent in _PERCENTILES else {}
     _without_requests(part)
 
 
@@ -141,7 +150,8 @@ class BenchmarkApp:
             method=_CLOCK,
             fields=tuple(
                 Field(name=name, at=f"{section}.{key}", unit=unit, words=words)
-                for name, section, key, unit, words in _REPORT
+                for name, section, keys, unit, words in _REPORT
+                for key in keys
             ),
             finish=_finish_statistics,
             gives=("load_time",),
@@ -154,8 +164,8 @@ class BenchmarkApp:
             method=_CLOCK,
             each=r"^Command line parameters$",
             fields=tuple(
-                Field(name=name, at=rf"^{re.escape(key)};(.+)$", unit=unit, words=words)
-                for name, _, key, unit, words in _REPORT
+                Field(name=name, at=rf"^(?:{'|'.join(map(re.escape, keys))});(.+)$", unit=unit, words=words)
+                for name, _, keys, unit, words in _REPORT
             ),
             finish=_finish_statistics,
             gives=("load_time",),

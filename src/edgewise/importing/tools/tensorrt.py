@@ -68,6 +68,7 @@ class Trtexec:
             kind="json",
             mark=r'"startComputeMs"\s*:',
             expects="a list of objects with latencyMs and computeMs",
+            one_at_a_time=False,
             method="CUDA events: latency with both copies, the engine's clock for the computation alone",
             fields=(
                 Field(name="latency", at="[*].latencyMs", unit="ms", samples=True),

@@ -90,6 +90,8 @@ def load_model(task: PassTask[Any]) -> TorchModel:
     if network.kind != "torch":
         raise CannotApply(f"{task.model} makes {network.title} and no PyTorch module")
     module = network.value.eval()
+    if task.weights is not None:
+        module.load_state_dict(torch.load(task.weights, weights_only=True))
     program = export_program(network, shapes, task.model)
     inputs = tuple(each.detach() if isinstance(each, torch.Tensor) else each for each in program.example_inputs[0])
     return _checked(TorchModel(target=task.model, module=module, program=program, inputs=inputs, graph=built.graph))
