@@ -146,6 +146,11 @@ def paths_from(kind: str) -> dict[str, Availability]:
     return found
 
 
+def reachable_from(kind: str) -> tuple[str, ...]:
+    """The words for the formats that `kind` can be converted to once all converters are installed."""
+    return tuple(to for to in TARGETS if _find(kind, to, needed=False))
+
+
 def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:
     """The fewest converters from `kind`, as in `paths_from`, to the format that `to` names.
 
