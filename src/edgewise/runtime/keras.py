@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -45,6 +47,8 @@ from edgewise.runtime.base import (
 
 BACKENDS = ("tensorflow", "torch", "jax")
 """In the order in which they are looked for."""
+OLDEST = (3, 12)
+"""Earlier versions have known ways around their safe mode (CVE-2025-8747, CVE-2025-9906, CVE-2025-12058)."""
 _CONFIG = "config.json"
 _TOP_ENTRIES = frozenset({_CONFIG, "metadata.json", "model.weights.h5", "model.weights.npz", "assets"})
 _MAX_CONFIG_BYTES = 128 * 2**20
@@ -71,6 +75,12 @@ class Keras:
         answer = package_availability("keras", extra="keras", module="keras")
         if not answer:
             return answer
+        if tuple(map(int, re.findall(r"\d+", answer.version or "")[:2])) < OLDEST:
+            return Availability(
+                False,
+                f"Keras {answer.version} may run code and read files that a model names; 3.12 and newer don't",
+                "pip install --upgrade keras",
+            )
         backend = choose_backend()
         if backend not in BACKENDS:
             return Availability(
@@ -229,7 +239,7 @@ def check_archive(path: Path) -> None:
             if archive.getinfo(_CONFIG).file_size > _MAX_CONFIG_BYTES:
                 raise InvalidModel("its configuration is too large")
             document = json.loads(archive.read(_CONFIG))
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError, RecursionError, IndexError) as error:
+    except (zipfile.BadZipFile, zlib.error, LookupError, ValueError, OSError, EOFError, RuntimeError) as error:
         raise InvalidModel(f"it is not a complete .keras file: {error or type(error).__name__}") from error
     if found := find_code(document):
         raise UnsupportedModel(f"{found[0]}; {found[1]}")
