@@ -96,8 +96,11 @@ def guarded() -> Iterator[None]:
 
     import torch
     from torch._export.serde import serialize
-    from torch.export import pt2_archive
 
+    try:
+        from torch.export.pt2_archive import _package as archive
+    except ImportError:  # PyTorch before 2.8
+        archive = None
     sympy, deserializer = serialize.sympy, serialize.GraphModuleDeserializer
 
     refusals: list[UnsupportedModel] = []
@@ -141,7 +144,7 @@ def guarded() -> Iterator[None]:
             (pickle, "loads", refuse_content("a pickled object")),
             (pickle, "load", refuse_content("a pickled object")),
             (torch._C, "_pickle_load_obj", refuse_content("an object of a custom class")),
-            (getattr(pt2_archive, "_package", None), "_load_aoti", refuse_content("compiled code")),
+            (archive, "_load_aoti", refuse_content("compiled code")),
             (deserializer, "deserialize_operator", find_operator),
             (sympy, "sympify", read_expression),
             (torch.fx.Graph, "create_node", create_node),
