@@ -87,8 +87,9 @@ class CompiledSession(TorchSession):
 
     def _count_graphs(self, counters: Mapping[str, Any]) -> None:
         """Count the compiled graphs, and the breaks between them, where Python runs the module's code."""
-        breaks, graphs = counters["graph_break"], counters["stats"]["unique_graphs"]
-        total = sum(breaks.values())
+        # PyTorch counts most breaks under both names, and those at a branch on a tensor under the second alone.
+        breaks = max(counters["graph_break"], counters["unimplemented"], key=lambda counted: sum(counted.values()))
+        total, graphs = sum(breaks.values()), counters["stats"]["unique_graphs"]
         self._effective |= {"graphs": graphs, "graph_breaks": total}
         if total or not graphs:
             why = f" ({tell(str(next(iter(breaks))))[:200]})" if total else ""
