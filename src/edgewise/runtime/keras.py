@@ -23,14 +23,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgewise.model.keras_code import find_code
-from edgewise.model.signature import TensorSpec, shapes_fit
+from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime import tensorflow as tensorflow_runtime
 from edgewise.runtime.arrays import (
     check_dtypes,
-    check_rank,
     closed,
-    fixed_shape_message,
     own_copies,
     shapes_in_order,
 )
@@ -72,7 +70,8 @@ class Keras:
 
     def availability(self) -> Availability:
         """Whether Keras and its backend are installed."""
-        answer = package_availability("keras", extra="keras", module="keras")
+        extra = "keras" if choose_backend() else "keras,tensorflow"
+        answer = package_availability("keras", extra=extra, module="keras")
         if not answer:
             return answer
         if tuple(map(int, re.findall(r"\d+", answer.version or "")[:2])) < OLDEST:
@@ -133,7 +132,8 @@ class KerasSession:
         taken = [_spec(each, name) for each, name in zip(model.inputs, _names(model.inputs), strict=True)]
         wanted = shapes_in_order([(spec.name,) for spec in taken], options.shapes)
         self.inputs: Sequence[TensorSpec] = tuple(
-            spec if shape is None else _with_shape(spec, shape) for spec, shape in zip(taken, wanted, strict=True)
+            spec if shape is None else tensorflow_runtime.with_shape(spec, shape)
+            for spec, shape in zip(taken, wanted, strict=True)
         )
         # numpy has no bfloat16: such outputs are read as float32.
         self.outputs: Sequence[TensorSpec] = tuple(
@@ -371,13 +371,6 @@ def _spec(tensor: Any, name: str, *, readable: bool = False) -> TensorSpec:
     if readable and dtype == "bfloat16":
         dtype = "float32"
     return TensorSpec(name=name, shape=tuple(tensor.shape), dtype=dtype)
-
-
-def _with_shape(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    check_rank(spec.name, len(spec.shape or ()), shape)
-    if not shapes_fit(spec.shape, shape):
-        raise UnsupportedModel(fixed_shape_message(spec.name, spec.shape or (), shape))
-    return TensorSpec(name=spec.name, shape=shape, dtype=spec.dtype)
 
 
 def _layer_paths(model: Any, prefix: str) -> Iterator[str]:
