@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from edgewise.errors import BadInput
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.predicting.base import Point, Subject, predictors
-from edgewise.predicting.choice import choose, leave_out, try_law
+from edgewise.predicting.choice import choose, choose_among, leave_out, try_law
 from edgewise.predicting.features import RELATIVE_COSTS, TERMS, OperatorProfile, profile_of
 from edgewise.predicting.laws import (
     HostAndOperators,
+    Law,
     Line,
     Linear,
     OperatorCosts,
@@ -96,7 +97,7 @@ def test_operators_beside_the_host_tell_two_kinds_of_models_apart():
     ]
     found, without = try_law(HostAndOperators(), points), try_law(Scale(), points)
     assert found.error < 0.85 * without.error
-    assert choose(points).chosen.predictor.name in ("host+operators", "fleet")
+    assert choose(points).chosen.predictor.name in ("host+operators", "fleet", "fleet and host+operators")
 
 
 def test_coordinate_descent_finds_the_constrained_minimum():
@@ -217,3 +218,46 @@ def test_a_profile_counts_each_kind_of_work_apart():
         "pointwise": 400 * 8, "depthwise": 400 * 9, "spatial": 400 * 36, "dense": 0, "elements": 400, "operators": 4,
     }  # fmt: skip
     assert len(found.unknown) == 1 and found.unknown[0].startswith("o: ")
+
+
+class Known(Scale):
+    """A law with the name of one that knows other devices: the value does not depend on this machine's."""
+
+    name = "fleet"
+
+    def __init__(self, error: float) -> None:
+        self.prior_error = error
+
+    def fit(self, points):
+        factor = float(np.exp(np.mean([math.log(point.value) for point in points])))
+        return Law(
+            equation="any",
+            values=lambda subjects: np.full(len(subjects), factor),
+            rows=lambda subjects, _: np.ones((len(subjects), 1)),
+            spread=np.array([[1 / len(points)]]),
+        )
+
+
+def test_two_laws_of_different_evidence_are_averaged_by_the_cubes_of_their_errors():
+    points = points_of(lambda host: 0.01 * (host / 0.011) ** 0.5)
+    choice = choose_among([Known(0.28), Scale()], points)
+    mean, known, scale = (
+        next(trial for trial in choice.trials if trial.predictor.name == name)
+        for name in ("fleet and scale", "fleet", "scale")
+    )
+    # Both miss the square root by as much: the mean of their logarithms is the square root itself.
+    assert known.error == pytest.approx(scale.error)
+    assert choice.chosen is mean and mean.error < 0.5 * scale.error
+    assert mean.predictor.title == "the mean of 50% fleet and 50% scale"
+    assert mean.left_out == pytest.approx(np.sqrt(known.left_out * scale.left_out))
+    (found,) = choice.predict([Subject(name="new", host=0.044)])
+    parts = [trial.fitted.predict([Subject(name="new", host=0.044)])[0][0] for trial in (known, scale)]
+    assert math.log(found.value) == pytest.approx(np.mean(parts))
+    # A model without a value of this machine is left to the law that needs none.
+    assert mean.lacking(Subject(name="unmeasured"))
+
+
+def test_a_law_that_is_much_worse_is_not_averaged():
+    points = points_of(lambda host: 3 * host)
+    assert choose_among([Known(0.28), Scale()], points).chosen.predictor.name == "scale"
+    assert all(" and " not in trial.predictor.name for trial in choose(points).trials)

@@ -24,6 +24,14 @@ COEFFICIENTS = 2.0
 """Of a law: points that its fit uses up."""
 MOST_REFITTED = 30
 """Points up to which the error of a law is found anew without each of them; of more, one hardly changes it."""
+OF_OTHERS = ("catalogue", "fleet")
+"""Laws that know other devices."""
+OF_HOST = ("scale", "line", "power", "host+operators")
+"""Laws of this machine's value."""
+STEEPNESS = 3.0
+"""Of two laws that are averaged, weights are the errors to the power of −`STEEPNESS`."""
+LEAST_WEIGHT = 0.2
+"""Below, a law is not averaged with the better one."""
 WIDEST = 50.0
 """Of an interval, to each side, as a logarithm: an interval as wide as this says that nothing is known."""
 
@@ -184,13 +192,16 @@ def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
 
 
 def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice:
-    """As `choose`, of the laws `wanted`."""
+    """As `choose`, of the laws `wanted`, and of the mean of two of them, see `Mean`."""
     if len(points) < FEWEST_POINTS:
         raise BadInput(
             f"{len(points)} measured models are too few to predict others",
             advice=f"measure at least {FEWEST_POINTS}, better 5 to 10, of different size and kind",
         )
     trials = sorted((try_law(law, points) for law in wanted), key=_doubt)
+    mean = _mean_of_two(trials)
+    if mean is not None and (trial := try_law(mean, points)).fitted is not None:
+        trials.insert(0, trial)
     if not trials or trials[0].fitted is None:
         by_reason: dict[str, list[str]] = {}
         for trial in trials:
@@ -198,6 +209,83 @@ def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice
         reasons = "; ".join(f"{', '.join(names)}: {because}" for because, names in by_reason.items())
         raise BadInput(f"nothing relates the models to the device ({reasons})", advice="measure them on this machine")
     return Choice(points=tuple(points), trials=tuple(trials))
+
+
+@dataclass(frozen=True, slots=True)
+class FittedMean:
+    """Two laws with the coefficients of one device."""
+
+    parts: tuple[Fitted, Fitted]
+    weights: tuple[float, float]
+    equation: str
+
+    def predict(self, subjects: Sequence[Subject]) -> tuple[Floats, Floats]:
+        """As `edgewise.predicting.base.Fitted.predict`; the uncertainty is the weighted mean of both."""
+        (log, spread), (other_log, other_spread) = (part.predict(subjects) for part in self.parts)
+        weight, other = self.weights
+        return weight * log + other * other_log, weight * spread + other * other_spread
+
+    def lacking(self, subject: Subject) -> str:
+        """As `edgewise.predicting.base.Fitted.lacking`: of either law."""
+        return self.parts[0].lacking(subject) or self.parts[1].lacking(subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The weighted mean of the logarithms by a law that knows other devices and by one of this machine's value.
+
+    Their errors have different causes, so that the mean is mostly better than either (Bates and Granger, The
+    combination of forecasts, 1969).
+    """
+
+    parts: tuple[Predictor, Predictor]
+    weights: tuple[float, float]
+    automatic = False
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"{self.parts[0].name} and {self.parts[1].name}"
+
+    @property
+    def title(self) -> str:
+        """What is averaged, and with which weights."""
+        return f"the mean of {self._words([part.name for part in self.parts])}"
+
+    @property
+    def prior_error(self) -> float:
+        """The weighted mean of both."""
+        return sum(weight * part.prior_error for weight, part in zip(self.weights, self.parts, strict=True))
+
+    def _words(self, laws: Sequence[str]) -> str:
+        return " and ".join(f"{weight:.0%} {law}" for weight, law in zip(self.weights, laws, strict=True))
+
+    def lacking(self, subject: Subject) -> str:
+        """As `edgewise.predicting.base.Predictor.lacking`: of either law."""
+        return self.parts[0].lacking(subject) or self.parts[1].lacking(subject)
+
+    def fit(self, points: Sequence[Point]) -> FittedMean:
+        """As `edgewise.predicting.base.Predictor.fit`."""
+        one, other = (part.fit(points) for part in self.parts)
+        words = [f"({fitted.equation})" for fitted in (one, other)]
+        return FittedMean((one, other), self.weights, f"geometric mean of {self._words(words)}")
+
+
+def _mean_of_two(trials: Sequence[Trial]) -> Mean | None:
+    """Of the best law of each kind; None where there is none, or where one of the two is much better.
+
+    Args:
+        trials: the best one first.
+    """
+    usable = [trial for trial in trials if trial.fitted is not None]
+    best = [next((trial for trial in usable if trial.predictor.name in kind), None) for kind in (OF_OTHERS, OF_HOST)]
+    if best[0] is None or best[1] is None or best[0].number != best[1].number:
+        return None
+    one, other = sorted((best[0], best[1]), key=_doubt)
+    weight = 1 / (1 + (_doubt(one) / _doubt(other)) ** (STEEPNESS / 2))
+    if 1 - weight < LEAST_WEIGHT:
+        return None
+    return Mean((one.predictor, other.predictor), (weight, 1 - weight))
 
 
 def without_kin(points: Sequence[Point], at: int) -> list[Point]:
