@@ -9,11 +9,10 @@ github.com/mlcommons/tiny (since 1.3), as in the folders of github.com/mlcommons
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import pairwise
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import NUMBER, Field, Form
+from edgewise.importing.spec import NUMBER, Field, Form, Importer
 
 _WINDOW = re.compile(r"# Inferences\s*:\s*(\S+)[^\n]*\n[^\n]*Runtime\s*:\s*(\S+) sec")
 _INFER = re.compile(r"m-infer-start-(\d{1,9})\b")
@@ -32,7 +31,7 @@ def _finish_results(part: Part) -> None:
     _add_windows(part, windows)
     folders = part.source.path.resolve().parts
     if len(folders) > 5 and folders[-5] == "results" and folders[-2] in ("performance", "energy", "accuracy"):
-        part.found.settings |= {"model": folders[-3], "device": folders[-4]}
+        part.settings |= {"model": folders[-3], "device": folders[-4]}
 
 
 def _finish_log(part: Part) -> None:
@@ -52,20 +51,15 @@ def _finish_log(part: Part) -> None:
 
 def _add_windows(part: Part, windows: list[float]) -> None:
     if windows:
-        part.found.samples["latency"] = [windows]
-        part.found.notes["latency"] = "means of windows of inferences, so there are no percentiles"
+        part.samples["latency"] = [windows]
+        part.notes["latency"] = "means of windows of inferences, so there are no percentiles"
 
 
-class MlperfTinyRunner:
+class MlperfTinyRunner(Importer):
     """``results.txt`` and ``log.txt`` of MLPerf Tiny's runners."""
 
     title = "MLPerf Tiny's runner"
     runtime = "mlperf_tiny"
-    absent: Mapping[str, str] = {
-        "load_time": "MLPerf Tiny does not time loading",
-        "latency_first": "MLPerf Tiny leaves out its warm-up",
-        "memory_peak": "MLPerf Tiny does not measure memory",
-    }
     forms = (
         Form(
             title="results.txt",
