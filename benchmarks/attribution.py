@@ -28,7 +28,7 @@ ONNX = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50
 ONNX_OPENVINO = ("resnet50", "shufflenet", "squeezenet")
 TINY = ("ad01_fp32", "ad01_int8", "kws_ref_model", "kws_ref_model_float32", "pretrainedResnet",
         "pretrainedResnet_quant", "str_ww_ref_model", "vww_96_float", "vww_96_int8")  # fmt: skip
-QUICK = frozenset({"digits_cnn", "light_squeezenet", "vww_96_int8", "kws_ref_model"})
+QUICK = frozenset({"depthwise", "digits_cnn", "light_squeezenet", "vww_96_int8", "kws_ref_model"})
 TARGET = 0.99
 """Share of the latency that shall have a name."""
 
@@ -41,8 +41,13 @@ def cases(*, quick: bool) -> Iterator[tuple[str, Path]]:
     found += [(runtime, models.MLPERF_TINY / f"{name}.tflite") for name in TINY for runtime in ("litert", "openvino")]
     found += [("onnxruntime", models.light_onnx(name)) for name in ONNX]
     found += [("openvino", models.light_onnx(name)) for name in ONNX_OPENVINO]
+    if availability_of(runtimes().get("torch")):
+        import torch_networks
+
+        found += [("torch/eager", path) for path in torch_networks.torch_models().values()]
     for runtime, path in found:
-        if path.exists() and availability_of(runtimes().get(runtime)) and (not quick or path.stem in QUICK):
+        is_there = path.exists() and availability_of(runtimes().get(runtime.partition("/")[0]))
+        if is_there and (not quick or path.stem in QUICK):
             yield runtime, path
 
 

@@ -7,7 +7,8 @@ tool in its wheel, a bare loop around `InferenceSession.run_with_iobinding`, the
 round runs peer and edgewise in fresh processes, in random order; the ratio of a row is the median of the rounds'
 ratios. Like is held against like: `benchmark_app` prints OpenVINO's own clock, so edgewise's side of that row is
 `latency_engine`; the other peers time the call, so theirs is `latency`. PyTorch's peer is the median of
-`torch.utils.benchmark.Timer.blocked_autorange`, whose readings are means of blocks. Rows of engines that are not
+`torch.utils.benchmark.Timer.blocked_autorange`, whose readings are means of blocks. The peers of TensorFlow
+and Keras are `timeit` around the same calls. Rows of engines that are not
 installed are left out. Target: 0.98 – 1.02.
 """
 
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models import onnx_models, tflite_models
+from tensorflow_networks import bare_loop, keras_models, saved_models
 
 import edgewise
 from edgewise.registry import availability_of
@@ -193,6 +195,9 @@ PEERS = (
     Peer("litert/compiled", "litert-benchmark", litert_benchmark, tflite_models),
     Peer("torch/eager", "benchmark.Timer", torch_timer("eager"), torch_models),
     Peer("torch/compile", "benchmark.Timer", torch_timer("compile"), torch_models),
+    Peer("tensorflow/function", "timeit", bare_loop("signature"), saved_models),
+    Peer("keras/function", "timeit", bare_loop("function"), keras_models),
+    Peer("keras/call", "timeit", bare_loop("call"), keras_models),
 )
 
 

@@ -3,10 +3,17 @@
     python benchmarks/prediction.py FOLDER [--draws 6] [--seed 1]
 
 FOLDER holds public measurements (`aihub.csv`, `ncnn_bench.csv`, `help_nasbench201_wide.csv`). Each device is calibrated
-with k models drawn at random, and all others are predicted. First, device and models are both new, and nothing of
-other devices is known. One device of the same table stands for this machine. The networks of NAS-Bench-201 have
-operators, counted from their description; of the others only names are known, so that laws of operators can't be used.
-Then only the device is new: all others, except those of the same hardware, are the atlas of the law `catalogue`.
+with k models drawn at random, and others are predicted. There are four tables (`--only NAME` prints one of them):
+
+- ``catalogue``: only the device is new. All others, except those of the same hardware, are the atlas of this law.
+- ``fleet``: device and models are new. The population of the law `fleet` is estimated without the hardware of the
+  device and of the host, and without the families of all models that are predicted.
+- ``help``: networks of NAS-Bench-201 by the protocol of HELP (Lee et al., 2021): nine devices are known, and 10
+  networks are measured on the new one.
+- ``single``: device and models are new, and nothing of other devices is known.
+
+One device of the same table stands for this machine. Operators are those of `prediction_networks.py`; of AI Hub's
+networks only names are known.
 """
 
 from __future__ import annotations
@@ -14,19 +21,23 @@ from __future__ import annotations
 import argparse
 import csv
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from prediction_networks import NCNN, cell_profile
 
 from edgewise.errors import BadInput
-from edgewise.predicting.base import Point, Subject
+from edgewise.predicting.atlas import normal
+from edgewise.predicting.base import Point, Predictor, Subject, predictors
 from edgewise.predicting.calibration import rank_correlation
-from edgewise.predicting.choice import Choice, choose, try_law
-from edgewise.predicting.features import OperatorProfile
+from edgewise.predicting.choice import Choice, choose_among, try_law
 from edgewise.predicting.fleet import Catalogue, Fleet, fleets
+from edgewise.predicting.laws import Line
+from edgewise.predicting.population import OtherDevices, estimate_population
 from edgewise.predicting.tables import read_source
 
 POINTS = (3, 5, 10)
@@ -34,6 +45,16 @@ LEAST = 0.02
 """A network that takes less than this share of the median one was not measured: tables have zeros for it."""
 HOSTS = re.compile("Ryzen|EPYC|Intel|Xeon")
 BOARDS = re.compile("Cortex|RK3|Raspberry|Kryo|Snapdragon")
+FAMILIES = {
+    "mobilenet": ("mobilenet", "mnasnet", "proxylessnasnet", "blazeface"),
+    "shufflenet": ("shufflenet", "nanodet", "yolo_fastestv2", "FastestDet"),
+    "squeezenet": ("squeezenet",), "resnet": ("resnet", "regnety"), "efficientnet": ("efficientnet",),
+}  # fmt: skip
+HELP_KNOWN = (
+    "titan_rtx_1", "titan_rtx_32", "gold_6240", "silver_4114", "silver_4210r", "samsung_a50", "pixel3",
+    "essential_ph_1", "samsung_s7",
+)  # fmt: skip
+HELP_NEW = ("titan_rtx_256", "gold_6226", "fpga", "pixel2", "raspi4", "eyeriss")
 Device = tuple[str, list[Subject], np.ndarray]
 """The set it belongs to, the models, and their values on it, NaN where there is none."""
 
@@ -90,20 +111,9 @@ def nas_bench(folder: Path) -> Iterator[Device]:
         yield "NAS-Bench-201, Xeon to 8 others", subjects, columns[name][known]
 
 
-def cell_profile(text: str) -> OperatorProfile:
-    """The work of a network of NAS-Bench-201: five equal cells at each of three resolutions, on CIFAR-10."""
-    pointwise = elements = operators = 0
-    spatial = 9 * 3 * 16 * 1024 + 9 * 2 * (16 * 16 * 32 + 8 * 8 * 64 * 32)
-    for channels, side in ((16, 32), (32, 16), (64, 8)):
-        pixels = side * side
-        for operation in re.findall(r"(\w+)~", text):
-            if operation == "none":
-                continue
-            pointwise += 5 * pixels * channels**2 * (operation == "nor_conv_1x1")
-            spatial += 5 * 9 * pixels * channels**2 * (operation == "nor_conv_3x3")
-            elements += 5 * pixels * channels * (2 if operation == "avg_pool_3x3" else 1)
-            operators += 5
-    return OperatorProfile(amounts=(pointwise, spatial, 0, 640, elements, operators))
+def single_laws() -> list[Predictor]:
+    """The laws that know nothing of other devices."""
+    return [law for name, law in predictors() if law.automatic and name not in ("fleet", "catalogue")]
 
 
 def judge(device: Device, count: int, random: np.random.Generator) -> tuple[float, float, float, float]:
@@ -113,7 +123,7 @@ def judge(device: Device, count: int, random: np.random.Generator) -> tuple[floa
     points = [Point(subject=subjects[at], value=float(values[at])) for at in order[:count]]
     rest = order[count : count + 200]
     true, wanted = values[rest], [subjects[at] for at in rest]
-    found = choose(points).predict(wanted)
+    found = choose_among(single_laws(), points).predict(wanted)
     predicted = np.array([each.value for each in found])
     held = np.mean([each.low <= value <= each.high for each, value in zip(found, true, strict=True)])
     hosts = np.array([point.subject.host for point in points])
@@ -192,16 +202,159 @@ def catalogue(arguments: argparse.Namespace) -> None:
             )
 
 
+def family(model: str) -> str:
+    """Networks of one design: detectors belong to the network that they are built on."""
+    stem = model.removesuffix("_int8").replace("-", "_")
+    for name, members in FAMILIES.items():
+        if stem.startswith(members):
+            return name
+    return stem
+
+
+def known_networks(folder: Path) -> tuple[Fleet, list[Subject], list[int]]:
+    """The processors of ncnn's table, the models of known operators, and their columns."""
+    rows = [replace(row, precision="") for row in read_source("table", folder / "ncnn_bench.csv") if row.unit == "CPU"]
+    (fleet,) = fleets({"ncnn": rows})
+    subjects, columns = [], []
+    for name, profile in NCNN.items():
+        if (column := fleet.find(name)) is not None:
+            precision = "int8" if name.endswith("int8") else ""
+            subjects.append(Subject(name=name, profile=profile, precision=precision, family=family(name)))
+            columns.append(column)
+    return fleet, subjects, columns
+
+
+def new_models(arguments: argparse.Namespace) -> None:
+    """Print the table of new models on new devices, with a population of other devices."""
+    fleet, subjects, columns = known_networks(arguments.folder)
+    rows = read_source("table", arguments.folder / "ncnn_bench.csv")
+    names = sorted({(row.device, row.setting, row.group) for row in rows if row.unit == "CPU"})
+    print("| models | devices | k | error | of the line | better than it | coverage of 90 % | rank correlation |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    if len(names) != len(fleet.logs):
+        raise SystemExit("a device of the table has no model that another one has")
+    for title, kept in (("float and int8", lambda one: True), ("float", lambda one: not one.precision)):
+        places = [at for at, one in enumerate(subjects) if kept(one)]
+        found = [subjects[at] for at in places]
+        rows = list(tried(fleet.logs[:, [columns[at] for at in places]], fleet.groups, names, found, arguments))
+        for count in (*POINTS, None):
+            own = np.array([row[1:] for row in rows if row[0] == count])
+            error, line, held, rank = own.T
+            print(
+                f"| {title} | {len(own) // arguments.draws} | {count or 'all others'} | {np.median(error):.1%} "
+                f"| {np.median(line):.1%} | {np.mean(error < line):.0%} | {np.mean(held):.1%} "
+                f"| {np.median(rank):.3f} |",
+                flush=True,
+            )
+
+
+def tried(
+    logs: np.ndarray, groups: np.ndarray, names: list[tuple[str, str, str]], subjects: list[Subject],
+    arguments: argparse.Namespace,
+) -> Iterator[tuple[int | None, float, float, float, float]]:  # fmt: skip
+    """Number of points, mean relative error, that of the line with relative errors, coverage, and rank correlation."""
+    random = np.random.default_rng(arguments.seed)
+    families = sorted({one.family for one in subjects})
+    counts = np.isfinite(logs).sum(axis=1)
+    hosts = [
+        at for at, (device, setting, _) in enumerate(names)
+        if HOSTS.search(device) and not BOARDS.search(device) and setting == "1 threads" and counts[at] > 18
+    ]  # fmt: skip
+    targets = [at for at, (device, *_) in enumerate(names) if BOARDS.search(device) and counts[at] > 16]
+    for target in random.permutation(targets)[: arguments.devices]:
+        for _ in range(arguments.draws):
+            host = int(random.choice(hosts))
+            held_out = set(random.permutation(families)[: int(0.4 * len(families))].tolist())
+            new = np.array([one.family in held_out for one in subjects])
+            others = (groups != groups[target]) & (groups != groups[host])
+            known = np.flatnonzero(~new & (np.isfinite(logs[others]).sum(axis=0) > 0))
+            population = estimate_population(
+                logs[others][:, known], groups[others], [subjects[at] for at in known], title="others", on_cpu=True
+            )
+            both = np.isfinite(logs[target]) & np.isfinite(logs[host])
+            here = [replace(one, host=float(np.exp(log))) for one, log in zip(subjects, logs[host], strict=True)]
+            measured, wanted = random.permutation(np.flatnonzero(both & ~new)), np.flatnonzero(both & new)
+            if len(wanted) < 3 or len(measured) < max(POINTS):
+                continue
+            true, models = np.exp(logs[target, wanted]), [here[at] for at in wanted]
+            for count in (*POINTS, None):
+                points = [Point(subject=here[at], value=float(np.exp(logs[target, at]))) for at in measured[:count]]
+                found = choose_among([OtherDevices([population]), *single_laws()], points).predict(models)
+                values = np.array([each.value for each in found])
+                held = np.mean([each.low <= value <= each.high for each, value in zip(found, true, strict=True)])
+                line = np.exp(Line().fit(points).predict(models)[0])
+                errors = (float(np.mean(np.abs(each / true - 1))) for each in (values, line))
+                yield count, *errors, float(held), rank_correlation(values, true) or 0.0
+
+
+def help_protocol(arguments: argparse.Namespace) -> None:
+    """Print Spearman's coefficients for networks of NAS-Bench-201 on HELP's devices."""
+    rows = rows_of(arguments.folder / "help_nasbench201_wide.csv")
+    rows = [rows[at] for at in np.random.default_rng(0).permutation(len(rows))[:600]]
+    seconds = np.array([[float(row[name] or 0) for row in rows] for name in (*HELP_KNOWN, *HELP_NEW)]) / 1e3
+    real = seconds > LEAST * np.median(seconds, axis=1)[:, None]
+    kept = real[: len(HELP_KNOWN)].all(axis=0)
+    subjects = [
+        Subject(name=row["arch"], profile=cell_profile(row["arch"]))
+        for row, keep in zip(rows, kept, strict=True)
+        if keep
+    ]
+    seconds, real = seconds[:, kept], real[:, kept]
+    logs, groups = np.log(seconds[: len(HELP_KNOWN)]), np.arange(len(HELP_KNOWN))
+    models = {normal(one.name): at for at, one in enumerate(subjects)}
+    catalogue = Catalogue([Fleet("HELP", ("help",), models, {}, logs, groups)])
+    fleet = OtherDevices([estimate_population(logs, groups, subjects, title="HELP", on_cpu=False)])
+    laws = {"catalogue": [catalogue], "fleet": [fleet], "the better one on left-out points": [catalogue, fleet]}
+    print(f"| law | {' | '.join(HELP_NEW)} | mean | coverage of 90 % |")
+    print(f"|---|{'--:|' * (len(HELP_NEW) + 2)}")
+    for title, own in laws.items():
+        means, held = [], []
+        for values, known in zip(seconds[len(HELP_KNOWN) :], real[len(HELP_KNOWN) :], strict=True):
+            ranks = []
+            for draw in range(arguments.draws):
+                order = np.random.default_rng(draw).permutation(np.flatnonzero(known))
+                points = [Point(subject=subjects[at], value=float(values[at])) for at in order[:10]]
+                rest = order[10:310]
+                found = choose_among(own, points).predict([subjects[at] for at in rest])
+                ranks.append(rank_correlation([each.value for each in found], values[rest]) or 0.0)
+                held += [each.low <= value <= each.high for each, value in zip(found, values[rest], strict=True)]
+            means.append(float(np.mean(ranks)))
+        cells = " | ".join(f"{mean:.3f}" for mean in (*means, np.mean(means)))
+        print(f"| {title} | {cells} | {np.mean(held):.1%} |", flush=True)
+
+
+def seconds_taken(folder: Path) -> float:
+    """To choose a law with 10 points and to predict 10 models, with 60 devices: s, after the fleet was read."""
+    fleet, subjects, columns = known_networks(folder)
+    random = np.random.default_rng(0)
+    fleet = replace_devices(fleet, np.isin(np.arange(len(fleet.logs)), random.permutation(len(fleet.logs))[:61]))
+    target = int(np.argmax(np.isfinite(fleet.logs[:, columns]).sum(axis=1)))
+    others = replace_devices(fleet, fleet.groups != fleet.groups[target])
+    known = [at for at, column in enumerate(columns) if np.isfinite(fleet.logs[target, column])]
+    points = [Point(subject=subjects[at], value=float(np.exp(fleet.logs[target, columns[at]]))) for at in known[:10]]
+    start = time.perf_counter()
+    population = estimate_population(others.logs[:, columns], others.groups, subjects, title="others", on_cpu=True)
+    laws = [Catalogue([others]), OtherDevices([population]), *single_laws()]
+    choose_among(laws, points).predict([subjects[at] for at in known[10:20]])
+    return time.perf_counter() - start
+
+
+TABLES = {"catalogue": catalogue, "fleet": new_models, "help": help_protocol}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only-catalogue", action="store_true", help="leave out the laws of single devices")
+    parser.add_argument("--devices", type=int, default=40, help="of the table fleet, at most")
+    parser.add_argument("--only", choices=(*TABLES, "single"), help="print one table")
     arguments = parser.parse_args()
-    catalogue(arguments)
-    if not arguments.only_catalogue:
-        laws_of_one_device(arguments)
+    for name, table in (TABLES | {"single": laws_of_one_device}).items():
+        if arguments.only in (None, name):
+            print(f"\n{name}\n", flush=True)
+            table(arguments)
+    print(f"\nfit and prediction with 10 points and 60 devices: {seconds_taken(arguments.folder):.2f} s")
 
 
 def laws_of_one_device(arguments: argparse.Namespace) -> None:

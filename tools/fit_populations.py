@@ -56,6 +56,7 @@ def document(found: Population) -> dict[str, Any]:
         "on_cpu": found.on_cpu,
         "mean": [rounded(each) for each in found.mean],
         "covariance": [[rounded(each) for each in row] for row in found.covariance],
+        "doubt": [[rounded(each) for each in row] for row in found.doubt],
         "model_variance": rounded(found.model_variance),
         "noise": rounded(found.noise),
     }
@@ -73,8 +74,9 @@ def main() -> None:
     for found in populations:
         print(f"{found.title}: {found.hardware} kinds of hardware, sd of a model "
               f"{np.sqrt(found.model_variance):.3f}, noise {np.sqrt(found.noise):.3f}")  # fmt: skip
-        for name, mean, variance in zip(FEATURES, found.mean, np.diag(found.covariance), strict=True):
-            print(f"  {name:16s} {mean:+.2f} ± {np.sqrt(variance):.2f}")
+        parts = FEATURES, found.mean, np.diag(found.covariance), np.diag(found.doubt)
+        for name, mean, variance, doubt in zip(*parts, strict=True):
+            print(f"  {name:16s} {mean:+.2f} ± {np.sqrt(variance):.2f}, mean ± {np.sqrt(doubt):.2f}")
     networks = {
         normal(name): [int(amount) for amount in profile.amounts]
         for name, profile in NCNN.items()

@@ -164,7 +164,7 @@ def convert(
 
 def calibrate(
     name: str,
-    measurements: PathLike | Sequence[PathLike],
+    measurements: PathLike | Run | Sequence[PathLike | Run],
     *,
     method: str | None = None,
     host: str | None = None,
@@ -176,8 +176,8 @@ def calibrate(
 
     Args:
         name: of the device; an earlier calibration of this name is replaced.
-        measurements: CSV files with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like; stored
-            runs (id, its beginning, tag) or files of exported runs.
+        measurements: CSV files with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like; runs of
+            the device, or stored ones (id, its beginning, tag), or files of exported runs.
         method: the law to take; None chooses the one that predicts left-out models best.
         host: engine whose stored runs on this machine are taken, or its beginning; None takes the one with the most.
         runtime: engine whose runs of the device are taken; needed where `measurements` has runs of several.
@@ -192,8 +192,10 @@ def calibrate(
     """
     from edgewise.service.context import Context
 
-    fields = {"name": name, "measurements": several(measurements), "method": method, "host": host, "runtime": runtime}
-    found: Calibration = carry_out("calibrate", Context(store=store, keep=keep), **fields)
+    given = [measurements] if isinstance(measurements, str | os.PathLike | Run) else list(measurements)
+    runs, words = _words_of(given)
+    fields = {"name": name, "measurements": words, "method": method, "host": host, "runtime": runtime}
+    found: Calibration = carry_out("calibrate", Context(store=store, keep=keep, runs=runs), **fields)
     return found
 
 
@@ -453,10 +455,9 @@ def compare(
     fields = _fields_of(locals(), "things", "example_inputs")
     from edgewise.comparing.trial import ComparisonInterrupted
 
-    runs = {thing.id: thing for thing in things if isinstance(thing, Run)}
-    context = context_of(store, progress, runs=runs)
     with in_memory(things, example_inputs, as_files=True) as named:
-        subjects = [thing.id if isinstance(thing, Run) else os.fspath(thing) for thing in named]
+        runs, subjects = _words_of(named)
+        context = context_of(store, progress, runs=runs)
         found: ComparisonResult = carry_out("compare", context, subjects=subjects, **fields)
     if found.interrupted:
         raise ComparisonInterrupted(found)
@@ -626,6 +627,12 @@ def in_memory(things: Any, example_inputs: Any, *, as_files: bool = False) -> It
 def several(paths: PathLike | Sequence[PathLike]) -> tuple[PathLike, ...]:
     """One path is a sequence of one."""
     return (paths,) if isinstance(paths, str | os.PathLike) else tuple(paths)
+
+
+def _words_of(things: Sequence[PathLike | Run]) -> tuple[dict[str, Run], list[str]]:
+    """The runs among `things` by id, and for each thing the path or the id that names it in a request."""
+    runs = {thing.id: thing for thing in things if isinstance(thing, Run)}
+    return runs, [thing.id if isinstance(thing, Run) else os.fspath(thing) for thing in things]
 
 
 def context_of(

@@ -74,7 +74,7 @@ def tells_apart(chosen: Sequence[Sequence[str]], words: Sequence[str]) -> list[b
 # TensorFlow Lite says "failed to allocate tensors" of every graph that it can't prepare.
 _OUT_OF_MEMORY = re.compile(
     r"bad_alloc|bad allocation|failed to allocate(?! tensors)|(cannot|can't|could not|unable to) allocate|"
-    r"out of memory|not enough memory|memory allocation|memory exhausted|MemoryError|"
+    r"out of memory|not enough memory|memory allocation|memory exhausted|MemoryError|failed to map segment|"
     r"CL_MEM_OBJECT_ALLOC|CL_OUT_OF_(HOST_)?",
     re.IGNORECASE,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -12,10 +14,11 @@ import pytest
 import edgewise
 import edgewise.data
 from edgewise.cli.main import run
+from edgewise.device import calibrations
 from edgewise.predicting import atlas
-from edgewise.predicting import calibration as module
+from edgewise.record.job import Constraints
 from edgewise.service import prediction
-from edgewise.store.exchange import export_runs
+from edgewise.store.exchange import export_runs, read_runs
 from sample_runs import all_runs
 
 TABLE = """model,host_latency_ms,latency_ms,family
@@ -29,7 +32,7 @@ ResNet50,95,330,image
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "calibrations_folder", lambda: tmp_path / "calibrations")
+    monkeypatch.setattr(calibrations, "calibrations_folder", lambda: tmp_path / "calibrations")
     monkeypatch.setattr(atlas, "atlas_folder", lambda: tmp_path / "atlas")
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.chdir(tmp_path)
@@ -131,12 +134,16 @@ def exported(tmp_path, name, *changes):
             base.job,
             model=replace(base.job.model, name=change.get("model", f"m{at}"), path="", sha256=f"{at:064x}"),
             runtime=replace(base.job.runtime, name=change.get("runtime", "litert"), provider="cpu", threads=1),
-            target=replace(base.job.target, device=change.get("device", "pi")),
+            target=replace(base.job.target, device=change.get("device", "pi"), constraints=change.get("constraints")),
             workload=replace(base.job.workload, batch=change.get("batch", 1)),
         )
         runs.append(replace(base, id=f"{at + 1:026d}", job=job))
     export_runs(runs, tmp_path / name)
     return name
+
+
+def with_limits(cpus):
+    return Constraints(cpus=cpus, memory_bytes=2 * 2**30)
 
 
 def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_path):
@@ -152,6 +159,66 @@ def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_p
     batches = exported(tmp_path, "batches.json", {"batch": 8}, {"batch": 8})
     assert run(["calibrate", "board", "--measurements", batches]) == 2
     assert "left out: scenario single-stream, batch 8" in capsys.readouterr().err
+
+
+def test_runs_within_limits_are_apart_from_those_without(capsys, tmp_path):
+    limited = {"constraints": with_limits(2.0)}
+    mixed = exported(tmp_path, "limits.json", {}, limited, limited)
+    assert run(["calibrate", "board", "--measurements", mixed]) == 2
+    assert "litert/cpu, 1 thread; litert/cpu, 1 thread, within 2 CPUs, 2.15 GB" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def test_values_of_this_machine_are_of_one_engine_within_the_same_limits(tmp_path):
+    digits = str(edgewise.data.path("digits_cnn.onnx"))
+    store = f"sqlite:///{tmp_path}/runs.db"
+    (measured,) = edgewise.bench(digits, runtimes=["onnxruntime"], iterations=10, sessions=1, store=store)
+    halved = replace(measured.job, target=replace(measured.job.target, constraints=with_limits(0.5)))
+    slower = [
+        replace(each, value=3 * each.value) if each.metric == "latency" else each for each in measured.measurements
+    ]
+    with edgewise.open_store(store) as opened:
+        opened.save(replace(measured, id=measured.id[:-1] + "z", job=halved, measurements=tuple(slower)))
+    (tmp_path / "own.csv").write_text(f"model,latency_ms,host_latency_ms\n{digits},5,\nb,10,2\nc,15,3\n")
+    for host, times in ((None, 1), (prediction.engine_text(halved), 3)):
+        found = edgewise.calibrate("board", "own.csv", host=host, store=store, keep=False)
+        assert found.points["latency"][0].subject.host == pytest.approx(times * measured.value("latency"))
+        assert ("within 0.5 CPUs, 2.15 GB" in found.runtime) == (times == 3)
+
+
+def test_python_calibrates_from_runs(tmp_path):
+    runs = list(read_runs(tmp_path / exported(tmp_path, "runs.json", {}, {}, {})))
+    table = "model,latency_ms,host_latency_ms\n" + "".join(f"{run.job.model.name},1,1\n" for run in runs)
+    with pytest.raises(edgewise.BadInput, match="nothing relates"):
+        edgewise.calibrate("board", runs, keep=False)
+    (tmp_path / "more.csv").write_text(table.replace("m0", "a").replace("m1", "b").replace("m2", "c"))
+    found = edgewise.calibrate("board", [*runs, "more.csv"], keep=False)
+    assert [point.subject.name for point in found.points["latency"]] == ["a", "b", "c", "m0", "m1", "m2"]
+    assert found.choices["latency"].chosen.number == 3
+
+
+def test_three_files_of_several_families_are_enough_without_this_machine_or_an_atlas(capsys, tmp_path):
+    build = ["zoo", "build", "mobilenet-v1", "squeezenet-1.1", "resnet-18", "mobilenet-v2", "--width", "0.5"]
+    assert run([*build, "--resolution", "64", "-o", "nets"]) == 0
+    measured = {"mobilenet-v1": (6.1, "mobile"), "squeezenet-1.1": (4.4, "fire"), "resnet-18": (14.9, "residual")}
+    lines = [f"nets/{name}-w0.5-r64.onnx,{latency},{kind}" for name, (latency, kind) in measured.items()]
+    (tmp_path / "three.csv").write_text("\n".join(["model,latency_ms,family", *lines]) + "\n")
+    capsys.readouterr()
+    assert run(["calibrate", "board", "--measurements", "three.csv"]) == 0
+    assert "Latency by fleet" in capsys.readouterr().out
+    assert (
+        run(["estimate", "nets/mobilenet-v2-w0.5-r64.onnx", "-d", "board", "--target", "latency=20ms", "--json"]) == 0
+    )
+    (row,) = json.loads(capsys.readouterr().out)["models"]
+    assert 0.001 < row["low"] < row["value"] < row["high"] < 0.05 and row["on_target"] > 0.8
+    assert row["method"].startswith("fleet: as on 75 kinds of hardware: processors with ncnn")
+
+
+def test_estimate_looks_for_a_calibration_without_numpy():
+    code = "import sys; from edgewise.device.calibrations import is_calibrated; is_calibrated('x')"
+    code += "; sys.exit('numpy' in sys.modules or 'edgewise.predicting' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_failed_runs_and_other_batches_are_left_out_by_name():
@@ -214,7 +281,7 @@ def test_python_has_the_same_doors(tmp_path):
     forecasts = edgewise.predict("new.csv", "phone", targets={"latency": 0.2})
     assert [row.subject.name for row in forecasts.of("latency")] == ["EfficientNet", "DenseNet"]
     assert edgewise.calibrate("other", "measured.csv", keep=False).name == "other"
-    assert module.names() == ["phone"]
+    assert calibrations.names() == ["phone"]
 
 
 @pytest.mark.long

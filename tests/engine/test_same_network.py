@@ -171,10 +171,10 @@ def test_a_shape_is_given_to_the_module_and_all_exports(capfd):
 
 def test_code_is_not_sent_to_another_device(capfd, far_device):  # noqa: F811
     far_device()
-    runs, err = bench(capfd, "tokens", "-d", "far")
+    runs, err = bench(capfd, "tokens", "-d", "far", "-r", "torch/eager,onnxruntime")
     assert "onnxruntime" in engines(runs)
-    assert "torch" not in engines(runs)
-    assert "not measured: torch: the code of nets.py:tokens is not sent to far" in err
+    assert not [run for run in runs if run["job"]["model"]["format"] == "eager"]
+    assert "not measured: torch/eager: the code of nets.py:tokens is not sent to far" in err
 
 
 def test_optimize_starts_from_the_module_as_it_is(capfd, tmp_path):
@@ -198,3 +198,11 @@ def test_without_an_engine_for_the_module_the_export_is_the_original(capfd):
     document = json.loads(capfd.readouterr().out)
     assert document["baseline"]["runtime"]["name"] == "onnxruntime"
     assert document["best_export"] is None
+
+
+def test_compare_runs_the_module_as_it_is_where_a_subject_says_so(capfd):
+    capfd.readouterr()
+    subjects = ("nets.py:training,runtime=torch/eager", "nets.py:training,runtime=onnxruntime")
+    assert run(["compare", *subjects, "--rounds", "1", "--json", "-q", "--no-store"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert {(row["a"], row["b"]) for row in document["comparisons"]} == {("nets-training.eager", "nets-training.onnx")}

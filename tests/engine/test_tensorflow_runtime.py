@@ -232,6 +232,11 @@ def test_reading_a_file_and_calling_the_saver_are_refused(tmp_path):
     meta = document.meta_graphs[0]
     graph = meta.graph_def
     saver = next(node for node in graph.node if node.name == meta.saver_def.save_tensor_name.partition(":")[0])
+    meta.object_graph_def.concrete_functions[saver.attr["f"].func.name].SetInParent()
+    path.write_bytes(document.SerializeToString())
+    with pytest.raises(UnsupportedModel, match="calls the functions that save and restore"):
+        load(path)
+    del meta.object_graph_def.concrete_functions[saver.attr["f"].func.name]
     body = next(each for each in graph.library.function if "signature_wrapper" in each.signature.name)
     body.node_def.add(name="again", op="StatefulPartitionedCall").attr["f"].CopyFrom(saver.attr["f"])
     path.write_bytes(document.SerializeToString())

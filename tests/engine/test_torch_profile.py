@@ -10,10 +10,14 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 from edgewise.model.cost import total_of  # noqa: E402
+from edgewise.model.eager import write_module  # noqa: E402
+from edgewise.model.model_object import ModelObject  # noqa: E402
 from edgewise.model.readers.torch import TorchReader  # noqa: E402
 from edgewise.profiling.layers import NAMELESS, build_profile  # noqa: E402
 from edgewise.profiling.module_operators import graph_of_steps  # noqa: E402
-from edgewise.runtime.torch_profile import KernelRecorder, profile_torch  # noqa: E402
+from edgewise.runtime.base import LoadOptions  # noqa: E402
+from edgewise.runtime.torch import Torch  # noqa: E402
+from edgewise.runtime.torch_profile import profile_torch  # noqa: E402
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
 
@@ -133,14 +137,26 @@ def test_a_module_that_cannot_be_exported_has_rows_by_module():
     assert "a branch on values" in rows[0].cost_unknown_because
 
 
-def test_compiled_code_is_attributed_by_inductors_own_table(tmp_path):
+@pytest.mark.parametrize("provider", ["compile", "aoti"])
+def test_compiled_code_is_attributed_by_inductors_own_table(tmp_path, provider):
     module = Convolutional().eval()
     _, graph = export(module, module.inputs, tmp_path)
-    recorder = KernelRecorder()
-    compiled = torch.compile(module, backend=recorder)
-    with torch.inference_mode():
-        compiled(*module.inputs)
-    layers, profile = layers_of(compiled, graph, module.inputs, kernels=recorder.kernels)
+    made = ModelObject("torch", "a PyTorch module", module, module.inputs)
+    path = write_module(made, tmp_path, name="net")
+    session = Torch().load(path, LoadOptions(provider=provider, threads=1, profile=True))
+    arrays = [tensor.numpy() for tensor in module.inputs]
+    try:
+        # As the worker does it: the second binding needs no other code.
+        session.bind(arrays)
+        session.compile()
+        calls = len(session._recorder.kernels)
+        session.bind(arrays)
+        session.invoke()
+        assert len(session._recorder.kernels) == calls > 0
+        found = session.profile_layers(6)
+    finally:
+        session.close()
+    layers, profile = build_profile(graph, [found], latency=sum(found.unprofiled_ns) / len(found.unprofiled_ns) * 1e-9)
     rows = [layer for layer in layers if layer.kind == "operator"]
     assert sum(layer.macs for layer in rows) == total_of(graph).macs
     assert not [layer for layer in layers if layer.op == NAMELESS]

@@ -18,6 +18,7 @@ from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.model import eager
 from edgewise.model.build import build_graph
 from edgewise.model.identity import open_model, read_graph
+from edgewise.report.conditions import input_text
 from edgewise.runtime.base import InvalidModel, LoadOptions, UnsupportedModel
 from edgewise.runtime.torch import Torch
 from edgewise.testing import check_runtime
@@ -211,6 +212,7 @@ def test_bench_measures_the_module(written):
     assert run.job.runtime.provider == "eager"
     assert run.effective["threads"] == 1
     assert run.job.workload.input_data is not None
+    assert input_text(run).endswith("; the example inputs of its author")
     assert {(each["low"], each["high"]) for each in run.effective["inputs"]} == {(0.25, 0.5)}
     assert run.value("macs") == 3 * 36 * 27 + 5 * 108
 

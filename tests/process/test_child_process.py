@@ -115,7 +115,8 @@ def test_limits_hold(body, limit, cause):
     "text",
     ["std::bad_alloc", "Failed to allocate memory for tensor", "OUT OF MEMORY", "Cannot allocate memory",
      "[Errno 12] Cannot allocate memory", "Unable to allocate 8.00 GiB for an array", "CL_MEM_OBJECT_ALLOCATION_FAILURE",
-     "DefaultCPUAllocator: not enough memory: you tried to allocate", "MemoryError"],
+     "DefaultCPUAllocator: not enough memory: you tried to allocate", "MemoryError",
+     "libfoo.so: failed to map segment from shared object"],
 )  # fmt: skip
 def test_out_of_memory_is_recognised_in_the_words_of_engines(text):
     assert means_out_of_memory(text)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from edgewise.device import calibrations
 from edgewise.errors import BadInput
-from edgewise.predicting import calibration as module
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import (
     Calibration,
@@ -35,7 +35,7 @@ def points(factor=4.0, **changed) -> tuple[Point, ...]:
 
 @pytest.fixture
 def own_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "calibrations_folder", lambda: tmp_path / "calibrations")
+    monkeypatch.setattr(calibrations, "calibrations_folder", lambda: tmp_path / "calibrations")
     return tmp_path / "calibrations"
 
 

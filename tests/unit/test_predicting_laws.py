@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgewise.errors import BadInput
 from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.predicting.base import Point, Subject, predictors
-from edgewise.predicting.choice import choose, try_law
+from edgewise.predicting.choice import choose, leave_out, try_law
 from edgewise.predicting.features import RELATIVE_COSTS, TERMS, OperatorProfile, profile_of
 from edgewise.predicting.laws import (
     HostAndOperators,
@@ -127,6 +127,22 @@ def test_what_a_law_lacks_is_said_and_the_next_one_is_taken():
     with pytest.raises(BadInput, match="nothing relates"):
         choose([Point(subject=Subject(name=name), value=1.0) for name in "abc"])
     assert choose(points, method="linear").chosen.predictor.name == "linear"
+
+
+def test_a_point_is_left_out_with_its_family_where_three_others_remain():
+    families = ("a", "a", "b", "c", "d")
+    points = [
+        Point(
+            subject=Subject(name=str(at), host=1.0 + at, family=family),
+            value=(1.0 + at) * (3.0 if family == "a" else 1.0),
+        )
+        for at, family in enumerate(families)
+    ]
+    trial = try_law(Scale(), points)
+    assert trial.left_out[:2] == pytest.approx([1.0, 2.0])  # without both of a
+    assert trial.left_out[2] == pytest.approx(3.0 * 3.0 ** (2 / 4))  # two other families and a: all but this one
+    assert [found.log for found in leave_out(trial, points)[:2]] == pytest.approx([0.0, math.log(2)])
+    assert try_law(Scale(), points[:4]).left_out[0] == pytest.approx(3.0 ** (1 / 3))  # b and c are too few
 
 
 def test_all_predictors_are_plugins_with_what_the_seam_asks_for():

@@ -107,8 +107,9 @@ def rm(
     ] = False,
 ) -> None:
     """Remove a device from the file, or a calibrated device. Nothing on the device changes."""
+    from edgewise.device.calibrations import names
     from edgewise.device.devices import read_devices, remove_device
-    from edgewise.predicting.calibration import names, remove
+    from edgewise.predicting.calibration import remove
 
     if calibration or (file is None and name in names() and name not in read_devices(file)):
         err().print(f"calibration removed: {remove(name)}", markup=False, highlight=False)

@@ -96,6 +96,7 @@ def command(values: Values) -> int:
     The device is not measured. The output names the software that computed the numbers, and its assumptions.
     """
     from edgewise.cli import fits
+    from edgewise.device.calibrations import is_calibrated
     from edgewise.service.requests import EstimateRequest, FitsRequest
 
     if values["devices"]:
@@ -106,7 +107,7 @@ def command(values: Values) -> int:
         raise BadInput("give a model, and either a device or --fits", advice=advice)
     if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
         raise BadInput(f"--{unused[0].replace('_', '-')} applies only to --fits", advice="add --fits instead of -d")
-    if values["device"] is not None and _is_calibrated(values["device"]):
+    if values["device"] is not None and is_calibrated(values["device"]):
         return _predict(values)
     if values["target"]:
         raise BadInput("--target applies only to calibrated devices", advice="'edgewise calibrate' learns one")
@@ -115,12 +116,6 @@ def command(values: Values) -> int:
     (model,) = models_or_factory(given, values["build"])
     kind, presentation = (FitsRequest, fits.PRESENTATION) if values["fits"] else (EstimateRequest, PRESENTATION)
     return perform(request_of(kind, OPTIONS, values, model=model), presentation, output_of(values))
-
-
-def _is_calibrated(device: str) -> bool:
-    from edgewise.predicting.calibration import NAME, file_of
-
-    return NAME.fullmatch(device) is not None and file_of(device).is_file()
 
 
 def _predict(values: Values) -> int:

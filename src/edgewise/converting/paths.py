@@ -17,7 +17,7 @@ Writer = Callable[[Any, Path, ConvertOptions], None]
 """Writes a source to a path: a file's path, a `torch_program.TorchSource`, or a Keras model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One converter.
 
@@ -59,99 +59,55 @@ class Step:
 
 MODULE, KERAS_MODEL = "torch-module", "keras-model"
 
+_KERAS_EXPORT, _OVC = "keras.Model.export", "openvino.convert_model"
+
 STEPS = (
+    # source, result, function, name of the converter, packages, extra
+    Step(MODULE, "pt2", "torch_program:write_pt2", "torch.export", ("torch",), "torch"),
+    Step(MODULE, "onnx", "torch_program:write_onnx", "torch.onnx.export", ("torch", "onnxscript"), "torch"),
+    Step(MODULE, "openvino", "openvino_ir:write_from_torch", _OVC, ("openvino", "torch"), "openvino,torch"),
     Step(
-        reads=MODULE,
-        to="pt2",
-        writer="torch_program:write_pt2",
-        tool="torch.export",
-        packages=("torch",),
-        extra="torch",
+        MODULE,
+        "tflite",
+        "torch_program:write_tflite",
+        "litert_torch.convert",
+        ("litert-torch", "torch", "ai-edge-litert"),
+        "torch-optimize",
     ),
+    Step(KERAS_MODEL, "keras", "keras_model:write_keras", "keras.Model.save", ("keras",), "keras"),
     Step(
-        reads=MODULE,
-        to="onnx",
-        writer="torch_program:write_onnx",
-        tool="torch.onnx.export",
-        packages=("torch", "onnxscript"),
-        extra="torch",
-    ),
-    Step(
-        reads=MODULE,
-        to="openvino",
-        writer="openvino_ir:write_from_torch",
-        tool="openvino.convert_model",
-        packages=("openvino", "torch"),
-        extra="openvino,torch",
-    ),
-    Step(
-        reads=MODULE,
-        to="tflite",
-        writer="torch_program:write_tflite",
-        tool="litert_torch.convert",
-        packages=("litert-torch", "torch", "ai-edge-litert"),
-        extra="torch-optimize",
-    ),
-    Step(
-        reads=KERAS_MODEL,
-        to="keras",
-        writer="keras_model:write_keras",
-        tool="keras.Model.save",
-        packages=("keras",),
-        extra="keras",
-    ),
-    Step(
-        reads=KERAS_MODEL,
-        to="onnx",
-        writer="keras_model:write_onnx",
-        tool="keras.Model.export",
-        packages=("keras",),
+        KERAS_MODEL,
+        "onnx",
+        "keras_model:write_onnx",
+        _KERAS_EXPORT,
+        ("keras",),
+        "keras,torch",
         behind=(("tensorflow", "tf2onnx"), ("torch", "onnxscript")),
-        extra="keras,torch",
     ),
     Step(
-        reads=KERAS_MODEL,
-        to="tflite",
-        writer="keras_model:write_tflite",
-        tool="keras.Model.export",
-        packages=("keras",),
+        KERAS_MODEL,
+        "tflite",
+        "keras_model:write_tflite",
+        _KERAS_EXPORT,
+        ("keras",),
+        "torch-optimize",
         behind=(("tensorflow",), ("torch", "litert-torch")),
-        extra="torch-optimize",
     ),
     Step(
-        reads=KERAS_MODEL,
-        to="savedmodel",
-        writer="keras_model:write_savedmodel",
-        tool="keras.Model.export",
-        packages=("keras", "tensorflow"),
-        extra="tensorflow",
+        KERAS_MODEL, "savedmodel", "keras_model:write_savedmodel", _KERAS_EXPORT, ("keras", "tensorflow"), "tensorflow"
     ),
     *(
-        Step(
-            reads=reads,
-            to="openvino",
-            writer="openvino_ir:write_from_file",
-            tool="openvino.convert_model",
-            packages=("openvino",),
-            extra="openvino",
-        )
+        Step(reads, "openvino", "openvino_ir:write_from_file", _OVC, ("openvino",), "openvino")
         for reads in ("onnx", "tflite", "savedmodel", "tensorflow", "paddle")
     ),
+    Step("onnx", "ort", "onnx_files:write_ort", "onnxruntime", ("onnxruntime",), "onnxruntime"),
     Step(
-        reads="onnx",
-        to="ort",
-        writer="onnx_files:write_ort",
-        tool="onnxruntime",
-        packages=("onnxruntime",),
-        extra="onnxruntime",
-    ),
-    Step(
-        reads="savedmodel",
-        to="tflite",
-        writer="tensorflow_files:write_tflite",
-        tool="tf.lite.TFLiteConverter",
-        packages=("tensorflow",),
-        extra="tensorflow",
+        "savedmodel",
+        "tflite",
+        "tensorflow_files:write_tflite",
+        "tf.lite.TFLiteConverter",
+        ("tensorflow",),
+        "tensorflow",
     ),
 )
 
@@ -188,6 +144,11 @@ def paths_from(kind: str) -> dict[str, Availability]:
                 f"edgewise convert FILE.py:FUNCTION --to {to}",
             )
     return found
+
+
+def reachable_from(kind: str) -> tuple[str, ...]:
+    """The words for the formats that `kind` can be converted to once all converters are installed."""
+    return tuple(to for to in TARGETS if _find(kind, to, needed=False))
 
 
 def find_path(kind: str, to: str, *, name: str) -> tuple[Step, ...]:

@@ -45,6 +45,8 @@ IN_MEMORY = "in_memory"
 """Name of the Python module that holds models which were given as objects, so that they have names."""
 WRITTEN = "EDGEWISE_EAGER"
 """Environment variable: SHA-256 of each file that this process wrote → where its code is found."""
+EXAMPLE_INPUTS = ".inputs.npz"
+"""End of the name of the file with the author's example inputs."""
 MAX_BYTES = 16 * 2**20
 _PLAIN = bool | int | float | str | None
 
@@ -153,7 +155,7 @@ def write_module(
     if unexported:
         document[UNEXPORTED] = unexported
     if given:
-        _write_inputs(folder / f"{name}.inputs.npz", leaves)
+        _write_inputs(folder / f"{name}{EXAMPLE_INPUTS}", leaves)
     path = folder / f"{name}.eager"
     data = json.dumps(document).encode()
     path.write_bytes(data)
@@ -168,7 +170,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def example_inputs(path: Path) -> Path | None:
     """The file with the author's example inputs for the ``NAME.eager`` at `path`; None where there is none."""
-    file = path.with_name(f"{path.name.removesuffix('.eager')}.inputs.npz")
+    file = path.with_name(path.name.removesuffix(".eager") + EXAMPLE_INPUTS)
     return file if file.is_file() else None
 
 

@@ -211,9 +211,10 @@ def _read_files(files: Sequence[Path]) -> tuple[str, int]:
 
 
 def _list_formats() -> str:
-    """The formats that are read, for advice; the fake one is for tests and not offered."""
+    """The formats that are read, for advice: without those for tests, and ``eager``, which only edgewise writes."""
+    left_out = {*FOR_TESTS, "eager"}
     return "formats that edgewise reads: " + ", ".join(
-        reader.title for name, reader in readers() if name not in FOR_TESTS
+        reader.title for name, reader in readers() if name not in left_out
     )
 
 

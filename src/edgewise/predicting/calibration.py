@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.device.calibrations import file_of, names
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Trial, choose, leave_out
@@ -22,7 +22,6 @@ from edgewise.predicting.points import UNITS, is_measurement
 SCHEMA = 1
 COVERAGES = (0.5, 0.8, COVERAGE, 0.95)
 """Of the intervals that a validation counts left-out points in."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,25 +121,6 @@ def _ranks(values: Any) -> Any:
     """Ranks, the mean of them for equal values."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-
-
-def calibrations_folder() -> Path:
-    """The folder of this user's calibrations."""
-    from platformdirs import user_data_path
-
-    return user_data_path("edgewise", appauthor=False) / "calibrations"
-
-
-def file_of(name: str) -> Path:
-    """Where the calibration `name` is kept. Raises `BadInput` for what can't be a name."""
-    if not NAME.fullmatch(name):
-        raise BadInput(f"{name!r} can't be the name of a device", advice="letters, digits, _ and - (64 at most)")
-    return calibrations_folder() / f"{name}.json"
-
-
-def names() -> list[str]:
-    """The names of this user's calibrations, sorted."""
-    return sorted(path.stem for path in calibrations_folder().glob("*.json") if NAME.fullmatch(path.stem))
 
 
 def remove(name: str) -> Path:

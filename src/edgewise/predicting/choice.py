@@ -14,6 +14,8 @@ from edgewise.stats.distributions import t_quantile
 
 COVERAGE = 0.90
 FEWEST_POINTS = 3
+FEWEST_FAMILIES = 3
+"""With fewer, models that are to be predicted are mostly of a measured family."""
 PRIOR_POINTS = 2.0
 """How many points the errors on public measurements count for, beside the errors on the points of the device."""
 CHOICE_POINTS = 6.0
@@ -156,7 +158,7 @@ def leave_out(trial: Trial, points: Sequence[Point]) -> list[LeftOut]:
     points = [point for point in points if trial.fitted is not None and not trial.lacking(point.subject)]
     found: list[LeftOut] = []
     for at, point in enumerate(points):
-        rest = [*points[:at], *points[at + 1 :]]
+        rest = without_kin(points, at)
         without = try_law(trial.predictor, rest) if len(points) <= MOST_REFITTED else trial
         logs, spread = trial.predictor.fit(rest).predict([point.subject])
         freedom = len(rest) + PRIOR_POINTS - COEFFICIENTS
@@ -174,15 +176,20 @@ def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
     Raises:
         BadInput: fewer than `FEWEST_POINTS` points, no such law, or none that can be used with these points.
     """
+    known = dict(predictors())
+    if method is not None and method not in known:
+        raise BadInput(f"no method {method!r}", advice=f"one of: {', '.join(known)}")
+    wanted = [law for name, law in known.items() if name == method or (method is None and law.automatic)]
+    return choose_among(wanted, points)
+
+
+def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice:
+    """As `choose`, of the laws `wanted`."""
     if len(points) < FEWEST_POINTS:
         raise BadInput(
             f"{len(points)} measured models are too few to predict others",
             advice=f"measure at least {FEWEST_POINTS}, better 5 to 10, of different size and kind",
         )
-    known = dict(predictors())
-    if method is not None and method not in known:
-        raise BadInput(f"no method {method!r}", advice=f"one of: {', '.join(known)}")
-    wanted = [law for name, law in known.items() if name == method or (method is None and law.automatic)]
     trials = sorted((try_law(law, points) for law in wanted), key=_doubt)
     if not trials or trials[0].fitted is None:
         by_reason: dict[str, list[str]] = {}
@@ -191,6 +198,18 @@ def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
         reasons = "; ".join(f"{', '.join(names)}: {because}" for because, names in by_reason.items())
         raise BadInput(f"nothing relates the models to the device ({reasons})", advice="measure them on this machine")
     return Choice(points=tuple(points), trials=tuple(trials))
+
+
+def without_kin(points: Sequence[Point], at: int) -> list[Point]:
+    """The points without the one at `at`, and without the others of its family where `FEWEST_FAMILIES` remain.
+
+    Networks of one design tell more of each other than of the models that are to be predicted.
+    """
+    family = points[at].subject.family
+    strangers = [point for point in points if point.subject.family != family]
+    if family and len({point.subject.family for point in strangers}) >= FEWEST_FAMILIES:
+        return strangers
+    return [*points[:at], *points[at + 1 :]]
 
 
 def _doubt(trial: Trial) -> float:
@@ -203,7 +222,8 @@ def _doubt(trial: Trial) -> float:
 def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
     """`law` on `points`, with the value of each point as predicted without it.
 
-    Points of which the law lacks something are left out where at least `FEWEST_POINTS`, and half of all, remain.
+    A point is left out together with those of its family, see `without_kin`. Points of which the law lacks something
+    are not used where at least `FEWEST_POINTS`, and half of all, remain.
     """
     left_out = np.full(len(points), np.nan)
     known, missing = list(range(len(points))), ""
@@ -219,7 +239,7 @@ def try_law(law: Predictor, points: Sequence[Point]) -> Trial:
         lacking = fitted.lacking
     squares: list[float] = []
     for place, (at, point) in enumerate(zip(known, used, strict=True)):
-        logs, spread = law.fit([*used[:place], *used[place + 1 :]]).predict([point.subject])
+        logs, spread = law.fit(without_kin(used, place)).predict([point.subject])
         left_out[at] = math.exp(logs[0])
         squares.append(float(logs[0] - math.log(point.value)) ** 2 / (1.0 + float(spread[0])))
     if not np.isfinite(left_out[known]).all():

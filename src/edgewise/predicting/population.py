@@ -63,7 +63,8 @@ class Population:
         title: which devices.
         hardware: number of hardware groups that it was estimated from.
         on_cpu: whether a value of this machine, whose processor is of the same kind, tells of a model's `rest`.
-        mean, covariance: of the coefficients of `FEATURES`.
+        mean, covariance: of the coefficients of `FEATURES` over devices.
+        doubt: covariance of the error of `mean`, which all devices share: it was estimated from a few models.
         model_variance, noise: of logarithms, as the module's formula has them.
     """
 
@@ -72,6 +73,7 @@ class Population:
     on_cpu: bool
     mean: Floats
     covariance: Floats
+    doubt: Floats
     model_variance: float
     noise: float
 
@@ -142,6 +144,7 @@ def estimate_population(
     heavy, total, size = known * weights[:, None], float(weights.sum()), len(FEATURES)
     first = np.zeros(size) if prior is None else prior.mean
     usual = FREE_COSTS**2 * np.eye(size) if prior is None else prior.covariance
+    of_mean = usual if prior is None else prior.doubt + usual / DEVICES
     mean, covariance, rest = first, 4 * usual, np.zeros(len(subjects))
     model_variance, noise = (0.1, 0.05) if prior is None else (prior.model_variance, prior.noise)
     costs = np.tile(mean, (len(known), 1))
@@ -163,12 +166,17 @@ def estimate_population(
         precision = heavy.sum(axis=0) / noise + 1 / model_variance
         rest = (heavy * left).sum(axis=0) / noise / precision
         seen = heavy.sum(axis=0) > 0
-        model_variance = max(float(np.mean((rest**2 + 1 / precision)[seen])), LEAST_VARIANCE)
+        average = np.einsum("dm,dmi->mi", heavy, design)[seen] / heavy.sum(axis=0)[seen, None]
+        inner[0, 0], inner[1:, 1:] = 0.0, np.linalg.inv(of_mean)
+        each = model_variance + noise / heavy.sum(axis=0)[seen]
+        shared = np.linalg.inv(average.T @ (average / each[:, None]) + inner)
+        mistaken = np.einsum("mi,ij,mj->m", average, shared, average)
+        model_variance = max(float(np.mean((rest**2 + 1 / precision)[seen] + mistaken)), LEAST_VARIANCE)
         doubt = np.einsum("dmi,dij,dmj->dm", design, spread, design) + 1 / precision
         noise = max(float(np.sum(heavy * ((left - rest) ** 2 + doubt)) / heavy.sum()), LEAST_VARIANCE)
     return Population(
         title=title, hardware=len(set(groups.tolist())), on_cpu=on_cpu, mean=mean, covariance=covariance,
-        model_variance=model_variance, noise=noise,
+        doubt=shared[1:, 1:], model_variance=model_variance, noise=noise,
     )  # fmt: skip
 
 
@@ -210,16 +218,19 @@ class Member:
         population = self.population
         constants, rows = Models.of(subjects).linear(self.costs)
         means = constants + rows @ population.mean
-        alike = rows @ population.covariance @ self.rows.T + _ANY_OFFSET
-        own = np.einsum("...mi,ij,...mj->...m", rows, population.covariance, rows) + _ANY_OFFSET + population.variance
-        there, here = alike[0] * ~self.here, alike[1] * self.here
+        among, own = population.doubt, population.covariance + population.doubt
+        there, here = rows @ among @ self.rows.T
+        there += (rows[0] @ population.covariance @ self.rows.T + _ANY_OFFSET) * ~self.here
+        here += (rows[1] @ population.covariance @ self.rows.T + _ANY_OFFSET) * self.here
+        prior = np.einsum("...mi,ij,...mj->...m", rows, own, rows) + _ANY_OFFSET + population.variance
         logs = means[0] + there @ self.inverse @ self.off
-        variance = own[0] - np.einsum("ij,jk,ik->i", there, self.inverse, there)
+        variance = prior[0] - np.einsum("ij,jk,ik->i", there, self.inverse, there)
         if self.here.any():
             measured = np.array([bool(subject.host) for subject in subjects])
             hosts = np.log([subject.host or 1.0 for subject in subjects])
-            also = population.model_variance - np.einsum("ij,jk,ik->i", there, self.inverse, here)
-            doubt = own[1] - np.einsum("ij,jk,ik->i", here, self.inverse, here)
+            also = population.model_variance + np.einsum("mi,ij,mj->m", rows[0], among, rows[1])
+            also = also - np.einsum("ij,jk,ik->i", there, self.inverse, here)
+            doubt = prior[1] - np.einsum("ij,jk,ik->i", here, self.inverse, here)
             surprise = hosts - means[1] - here @ self.inverse @ self.off
             logs = logs + np.where(measured, also / doubt * surprise, 0.0)
             variance = variance - np.where(measured, also**2 / doubt, 0.0)
@@ -239,9 +250,11 @@ def _member(population: Population, points: Sequence[Point], *, hosts: bool) -> 
         both = models.linear(costs)
         constants, rows = (np.where(here[(...,) + (None,) * (part.ndim - 2)], part[1], part[0]) for part in both)
         off = values - constants - rows @ population.mean
-        common = rows @ population.covariance
-        inverse = np.linalg.inv((common @ rows.T + _ANY_OFFSET) * (here[:, None] == here) + same)
-        found = population.mean + np.array([(inverse @ off * part) @ common for part in (~here, here)])
+        common, shared = rows @ population.covariance, rows @ population.doubt
+        within = (common @ rows.T + _ANY_OFFSET) * (here[:, None] == here)
+        inverse = np.linalg.inv(within + shared @ rows.T + same)
+        weights = inverse @ off
+        found = population.mean + weights @ shared + np.array([(weights * part) @ common for part in (~here, here)])
         costs = costs + np.clip(found - costs, -_LONGEST_STEP, _LONGEST_STEP)
     return Member(population, costs, inverse, off, rows, here)
 
@@ -285,8 +298,9 @@ def _document() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def shipped() -> tuple[Population, ...]:
     """The populations that edgewise brings, processors first."""
+    arrays = ("mean", "covariance", "doubt")
     return tuple(
-        Population(**{**found, "mean": np.array(found["mean"]), "covariance": np.array(found["covariance"])})
+        Population(**{**found, **{name: np.array(found[name]) for name in arrays}})
         for found in _document()["populations"]
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from edgewise.comparing.environments import value_text
+from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.text import one_line, tells_apart
@@ -107,6 +108,8 @@ def input_text(run: Run) -> str:
         return ""
     more = f" and {len(words) - MOST_INPUTS} more" if len(words) > MOST_INPUTS else ""
     source = f"random from seed {workload.seed}" if workload.input_data is None else "from --input-data"
+    if workload.input_path is not None and workload.input_path.endswith(EXAMPLE_INPUTS):
+        source = "the example inputs of its author"
     if any("tool" in session.facts for session in run.sessions):
         source = "random, made by the tool"
     return f"{', '.join(words[:MOST_INPUTS])}{more}; {source}"

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -21,14 +23,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgewise.model.keras_code import find_code
-from edgewise.model.signature import TensorSpec, shapes_fit
+from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime import tensorflow as tensorflow_runtime
 from edgewise.runtime.arrays import (
     check_dtypes,
-    check_rank,
     closed,
-    fixed_shape_message,
     own_copies,
     shapes_in_order,
 )
@@ -45,6 +45,8 @@ from edgewise.runtime.base import (
 
 BACKENDS = ("tensorflow", "torch", "jax")
 """In the order in which they are looked for."""
+OLDEST = (3, 12)
+"""Earlier versions have known ways around their safe mode (CVE-2025-8747, CVE-2025-9906, CVE-2025-12058)."""
 _CONFIG = "config.json"
 _TOP_ENTRIES = frozenset({_CONFIG, "metadata.json", "model.weights.h5", "model.weights.npz", "assets"})
 _MAX_CONFIG_BYTES = 128 * 2**20
@@ -68,9 +70,16 @@ class Keras:
 
     def availability(self) -> Availability:
         """Whether Keras and its backend are installed."""
-        answer = package_availability("keras", extra="keras", module="keras")
+        extra = "keras" if choose_backend() else "keras,tensorflow"
+        answer = package_availability("keras", extra=extra, module="keras")
         if not answer:
             return answer
+        if tuple(map(int, re.findall(r"\d+", answer.version or "")[:2])) < OLDEST:
+            return Availability(
+                False,
+                f"Keras {answer.version} may run code and read files that a model names; 3.12 and newer don't",
+                "pip install --upgrade keras",
+            )
         backend = choose_backend()
         if backend not in BACKENDS:
             return Availability(
@@ -123,7 +132,8 @@ class KerasSession:
         taken = [_spec(each, name) for each, name in zip(model.inputs, _names(model.inputs), strict=True)]
         wanted = shapes_in_order([(spec.name,) for spec in taken], options.shapes)
         self.inputs: Sequence[TensorSpec] = tuple(
-            spec if shape is None else _with_shape(spec, shape) for spec, shape in zip(taken, wanted, strict=True)
+            spec if shape is None else tensorflow_runtime.with_shape(spec, shape)
+            for spec, shape in zip(taken, wanted, strict=True)
         )
         # numpy has no bfloat16: such outputs are read as float32.
         self.outputs: Sequence[TensorSpec] = tuple(
@@ -229,7 +239,7 @@ def check_archive(path: Path) -> None:
             if archive.getinfo(_CONFIG).file_size > _MAX_CONFIG_BYTES:
                 raise InvalidModel("its configuration is too large")
             document = json.loads(archive.read(_CONFIG))
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError, RecursionError, IndexError) as error:
+    except (zipfile.BadZipFile, zlib.error, LookupError, ValueError, OSError, EOFError, RuntimeError) as error:
         raise InvalidModel(f"it is not a complete .keras file: {error or type(error).__name__}") from error
     if found := find_code(document):
         raise UnsupportedModel(f"{found[0]}; {found[1]}")
@@ -361,13 +371,6 @@ def _spec(tensor: Any, name: str, *, readable: bool = False) -> TensorSpec:
     if readable and dtype == "bfloat16":
         dtype = "float32"
     return TensorSpec(name=name, shape=tuple(tensor.shape), dtype=dtype)
-
-
-def _with_shape(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    check_rank(spec.name, len(spec.shape or ()), shape)
-    if not shapes_fit(spec.shape, shape):
-        raise UnsupportedModel(fixed_shape_message(spec.name, spec.shape or (), shape))
-    return TensorSpec(name=spec.name, shape=shape, dtype=spec.dtype)
 
 
 def _layer_paths(model: Any, prefix: str) -> Iterator[str]:

@@ -116,9 +116,7 @@ class _Loaded:
             named = {spec.name: spec for spec in inputs}
             inputs = [named[name] for name in shapes]
         wanted = shapes_in_order([(spec.name,) for spec in inputs], shapes)
-        given = [
-            spec if shape is None else _with_shape(spec, shape) for spec, shape in zip(inputs, wanted, strict=True)
-        ]
+        given = [spec if shape is None else with_shape(spec, shape) for spec, shape in zip(inputs, wanted, strict=True)]
         return replace(self, inputs=tuple(given))
 
 
@@ -375,7 +373,8 @@ def _specs(named: Iterable[tuple[str, Any]]) -> tuple[TensorSpec, ...]:
     )
 
 
-def _with_shape(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+def with_shape(spec: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+    """`spec` with a concrete shape. Raises `UnsupportedModel` where its own does not allow it."""
     if spec.shape is not None:
         check_rank(spec.name, len(spec.shape), shape)
         if not shapes_fit(spec.shape, shape):

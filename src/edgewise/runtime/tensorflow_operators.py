@@ -39,7 +39,8 @@ def check_saved_model(meta: Any, signature: str) -> None:
     """Raise `UnsupportedModel` where loading or running a SavedModel could do more than compute.
 
     The functions that save and restore variables are at files by nature. They are left out, so nothing else may call
-    them: loading only restores, from the model's own folder.
+    them, neither the network nor TensorFlow's loader, which runs functions of the saved objects (tables) and restores
+    variables by itself, from the model's own folder.
 
     Args:
         meta: the ``MetaGraphDef``.
@@ -56,7 +57,7 @@ def check_saved_model(meta: Any, signature: str) -> None:
         ends += map(_node_name, meta.collection_def[key].node_list.value)
     running = [*_reachable(nodes, ends), *_inner_nodes(graph, without=savers)]
     _check_operators(running)
-    if any(savers & {*_called(node)} for node in running):
+    if savers & {*meta.object_graph_def.concrete_functions} or any(savers & {*_called(node)} for node in running):
         raise UnsupportedModel("its network calls the functions that save and restore its variables")
 
 

@@ -134,6 +134,8 @@ class TorchSession:
         """Copy one array per input into a tensor. Raises ValueError where they don't fit."""
         import torch
 
+        # First: a tensor that was made in this mode is another kind, for which compiled code would be compiled anew.
+        self._inference.enter()
         tensors = [torch.from_numpy(array) for array in own_copies(arrays, self.inputs)]
         if self._dtype is not None:
             tensors = [each.to(self._dtype) if each.is_floating_point() else each for each in tensors]
@@ -141,7 +143,6 @@ class TorchSession:
             tensors = [
                 each.contiguous(memory_format=torch.channels_last) if each.dim() == 4 else each for each in tensors
             ]
-        self._inference.enter()
         self._outputs = [None]
         self.bind_call(*self._arrange(tensors))
 

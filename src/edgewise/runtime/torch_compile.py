@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from edgewise.folders import enclosing_job_folder
 from edgewise.model.eager import EagerModule
 from edgewise.runtime.arrays import closed, tell
-from edgewise.runtime.base import CannotProfile, EngineProfile, LoadOptions, UnsupportedModel
+from edgewise.runtime.base import EngineProfile, LoadOptions, UnsupportedModel
 from edgewise.runtime.torch import TorchSession
 from edgewise.runtime.torch_profile import KernelRecorder, profile_torch
 
@@ -86,8 +87,9 @@ class CompiledSession(TorchSession):
 
     def _count_graphs(self, counters: Mapping[str, Any]) -> None:
         """Count the compiled graphs, and the breaks between them, where Python runs the module's code."""
-        breaks, graphs = counters["graph_break"], counters["stats"]["unique_graphs"]
-        total = sum(breaks.values())
+        # PyTorch counts most breaks under both names, and those at a branch on a tensor under the second alone.
+        breaks = max(counters["graph_break"], counters["unimplemented"], key=lambda counted: sum(counted.values()))
+        total, graphs = sum(breaks.values()), counters["stats"]["unique_graphs"]
         self._effective |= {"graphs": graphs, "graph_breaks": total}
         if total or not graphs:
             why = f" ({tell(str(next(iter(breaks))))[:200]})" if total else ""
@@ -132,8 +134,9 @@ class AheadOfTimeSession(CompiledSession):
 
         options = self._options
         key = repr((options.shapes, options.dtypes, options.threads, options.precision, dict(options.extra)))
-        package = folder / f"aoti-{sha256(key.encode()).hexdigest()[:16]}.pt2"
-        cached = package.is_file()
+        word = "aoti-profiled" if options.profile else "aoti"
+        package = folder / f"{word}-{sha256(key.encode()).hexdigest()[:16]}.pt2"
+        cached = package.is_file() and not options.profile
         if not cached:
             args, keywords = self._call
             try:
@@ -143,13 +146,11 @@ class AheadOfTimeSession(CompiledSession):
                     f"torch.export can't export the module, which torch/aoti needs: {type(error).__name__}: "
                     f"{tell(str(error))[:400]} (use torch/eager or torch/compile)"
                 ) from error
-            torch._inductor.aoti_compile_and_package(program, package_path=str(package))
+            recording = self._recorder.recording(program.graph_module) if options.profile else nullcontext()
+            with recording as settings:
+                torch._inductor.aoti_compile_and_package(program, package_path=str(package), inductor_configs=settings)
         self.module = torch._inductor.aoti_load_package(str(package))
         return {"cached": cached, "ahead": True}
-
-    def profile_layers(self, inferences: int) -> EngineProfile:
-        """Raise `CannotProfile`: the library records nothing."""
-        raise CannotProfile("AOTInductor's library records no kernels; profile torch/compile, which generates the same")
 
 
 def _cache_folder() -> Path:

@@ -228,12 +228,18 @@ def _find_kernels(
 ) -> tuple[list[tuple[ModuleOperator, ...]], tuple[str, ...]]:
     """The operators of each step of compiled code: its steps are the calls of that code, in order."""
     plain = [re.sub(r"^graph_\d+_", "", name) for name in names]
-    generated = [name if name.startswith("cpp_") else "" for name in plain]
-    if generated == [each.name if each.name.startswith("cpp_") else "" for each in kernels]:
-        return [each.executes for each in kernels], ()
+    # Code that was compiled anew comes last.
+    for calls in (kernels, kernels[-len(names) :]):
+        if _generated(plain) == _generated([each.name for each in calls]):
+            return [each.executes for each in calls], ()
     by_name = {each.name: each.executes for each in kernels}
     note = f"inductor's code has {len(kernels)} calls of kernels, but {len(names)} were recorded: matched by name alone"
     return [by_name.get(name, ()) for name in plain], (note,)
+
+
+def _generated(names: Sequence[str]) -> list[str]:
+    """The names of generated kernels, and "" in place of others."""
+    return [name if name.startswith("cpp_") else "" for name in names]
 
 
 class KernelRecorder:

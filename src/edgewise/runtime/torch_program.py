@@ -94,10 +94,14 @@ def guarded() -> Iterator[None]:
     """
     import pickle
 
-    import sympy
     import torch
-    from torch._export.serde.serialize import GraphModuleDeserializer
-    from torch.export import pt2_archive
+    from torch._export.serde import serialize
+
+    try:
+        from torch.export.pt2_archive import _package as archive
+    except ImportError:  # PyTorch before 2.8
+        archive = None
+    sympy, deserializer = serialize.sympy, serialize.GraphModuleDeserializer
 
     refusals: list[UnsupportedModel] = []
 
@@ -109,7 +113,7 @@ def guarded() -> Iterator[None]:
         return lambda *args, **keywords: refuse(f"the file contains {what}, which could run code; export without it")
 
     load, sympify, create = torch.load, sympy.sympify, torch.fx.Graph.create_node
-    find, generate = GraphModuleDeserializer.deserialize_operator, torch.fx.graph._PyTreeCodeGen.__init__
+    find, generate = deserializer.deserialize_operator, torch.fx.graph._PyTreeCodeGen.__init__
 
     def load_weights(*args: Any, **keywords: Any) -> Any:
         return load(*args, **{**keywords, "weights_only": True})
@@ -140,8 +144,8 @@ def guarded() -> Iterator[None]:
             (pickle, "loads", refuse_content("a pickled object")),
             (pickle, "load", refuse_content("a pickled object")),
             (torch._C, "_pickle_load_obj", refuse_content("an object of a custom class")),
-            (getattr(pt2_archive, "_package", None), "_load_aoti", refuse_content("compiled code")),
-            (GraphModuleDeserializer, "deserialize_operator", find_operator),
+            (archive, "_load_aoti", refuse_content("compiled code")),
+            (deserializer, "deserialize_operator", find_operator),
             (sympy, "sympify", read_expression),
             (torch.fx.Graph, "create_node", create_node),
             (torch.fx.graph._PyTreeCodeGen, "__init__", generate_code),

@@ -22,7 +22,9 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
     """Measure what is to be measured, side by side, and compare the later subjects with the first."""
     find_target(request.device)
     with ExitStack() as stack:
-        words = build_words(stack, request.subjects, shapes=request.shapes)
+        words = build_words(
+            stack, request.subjects, shapes=request.shapes, runtimes=request.runtimes, target=request.target()
+        )
         found = read_subjects(words, store=context.store, runs=context.runs)
         _check_sensors(found, request)
         subjects = [_labelled(one, request.labels) for one in found]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgewise.converting.base import TARGETS, Converted, ConvertOptions
+from edgewise.converting.base import TARGETS, Converted, ConvertOptions, silenced
 from edgewise.converting.conversion import convert_model
-from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from
+from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from, reachable_from
 from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed, Unavailable
 from edgewise.model.build_network import BuiltModel, make_inputs
@@ -62,7 +62,8 @@ class NetworkExports:
             return availability.reason + (f" ({availability.install_hint})" if availability.install_hint else "")
         emit(StageStarted(title=f"Exporting {self.name} to {form}"))
         try:
-            return self.export(form)
+            with silenced():
+                return self.export(form)
         except EdgewiseError as error:
             return error.message
 
@@ -94,6 +95,8 @@ class NetworkExports:
                 left_out.append(f"{word}: {availability.reason} ({availability.install_hint})")
             elif (form := next((each for each in forms if isinstance(self.make(each), Converted)), None)) is not None:
                 runs.setdefault(form, []).append(word)
+                if forms[0] == self.original != form:
+                    left_out.append(f"{word}: {self.make(self.original)}; its export to {form} is measured instead")
             else:
                 left_out.append(f"{word}: {'; '.join(dict.fromkeys(str(self.make(each)) for each in forms))}")
         if not runs:
@@ -135,7 +138,8 @@ def exports_of(
         inputs = make_inputs(built.made.value, built.made.inputs, shapes, built.target)
         built = replace(built, made=replace(built.made, inputs=inputs))
     words = {TARGETS[word].format: word for word in TARGETS}
-    formats = {TARGETS[word].format: availability for word, availability in paths_from(kind).items()}
+    known = paths_from(kind)
+    formats = {TARGETS[word].format: known[word] for word in reachable_from(kind)}
     original, input_data = _ORIGINAL[kind], None
     ready: dict[str, Converted] = {}
     unrepeatable: tuple[str, ...] = ()
@@ -149,7 +153,9 @@ def exports_of(
             unrepeatable = ("the module's outputs change from call to call, by its state or by chance",)
         here = target.device == LOCAL
         reason = f"the code of {built.target} is not sent to {target.device}"
-        formats = {original: Availability(here, "" if here else reason), **formats}
+        formats[original] = Availability(here, "" if here else reason)
+    if original in formats:
+        formats = {original: formats.pop(original), **formats}
 
     def export(form: str) -> Converted:
         if form in ready:

@@ -8,30 +8,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgewise.comparing.fairness import limits_text
+from edgewise.device.calibrations import file_of
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.estimating.base import is_known
 from edgewise.metrics import METRICS
 from edgewise.model.precision import find_precision
 from edgewise.predicting.base import Point, Subject
-from edgewise.predicting.calibration import Calibration, file_of, load, save
+from edgewise.predicting.calibration import Calibration, load, save
 from edgewise.predicting.choice import FEWEST_POINTS, choose
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.fleet import Catalogue
 from edgewise.predicting.forecast import Forecasts, forecast
 from edgewise.predicting.points import UNITS, Row, check_points, is_measurement, join_repeats, read_table
 from edgewise.record import Run
-from edgewise.record.job import RuntimeSpec
+from edgewise.record.job import Job
 from edgewise.run.observation import observe_file
 
 if TYPE_CHECKING:
     from edgewise.service.context import Context
     from edgewise.service.requests import CalibrateRequest, PredictRequest
     from edgewise.store import Store
-    from edgewise.store.tables import RunRow
 
 TABLE = ".csv"
 MOST_MODELS = 500
+NEWEST = 20
+"""Stored runs of a model with one engine and number of threads among which its limits are looked for."""
 
 
 @dataclass(kw_only=True)
@@ -206,7 +209,7 @@ def _of_one_engine(runs: Sequence[Run], *, wanted: str | None) -> tuple[list[Run
         raise BadInput(
             f"the runs are of several devices: {', '.join(devices)}", advice="calibrate one device at a time"
         )
-    engines = {engine_text(run.job.runtime) for run in kept}
+    engines = {engine_text(run.job) for run in kept}
     if wanted is not None and kept:
         chosen = {wanted} if wanted in engines else {engine for engine in engines if engine.startswith(wanted)}
         if not chosen:
@@ -215,7 +218,7 @@ def _of_one_engine(runs: Sequence[Run], *, wanted: str | None) -> tuple[list[Run
     if len(engines) > 1:
         found = sorted(engines)
         raise BadInput(f"the runs are of several engines: {'; '.join(found)}", advice=f"add --runtime '{found[0]}'")
-    return [run for run in kept if engine_text(run.job.runtime) in engines], cautions
+    return [run for run in kept if engine_text(run.job) in engines], cautions
 
 
 def _from_run(run: Run, folders: Sequence[Path], cautions: list[str]) -> _Model:
@@ -261,7 +264,7 @@ def _runs(references: Sequence[str], context: Context) -> list[Run]:
 
     if not references:
         return []
-    subjects = read_subjects(references, store=context.store)
+    subjects = read_subjects(references, store=context.store, runs=context.runs)
     if model := next((one.thing for one in subjects if isinstance(one.thing, Path)), None):
         raise BadInput(f"{model} holds no measurements", advice="give a CSV file, stored runs or exported runs")
     return list(runs_among(subjects))
@@ -280,42 +283,55 @@ def _with_host_values(
     runs = _stored_runs({model.sha256 for model in models if model.sha256}, context)
     for model in models:
         for run, machine in runs:
-            engine = engine_text(run.job.runtime)
+            engine = engine_text(run.job)
             if run.job.model.sha256 == model.sha256 and engine.startswith(wanted or ""):
                 model.stored[engine] = _values_of(run)
                 machines.setdefault(engine, machine)
     known = Counter(engine for model in models for engine in model.stored)
     if not known:
         if wanted and required:
-            engines = sorted({engine_text(run.job.runtime) for run, _ in runs})
+            engines = sorted({engine_text(run.job) for run, _ in runs})
             raise BadInput(
                 f"this machine has no runs of the models with {wanted}",
                 advice=f"stored are runs with: {'; '.join(engines)}" if engines else "run 'edgewise bench MODEL' here",
             )
         return "", ""
-    engine = max(sorted(known), key=lambda each: known[each])
+    engine = wanted if wanted is not None and wanted in known else max(sorted(known), key=lambda each: known[each])
     return machines[engine], engine
 
 
-def engine_text(runtime: RuntimeSpec) -> str:
-    """An engine and its threads, such as ``litert/cpu, 1 thread``."""
-    threads = "" if runtime.threads is None else f", {runtime.threads} thread{'' if runtime.threads == 1 else 's'}"
-    return f"{runtime.name}{f'/{runtime.provider}' if runtime.provider else ''}{threads}"
+def engine_text(job: Job) -> str:
+    """An engine with its threads and limits, such as ``litert/cpu, 1 thread, within 2 CPUs``."""
+    runtime, limits = job.runtime, limits_text(job)
+    words = [f"{runtime.name}{f'/{runtime.provider}' if runtime.provider else ''}"]
+    if runtime.threads is not None:
+        words.append(f"{runtime.threads} thread{'' if runtime.threads == 1 else 's'}")
+    words += [runtime.precision] if runtime.precision else []
+    words += [f"within {limits}"] if limits != "none" else []
+    return ", ".join(words)
 
 
 def _stored_runs(models: Iterable[str], context: Context) -> list[tuple[Run, str]]:
-    """The newest finished run of each model with each engine on this machine, one input at a time; and the machine."""
+    """The newest finished run of each model on this machine with each engine, threads and limits; and the machine.
+
+    Runs have one input at a time. Of runs with the same engine and threads, the `NEWEST` are read.
+    """
     from edgewise.store import open_store
 
     store = context.store
 
     def rows(opened: Store) -> list[tuple[Run, str]]:
-        newest: dict[tuple[str | int | None, ...], RunRow] = {}
+        newest: dict[tuple[str, str], tuple[Run, str]] = {}
         for sha256 in sorted(models):
+            read: Counter[tuple[str | int | None, ...]] = Counter()
             for row in opened.rows(model=sha256, status="done"):
+                key = row.runtime, row.provider, row.threads
                 if row.device == "local" and row.batch == 1 and row.scenario == "single-stream" and row.value:
-                    newest.setdefault((sha256, row.runtime, row.provider, row.threads), row)
-        return [(opened.get(row.id), row.machine or "") for row in newest.values()]
+                    read[key] += 1
+                    if read[key] <= NEWEST:
+                        run = opened.get(row.id)
+                        newest.setdefault((sha256, engine_text(run.job)), (run, row.machine or ""))
+        return list(newest.values())
 
     if store is not None and not isinstance(store, str):
         return rows(store)

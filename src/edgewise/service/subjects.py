@@ -19,7 +19,7 @@ from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
 from edgewise.model.eager import EAGER
 from edgewise.model.identity import is_model_folder
 from edgewise.model.recognition import PADDLE_JSON
-from edgewise.record import Run
+from edgewise.record import Run, TargetSpec
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -39,14 +39,31 @@ _ONLY_RUN = re.compile(r"last(~[0-9]+)?|group:.*|all", re.DOTALL)
 SettingValue = str | int
 
 
-def build_words(stack: ExitStack, words: Sequence[str], *, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """`words` with a model file in place of every ``FILE.py:function`` in them; see `edgewise.service.factories`."""
-    from edgewise.service.factories import build_files
+def build_words(
+    stack: ExitStack,
+    words: Sequence[str],
+    *,
+    shapes: Mapping[str, tuple[int, ...]],
+    runtimes: Sequence[str] = (),
+    target: TargetSpec | None = None,
+) -> list[str]:
+    """`words` with a model file in place of every ``FILE.py:function`` in them; see `edgewise.service.factories`.
+
+    A word whose engine is known, by its own settings or because `runtimes` has only one, gets the file of that engine's
+    best path: the module as it is for ``runtime=torch/eager``.
+    """
+    from edgewise.run.plan import Axes
+    from edgewise.service.factories import build_everywhere, build_files
 
     def build(word: str) -> str:
         if (found := _function_in(word)) is None:
             return word
         label, function, settings = found
+        own = [part.partition("=")[2].strip() for part in settings.split(",") if part.strip().startswith("runtime=")]
+        if len(engines := own or runtimes) == 1:
+            axes = Axes(runtimes=tuple(engines), shapes=shapes)
+            (made,), _ = build_everywhere(stack, [function], axes=axes, target=target or TargetSpec(), cases=({},))
+            return _join_word(label, os.fspath(made), settings)
         (file,) = build_files(stack, [function], shapes=shapes)
         return _join_word(label, file, settings)
 

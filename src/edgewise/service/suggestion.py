@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.device.calibrations import file_of
 from edgewise.device.devices import read_devices
 from edgewise.predicting.base import Subject
-from edgewise.predicting.calibration import file_of, load
+from edgewise.predicting.calibration import load
 from edgewise.predicting.features import profile_of
 from edgewise.predicting.suggestion import Suggestion, select
 from edgewise.service.zoo import write

@@ -1,0 +1,90 @@
+"""Keras networks as ``.keras`` files and SavedModels, and bare loops around the frameworks' own calls of them.
+
+    python benchmarks/tensorflow_networks.py time PATH CALL SECONDS     prints MEDIAN and seconds
+
+CALL is ``signature`` (a SavedModel's concrete function), ``function`` (`tf.function` of a Keras model) or ``call``
+(``model(x, training=False)``). TensorFlow is imported only in processes that this file starts.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import timeit
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="edgewise-benchmark-"))
+    subprocess.run([sys.executable, __file__, "build", str(folder)], check=True, capture_output=True)
+    return folder
+
+
+def keras_models() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(_folder().glob("*.keras"))}
+
+
+def saved_models() -> dict[str, Path]:
+    return {path.stem: path.with_suffix("") for path in keras_models().values()}
+
+
+def bare_loop(call: str) -> Callable[[Path, float, float], float]:
+    """Median of a loop around `call`, s, by model, seconds and typical time."""
+
+    def measure(model: Path, seconds: float, typical: float) -> float:
+        del typical
+        command = [sys.executable, __file__, "time", str(model), call, str(seconds)]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("MEDIAN")[1])
+
+    return measure
+
+
+def _build(folder: Path) -> None:
+    import keras
+
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    small = [layers.Conv2D(16, 3, activation="relu"), layers.GlobalAveragePooling2D(), layers.Dense(10)]
+    networks = {
+        "small": keras.Sequential([keras.Input((32, 32, 3)), *small]),
+        "mobilenet_v2": keras.applications.MobileNetV2(weights=None),
+    }
+    for name, model in networks.items():
+        model.save(folder / f"{name}.keras")
+        model.export(folder / name, format="tf_saved_model", verbose=False)
+
+
+def _time(path: Path, call: str, seconds: float) -> float:
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    if call == "signature":
+        loaded = tf.saved_model.load(str(path))
+        signature = loaded.signatures["serving_default"]
+        ((name, spec),) = signature.structured_input_signature[1].items()
+        tensor = tf.random.uniform((1, *spec.shape[1:]))
+        run = lambda: signature(**{name: tensor})  # noqa: E731
+    else:
+        import keras
+
+        model = keras.saving.load_model(path)
+        tensor = tf.random.uniform((1, *model.inputs[0].shape[1:]))
+        traced = tf.function(lambda image: model(image, training=False), autograph=False)
+        function = traced.get_concrete_function(tf.TensorSpec(tensor.shape))
+        run = (lambda: function(tensor)) if call == "function" else (lambda: model(tensor, training=False))
+    timer = timeit.Timer(run)
+    typical = timer.timeit(20) / 20
+    readings = sorted(timer.repeat(repeat=max(20, round(seconds / typical)), number=1))
+    return readings[len(readings) // 2]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "build":
+        _build(Path(sys.argv[2]))
+    else:
+        print("MEDIAN", _time(Path(sys.argv[2]), sys.argv[3], float(sys.argv[4])))
