@@ -20,6 +20,7 @@ from edgewise.errors import BadInput
 from edgewise.importing import IMPORTERS, Told, import_file, read_any
 from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
+from edgewise.importing.tools import mlperf
 from edgewise.metrics import METRICS
 from edgewise.report.recommendation import comparable_groups, recommendations
 from edgewise.store.exchange import export_runs, import_runs
@@ -506,6 +507,19 @@ def test_hostile_names_are_one_short_line(tmp_path):
     path.write_text(json.dumps({"results": [{"command": evil, "times": [1.0, 2.0]}]}))
     (run,) = import_file(path)
     assert len(run.job.model.name) <= 200 and run.job.model.name.isprintable()
+
+
+def test_wildcards_between_words_have_a_bound():
+    """Without one, a line of megabytes that repeats the first word takes time in proportion to its square."""
+    unbounded = re.compile(r"(?<!\\)\.[*+]|\[\^\S*?\\n\][*+]")
+    patterns = [mlperf._WINDOW.pattern]
+    for _, _, form in forms():
+        if form.kind == "text":
+            patterns += [form.mark, form.each, *(one.at for one in form.fields)]
+    for pattern in patterns:
+        # A pattern that begins with a line is tried once per line; a last wildcard needs nothing behind it.
+        inner = pattern.replace("(.+)$", "")
+        assert pattern.startswith(("^", r"\A")) or not unbounded.search(inner), pattern
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path):

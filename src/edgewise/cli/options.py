@@ -164,7 +164,13 @@ RUNTIMES = option(
 DEVICE = option(
     "-d --device NAME", VARY, "Device to measure on: its name, or a URL such as ssh://USER@HOST", default="local"
 )
-SETTINGS = option("--set NAME=VALUE", VARY, "Setting of the estimator; repeatable", list[str], read=words.pairs)
+SETTINGS = option(
+    "--set NAME=VALUE",
+    VARY,
+    "Setting of the engine by its own name, such as channels_last=true for torch; repeatable",
+    list[str],
+    read=words.pairs,
+)
 PROVIDERS = option(
     "--provider A,B", VARY, "Providers by name (default: each runtime's first)", list[str], read=words.words
 )

@@ -31,7 +31,8 @@ class Field:
     Attributes:
         name: id of a metric (`edgewise.metrics`) or one of `SETTINGS`.
         at: in text a regular expression that begins with a literal word; its group 1 is the value, and a group
-            ``unit`` its unit. In JSON a path: ``latency.avg_ms``, ``results.'90.0%'`` (a key with dots),
+            ``unit`` its unit. Wildcards between words have a bound (``.{0,200}``), because a file may repeat the first
+            word on a line of megabytes. In JSON a path: ``latency.avg_ms``, ``results.'90.0%'`` (a key with dots),
             ``runs[*].values`` (all items), ``$.version`` (from the root of the document instead of the run's part).
         unit: unit of the value: a time, a size, or ``1`` and ``1/s``; "" for settings.
         samples: the values are raw samples in order; a JSON path with one ``[*]`` before a list gives a process each.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
-import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +22,7 @@ from edgewise.model.readers.keras_graph import build_graph
 from edgewise.model.readers.keras_isolated import NotFunctional, describe_model
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.torch import TorchReader
+from edgewise.silence import silenced
 
 __all__ = ["BuiltModel", "ModelObject", "describe_object", "export_program", "read_object"]
 
@@ -125,18 +123,6 @@ def _read_program(program: Any, folder: Path, shapes: Shapes | None = None) -> G
     return _read_with_shapes(partial(TorchReader().read_graph, path), shapes or {})
 
 
-@contextlib.contextmanager
-def _without_chatter() -> Iterator[None]:
-    """Drop what torch.export logs and prints about an error that it raises too, and what forward() prints."""
-    previous = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logging.disable(previous)
-
-
 def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
     """A PyTorch module as a ``torch.export.ExportedProgram``, in inference mode.
 
@@ -152,7 +138,7 @@ def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
     was_training = module.training
     module.eval()
     try:
-        with torch.no_grad(), _without_chatter():
+        with torch.no_grad(), silenced():  # PyTorch prints the graph of a failed export
             return torch.export.export(module, inputs, dict(network.keywords) or None)
     except Exception as error:  # whatever the module's own code or the exporter raises
         message = (str(error).strip() or "no message").splitlines()[0][:300]

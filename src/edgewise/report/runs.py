@@ -147,6 +147,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     default = "its own number of" if run.source is None else "unknown number of"
     threads = default if job.runtime.threads is None else str(job.runtime.threads)
     yield "runtime", f"{runtime}, {threads} thread{'' if threads == '1' else 's'}"
+    if job.runtime.options:
+        yield "settings", one_line(job.runtime.options_in_words)
     yield "scenario", f"{job.workload.scenario.words}, batch {job.workload.batch}"
     yield "device", job.target.device
     if run.source is not None:

@@ -16,7 +16,7 @@ _SCENARIOS = {
 _METHOD = "Python's clock around each call after two seconds of warm-up, one process"
 _PERCENTILES = {"90.0%": "latency_p90", "95.0%": "latency_p95", "99.0%": "latency_p99"}
 _FIELDS = (
-    ("version", "version", r"DeepSparse\b.* version: (\S+)", ""),
+    ("version", "version", r"DeepSparse\b.{0,200} version: (\S+)", ""),
     ("threads", "num_cores", r"num_cores: (\d+)", ""),
     ("model", "orig_model_path", r"Original Model Path: (.+)$", ""),
     ("batch", "batch_size", r"Batch Size: (\S+)", ""),

@@ -68,7 +68,7 @@ class BenchmarkModel(Importer):
             method="its own timer in whole microseconds, one process",
             each=r"^(?:INFO: )?STARTING!",
             fields=(
-                Field(name="model", at=r"Graph: \[([^\]\n]+)\]"),
+                Field(name="model", at=r"Graph: \[([^\]\n]{1,1000})\]"),
                 Field(name="model", at=r"Loaded model (\S+)"),
                 Field(name="warmup", at=r"Min warmup runs: \[(\S+)\]"),
             ),
@@ -144,7 +144,7 @@ class LiteRtBenchmark(Importer):
                     words={"CPU": "cpu", "GPU": "gpu", "NPU": "npu"},
                 ),
                 Field(name="warmup", at=r"benchmark_litert_model: Warmup runs: +(\S+)"),
-                Field(name="iterations", at=r"Inference \(avg\): .*\((\S+) runs\)"),
+                Field(name="iterations", at=r"Inference \(avg\): .{0,100}\((\S+) runs\)"),
                 *(Field(name=name, at=rf"{words}: +(\S+) (?P<unit>\S+)") for name, _, words in _STATISTICS_OF_LITERT),
             ),
         ),

@@ -14,7 +14,7 @@ from itertools import pairwise
 from edgewise.importing.extraction import Part
 from edgewise.importing.spec import NUMBER, Field, Form, Importer
 
-_WINDOW = re.compile(r"# Inferences\s*:\s*(\S+)[^\n]*\n[^\n]*Runtime\s*:\s*(\S+) sec")
+_WINDOW = re.compile(r"# Inferences\s*:\s*(\S+)[^\n]{0,200}\n[^\n]{0,200}Runtime\s*:\s*(\S+) sec")
 _INFER = re.compile(r"m-infer-start-(\d{1,9})\b")
 _LAP = re.compile(r"m-lap-us-(\d{1,20})\b")
 
@@ -70,7 +70,7 @@ class MlperfTinyRunner(Importer):
             fields=(
                 Field(name="throughput", at=rf"Median throughput is\s+{NUMBER} inf", unit="1/s"),
                 Field(name="energy", at=rf"Median energy cost is\s+{NUMBER} (?P<unit>uJ)/inf"),
-                Field(name="accuracy_top1", at=r"Top-1: ([^%\n]*)%", unit="%"),
+                Field(name="accuracy_top1", at=r"Top-1: ([^%\n]{0,100})%", unit="%"),
                 Field(name="accuracy_top1", at=r"Top 1% = (\S+)", unit="%"),
             ),
             finish=_finish_results,
@@ -83,7 +83,7 @@ class MlperfTinyRunner(Importer):
             expects="the lines 'm-infer-start-100' and two of 'm-lap-us-…'",
             method="the board's timer around each window",
             fields=(
-                Field(name="model", at=r"m-model-\[([^\]\n]+)\]"),
+                Field(name="model", at=r"m-model-\[([^\]\n]{1,200})\]"),
                 Field(name="warmup", at=r"m-warmup-start-(\d+)"),
             ),
             finish=_finish_log,

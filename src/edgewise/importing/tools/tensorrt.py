@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from edgewise.importing.spec import Field, Form, Importer, Rows
 
-_LATENCY = r"(?<!H2D )(?<!D2H )Latency: [^\n]*?\b"
+_LATENCY = r"(?<!H2D )(?<!D2H )Latency: [^\n]{0,400}?\b"
 _STATISTICS = (
     ("latency_min", "min"), ("latency_max", "max"), ("latency_mean", "mean"), ("latency", "median"),
     ("latency_p90", r"percentile\(90%\)"), ("latency_p95", r"percentile\(95%\)"), ("latency_p99", r"percentile\(99%\)"),
@@ -37,7 +37,9 @@ class Trtexec(Importer):
                 Field(name="streams", at=r"(?:Inference Streams|\[I\] Streams|--infStreams)(?:: |=)(\S+)"),
                 Field(name="iterations", at=r"Timing trace has (\S+) queries"),
                 Field(name="throughput", at=r"Throughput: (\S+) (?P<unit>qps)", per_call=True),
-                Field(name="latency_engine", at=r"GPU Compute Time: min = [^\n]*?median = (\S+) (?P<unit>[a-z]+)"),
+                Field(
+                    name="latency_engine", at=r"GPU Compute Time: min = [^\n]{0,100}?median = (\S+) (?P<unit>[a-z]+)"
+                ),
                 *(Field(name=name, at=rf"{_LATENCY}{word} = (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS),
             ),
             gives=("scenario",),

@@ -20,7 +20,7 @@ def _finish(part: Part) -> None:
         part.settings["iterations"] = max(1, min(int(blocks) * runs, 2**31 - 1))
         if "latency" in part.values and runs > 1:
             part.notes["latency"] = f"median of {count[1]} measurements, each the mean of {count[2][:9]} runs"
-    header = re.search(r"<torch\.utils\.benchmark[^\n]*>\n(.+)\n(?:(?!setup:)(\S.*)\n)?", part.text)
+    header = re.search(r"<torch\.utils\.benchmark[^\n]{0,200}>\n(.+)\n(?:(?!setup:)(\S.*)\n)?", part.text)
     if header is not None:
         part.set("model", " ".join(filter(None, header.groups())), at=part.where)
 
@@ -34,7 +34,7 @@ class TorchBenchmark(Importer):
         Form(
             title="text",
             kind="text",
-            mark=r"<torch\.utils\.benchmark\.\S+ object|^  \d+ measurements?, \d+ runs ",
+            mark=r"<torch\.utils\.benchmark\.\S{1,100} object|^  \d+ measurements?, \d+ runs ",
             expects="what print(measurement) prints: '  Median: 5.73 us' and '  372 measurements, 100 runs per …'",
             method="torch.utils.benchmark.Timer, warm, one process",
             each=r"^<torch\.utils\.benchmark\.",
