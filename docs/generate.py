@@ -57,12 +57,11 @@ def importers_table() -> str:
     rows = []
     for name, importer in IMPORTERS:
         for form in importer.forms:
-            names = dict.fromkeys([*(one.name for one in form.fields), *form.gives])
             samples = {one.name for one in form.fields if one.samples}
             metrics = [f"{METRICS[each].label} (single values)" if each in samples else METRICS[each].label
-                       for each in names if each in METRICS]  # fmt: skip
-            metrics += ["layers"] if form.rows is not None or "layers" in names else []
-            settings = [each for each in names if each in SETTINGS and each != "unit"]
+                       for each in form.names if each in METRICS]  # fmt: skip
+            metrics += ["layers"] if form.rows is not None or "layers" in form.names else []
+            settings = [each for each in form.names if each in SETTINGS and each != "unit"]
             rows.append((f"`{name}`", form.title, ", ".join(metrics), ", ".join(settings) or "none"))
     return NOTE + table(("`--from`", "File", "Numbers", "Settings"), rows)
 

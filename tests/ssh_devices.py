@@ -29,6 +29,7 @@ class Cable:
         passed: bytes so far, in both directions.
         drops: the connections are reset when these numbers of bytes have passed since the drop before.
         silent: while set, nothing passes, and nobody is told.
+        settle_s: what has passed has this time to arrive before a drop.
         bytes_per_s: rate of each direction of each connection; 0 sets no limit.
     """
 
@@ -37,6 +38,7 @@ class Cable:
         self.passed = self._since = 0
         self.drops: list[int] = []
         self.silent = False
+        self.settle_s = 0.0
         self.bytes_per_s = 0.0
         self._stranded: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -101,6 +103,7 @@ class Cable:
                         self.drops.pop(0)
                         self._since = 0
                 if dropped:
+                    time.sleep(self.settle_s)
                     self.cut()
             sink.shutdown(socket.SHUT_WR)
         except OSError:

@@ -278,7 +278,7 @@ def profile(
     cpus: float | None = None,
     memory: int | None = None,
     device: str = "local",
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
     store: str | Store | None = None,
     progress: Progress | None = None,
 ) -> list[Run] | Any:
@@ -289,7 +289,7 @@ def profile(
     Args:
         sessions: fresh processes that measure the latency. All other arguments are as in `bench`.
         device: also a device that `estimate` knows, such as ``cortex-m33``: the layers of one model are then estimated.
-        settings: of the estimator of such a device, as in `estimate`.
+        settings: as in `bench`; for such a device those of the estimator, as in `estimate`.
 
     Returns:
         One run per job, with `Run.layers` and `Run.profile`, or with `Run.profile_absent_because`; of a device that is
@@ -316,6 +316,7 @@ def bench(
     threads: Sequence[int] = (),
     batches: Sequence[int] = (1,),
     precisions: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
@@ -355,6 +356,7 @@ def bench(
         threads: an axis; empty means one thread (all usable cores in the offline scenario).
         batches: an axis.
         precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
+        settings: of the engines by their own names (``channels_last``); each engine gets those that it has.
         shapes: input name → shape for open dimensions.
         input_data: an ``.npz`` with one array per input; without it inputs are random from `seed`.
         scenario: ``single-stream``, ``offline`` (with `streams`, `requests`), ``paced`` (with `fps`) or
@@ -383,9 +385,9 @@ def bench(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are the finished ones.
     """
-    fields = _fields_of(locals(), "paths", "example_inputs")
+    fields = _fields_of(locals(), "paths", "example_inputs", "settings")
     with in_memory(paths, example_inputs) as models:
-        return _runs_of(carry_out("bench", context_of(store, progress), models=models, **fields))
+        return _runs_of(carry_out("bench", context_of(store, progress), models=models, set=settings, **fields))
 
 
 def compare(
@@ -398,6 +400,7 @@ def compare(
     threads: Sequence[int] = (),
     batches: Sequence[int] = (1,),
     precisions: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
@@ -452,13 +455,13 @@ def compare(
         BadInput, BadModel, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.comparing.trial.ComparisonInterrupted`, whose `findings` are the results so far.
     """
-    fields = _fields_of(locals(), "things", "example_inputs")
+    fields = _fields_of(locals(), "things", "example_inputs", "settings")
     from edgewise.comparing.trial import ComparisonInterrupted
 
     with in_memory(things, example_inputs, as_files=True) as named:
         runs, subjects = _words_of(named)
         context = context_of(store, progress, runs=runs)
-        found: ComparisonResult = carry_out("compare", context, subjects=subjects, **fields)
+        found: ComparisonResult = carry_out("compare", context, subjects=subjects, set=settings, **fields)
     if found.interrupted:
         raise ComparisonInterrupted(found)
     return found

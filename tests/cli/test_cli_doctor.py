@@ -84,7 +84,7 @@ def test_runtimes_as_rows(engines, capsys):
         "reason": None,
         "install_hint": None,
         "formats": ["onnx"],
-        "providers": [{"name": "cpu", "title": "CPU", "precisions": ["f32"]}],
+        "providers": [{"name": "cpu", "title": "CPU", "precisions": ["f32"], "settings": []}],
     }
     assert (rows["beta"]["available"], rows["beta"]["install_hint"]) == (False, "pip install 'edgewise[beta]'")
     assert rows["broken"]["reason"] == "runtime 'broken' can't be loaded: no module"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import edgewise
 from edgewise.cli.main import run
 from edgewise.registry import Availability
 from edgewise.runtime.base import CannotProfile, InvalidModel, LoadOptions, UnsupportedModel
@@ -250,6 +251,25 @@ def test_a_factory_runs_on_keras_and_on_tensorflow(capsys):
         if metric["metric"] == "output_max_abs_error" and metric["value"] is not None
     )
     assert error < 1e-6
+
+
+def test_a_model_in_memory_runs_as_it_is_and_exported():
+    engine = "openvino" if BACKEND == "torch" else "tensorflow"
+    model = small()
+    runs = edgewise.bench(model, runtimes=["keras", engine], iterations=5, sessions=1, meters=False)
+    assert [(each.job.runtime.name, each.job.model.name, each.status) for each in runs] == [
+        ("keras", "Functional", "done"),
+        (engine, "Functional", "done"),
+    ]
+    assert runs[0].job.model.family == runs[1].job.model.family
+    assert runs[1].value("output_max_abs_error") < 1e-6
+    assert edgewise.inspect(model).total.parameters == model.count_params()
+
+
+def test_models_in_memory_are_compared():
+    found = edgewise.compare([small(), small()], runtimes=["keras"], rounds=1, time_budget=120.0)
+    assert [variant.run.job.runtime.name for variant in found.variants] == ["keras", "keras"]
+    assert {variant.run.status for variant in found.variants} == {"done"}
 
 
 def test_the_table_of_keras_applications(capsys):

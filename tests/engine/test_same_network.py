@@ -144,6 +144,8 @@ def test_what_can_not_be_exported_runs_as_it_is_and_the_other_engines_are_a_line
     assert list(engines(runs)) == ["torch"]
     assert runs[0]["status"] == "done"
     assert "not measured: onnxruntime: nets.py:branch: torch.export can't export it" in err
+    assert "class GraphModule" not in err
+    assert "def forward" not in err
 
 
 def test_an_export_of_state_that_changes_is_compared_with_the_module(capfd):

@@ -213,6 +213,23 @@ def test_bench_measures_the_module(written):
     assert run.effective["threads"] == 1
     assert run.job.workload.input_data is not None
     assert input_text(run).endswith("; the example inputs of its author")
+
+
+def test_settings_from_python_reach_the_module(written):
+    import edgewise
+    from edgewise.runtime.base import UnsupportedModel, settings_of
+
+    settings = {"channels_last": True}
+    (run,) = edgewise.bench(
+        written, runtimes=["torch/eager"], settings=settings, iterations=5, sessions=1, meters=False
+    )
+    assert run.job.runtime.options == settings
+    assert run.effective["channels_last"] is True
+    taken = {provider.name: set(settings_of(Torch(), provider)) for provider in Torch().providers}
+    assert taken["eager"] == {"channels_last"}
+    assert taken["compile"] == {"channels_last", "freezing", "mode"}
+    with pytest.raises(UnsupportedModel, match="channels_last is true or false, not 'yes'"):
+        session_of(written, extra={"channels_last": "yes"})
     assert {(each["low"], each["high"]) for each in run.effective["inputs"]} == {(0.25, 0.5)}
     assert run.value("macs") == 3 * 36 * 27 + 5 * 108
 

@@ -137,7 +137,9 @@ def test_what_is_imported_is_stored_and_rendered(tmp_path, rounds, index):
     other = replace(import_runs(file)[0], id="other")
     imported = 0
     with open_store("sqlite://") as store:
-        for number in range(rounds):
+        for number in range(20 * rounds):
+            if number >= rounds and imported:
+                break
             document = json.loads(json.dumps(base))
             mutate(document, random.Random(1000 * index + number))
             file.write_text(json.dumps(document))

@@ -83,11 +83,6 @@ def test_what_needs_a_measurement_is_refused(fields, problem):
         request.in_effect()
 
 
-def test_settings_of_an_estimator_need_a_device_that_is_estimated():
-    with pytest.raises(BadInput, match="applies only to a device that is estimated"):
-        request_for("profile", models=["m.tflite"], set={"software": "x"})
-
-
 def test_mltks_keys_are_filled_from_an_estimate(tmp_path):
     document = mltk.to_dict(estimated(tmp_path))
     size = (tmp_path / "dense.tflite").stat().st_size

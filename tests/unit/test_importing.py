@@ -20,6 +20,7 @@ from edgewise.errors import BadInput
 from edgewise.importing import IMPORTERS, Told, import_file, read_any
 from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
+from edgewise.importing.tools import mlperf
 from edgewise.metrics import METRICS
 from edgewise.report.recommendation import comparable_groups, recommendations
 from edgewise.store.exchange import export_runs, import_runs
@@ -223,7 +224,8 @@ def test_no_file_matches_two_tools():
 
 def test_fields_have_known_names_and_patterns_compile():
     for _, importer, form in forms():
-        assert importer.title and importer.runtime and form.expects and form.method
+        assert importer.title and importer.runtime and form.expects
+        assert bool(form.method) == any(name in METRICS for name in form.names)  # or it is a file of layers alone
         for one in form.fields:
             assert one.name in SETTINGS or one.name in METRICS
             if form.kind == "text":
@@ -264,6 +266,33 @@ def test_layers_are_rows_of_the_tool():
         ("[add]:1", pytest.approx(60e-6)),  # called twice
         ("[probabilities]:2", pytest.approx(50e-6)),
     ]
+
+
+def test_a_layer_that_only_later_requests_execute_has_their_mean_time(tmp_path):
+    path = tmp_path / "counters.csv"
+    rows = "a;Status.{};Relu;jit;{};0\n"
+    path.write_text(
+        "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+        + rows.format("NOT_RUN", "0") + rows.format("EXECUTED", "0.01") + rows.format("EXECUTED", "0.03")
+    )  # fmt: skip
+    (run,) = import_file(path)
+    (layer,) = run.layers
+    assert (layer.kind, layer.time, layer.time_absent_because) == ("operator", pytest.approx(20e-6), None)
+
+
+def test_reasons_for_absent_numbers():
+    def reasons(name):
+        (run,) = import_file(FOLDER / name)
+        return {row.metric: row.absent_because for row in run.measurements if row.value is None}
+
+    assert set(reasons("trtexec_profile.json").values()) == {
+        "this file has times of layers alone",
+        "the file does not have the model; add --model FILE on import",
+    }
+    assert reasons("trtexec_times.json")["throughput"] == "not in the file of trtexec"
+    assert reasons("trtexec_times.json")["memory_peak"] == "trtexec does not report this metric"
+    assert reasons("benchmark_app.txt")["memory_peak"].startswith("benchmark_app reports the memory of compiling")
+    assert reasons("benchmark_app.txt")["latency"].startswith("benchmark_app reads the engine's own clock")
 
 
 def test_ai_hub_names_the_unit_of_each_layer_and_its_own_statistic():
@@ -478,6 +507,19 @@ def test_hostile_names_are_one_short_line(tmp_path):
     path.write_text(json.dumps({"results": [{"command": evil, "times": [1.0, 2.0]}]}))
     (run,) = import_file(path)
     assert len(run.job.model.name) <= 200 and run.job.model.name.isprintable()
+
+
+def test_wildcards_between_words_have_a_bound():
+    """Without one, a line of megabytes that repeats the first word takes time in proportion to its square."""
+    unbounded = re.compile(r"(?<!\\)\.[*+]|\[\^\S*?\\n\][*+]")
+    patterns = [mlperf._WINDOW.pattern]
+    for _, _, form in forms():
+        if form.kind == "text":
+            patterns += [form.mark, form.each, *(one.at for one in form.fields)]
+    for pattern in patterns:
+        # A pattern that begins with a line is tried once per line; a last wildcard needs nothing behind it.
+        inner = pattern.replace("(.+)$", "")
+        assert pattern.startswith(("^", r"\A")) or not unbounded.search(inner), pattern
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path):

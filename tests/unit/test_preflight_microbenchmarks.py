@@ -13,7 +13,7 @@ import pytest
 
 from edgewise.optimizing import microbenchmark_worker, microbenchmarks
 from edgewise.optimizing.microbenchmark_worker import LEAST_PAIRS, MOST_PAIRS, take_turns
-from edgewise.optimizing.microbenchmarks import Cache, PassTiming, StepTime, key_of, time_pass
+from edgewise.optimizing.microbenchmarks import Cache, PassTiming, StepTime, key_of, time_request
 from edgewise.optimizing.processor import Processor, read_processor
 from edgewise.optimizing.reasons import explain
 
@@ -36,7 +36,7 @@ def timed(monkeypatch):
 
     def run(code: str, *, seconds: float = 60.0):
         monkeypatch.setattr(microbenchmarks, "_WORKER", (sys.executable, "-c", code))
-        return time_pass(REQUEST, ["a", "b"], until=time.monotonic() + seconds)
+        return time_request(REQUEST, ["a", "b"], until=time.monotonic() + seconds)
 
     return run
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from edgewise.model.signature import Signature
-from edgewise.optimizing import preflight
+from edgewise.optimizing import microbenchmarks, preflight
 from edgewise.optimizing.base import Capabilities, EngineSettings, Facts, PassResult, PassTask, Recipe
 from edgewise.optimizing.microbenchmarks import PassTiming
 from edgewise.optimizing.preflight import MODEL_ERROR, Preflight
@@ -55,7 +55,7 @@ def timed(monkeypatch):
         timing = answers.pop(0) if answers else PassTiming(original=(2.0,) * 9, changed=(1.0,) * 9)
         return {} if timing is None else dict.fromkeys(engines, timing)
 
-    monkeypatch.setattr(preflight, "time_pass", answer)
+    monkeypatch.setattr(microbenchmarks, "time_request", answer)
     return asked, answers
 
 

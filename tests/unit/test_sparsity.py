@@ -13,8 +13,9 @@ from edgewise.errors import BadModel
 from edgewise.model import sparsity
 from edgewise.model.identity import read_graph
 from edgewise.model.sparsity import LayerSparsity, SparsityGain, count_zeros
+from edgewise.optimizing.base import PassSettings, PassTask
 from edgewise.optimizing.microbenchmarks import PassTiming
-from edgewise.optimizing.sparsity import _gain, make_dense, measure_gains
+from edgewise.optimizing.sparsity import MakeDense, _gain, make_dense, measure_gains
 from edgewise.report.sparsity import sparsity_section
 from exported_programs import graph as torch_graph
 from exported_programs import meta, node, program, small_network, write_program
@@ -301,15 +302,32 @@ def test_dense_weights_have_no_zeros_and_keep_the_others(tmp_path):
     array = weights(16, 16)
     array[RANDOM.random(array.shape) < 0.5] = 0
     path = write_onnx(tmp_path / "m.onnx", "MatMul", array)
-    copy = tmp_path / "copy.onnx"
+    (tmp_path / "copies").mkdir()
+    copy = tmp_path / "copies" / path.name
     copy.write_bytes(path.read_bytes())
     graph = read_graph(path)
-    assert make_dense(graph, look(path), path, {str(path): copy}) == 1
+    assert make_dense(graph, look(path), path, copy.parent) == 1
     dense = numpy_helper.to_array(onnx.load(copy).graph.initializer[0])
     assert not (dense == 0).any()
     assert (dense[array != 0] == array[array != 0]).all()
     assert {*dense[array == 0]} <= {*array[array != 0]}
     assert only(copy).zeros == 0
+
+
+def test_weights_in_a_folder_beside_the_model_become_dense_too(tmp_path):
+    array = weights(64, 64)
+    array[:, ::2] = 0
+    path = write_onnx(tmp_path / "m.onnx", "MatMul", array)
+    model = onnx.load(path)
+    (tmp_path / "data").mkdir()
+    path.unlink()
+    onnx.save(model, path, save_as_external_data=True, location="data/w.bin", size_threshold=0)
+    folder = tmp_path / "dense"
+    made = MakeDense().apply(PassTask(model=str(path), format="onnx", settings=PassSettings(), folder=folder))
+    assert made.model == folder / "m.onnx"
+    dense = numpy_helper.to_array(onnx.load(made.model).graph.initializer[0])
+    assert not (dense == 0).any() and (dense[array != 0] == array[array != 0]).all()
+    assert only(path).zeros == 64 * 32
 
 
 def timing(*ratios):

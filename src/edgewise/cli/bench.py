@@ -19,6 +19,7 @@ OPTIONS = (
     options.MODELS,
     *options.WHERE,
     options.THREADS.worded("Thread counts (default: 1; offline: all usable cores)"),
+    options.SETTINGS,
     *options.FED,
     options.SCENARIO.worded("single-stream, offline, paced or cold-start"),
     options.FPS,

@@ -33,6 +33,7 @@ OPTIONS = (
     options.DEVICE,
     options.PROVIDERS,
     options.THREADS,
+    options.SETTINGS,
     *options.FED,
     options.SCENARIO,
     options.FPS,

@@ -179,6 +179,8 @@ def _check(device: str) -> DeviceCheck:
 
 def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> Iterator[dict[str, Any]]:
     """One row per runtime; those that are only used by name, such as the fake one, are left out."""
+    from edgewise.runtime.base import settings_of
+
     for name, runtime, availability in _ask(registry, {} if found is None else found.engines):
         if runtime is None:
             yield {"name": name, "title": name, **_availability(availability), "formats": [], "providers": []}
@@ -189,7 +191,12 @@ def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> It
                 **_availability(availability),
                 "formats": list(runtime.formats),
                 "providers": [
-                    {"name": provider.name, "title": provider.title, "precisions": list(provider.precisions)}
+                    {
+                        "name": provider.name,
+                        "title": provider.title,
+                        "precisions": list(provider.precisions),
+                        "settings": sorted(settings_of(runtime, provider)),
+                    }
                     for provider in runtime.providers
                 ],
             }

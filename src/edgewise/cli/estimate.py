@@ -37,7 +37,7 @@ OPTIONS = (
         list[str],
         read=words.limits,
     ),
-    options.SETTINGS,
+    options.SETTINGS.worded("Setting of the estimator; repeatable"),
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     option("--fits", options.VARY, "List the boards of the catalogue that hold the model, instead of -d", bool),
     option("--max-latency 50ms", options.LIMITS, "With --fits: highest latency", read=words.time_with_unit),

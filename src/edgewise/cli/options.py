@@ -153,7 +153,7 @@ def request_of(kind: type[R], options: Sequence[Option], values: Values, **field
 
 MODELS = argument(
     "models",
-    ".onnx, .ort, .tflite, OpenVINO .xml, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
+    ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
     list[str],
     metavar="MODEL",
 )
@@ -164,7 +164,13 @@ RUNTIMES = option(
 DEVICE = option(
     "-d --device NAME", VARY, "Device to measure on: its name, or a URL such as ssh://USER@HOST", default="local"
 )
-SETTINGS = option("--set NAME=VALUE", VARY, "Setting of the estimator; repeatable", list[str], read=words.pairs)
+SETTINGS = option(
+    "--set NAME=VALUE",
+    VARY,
+    "Setting of the engine by its own name, such as channels_last=true for torch; repeatable",
+    list[str],
+    read=words.pairs,
+)
 PROVIDERS = option(
     "--provider A,B", VARY, "Providers by name (default: each runtime's first)", list[str], read=words.words
 )

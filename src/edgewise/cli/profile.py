@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from edgewise.service.requests import ProfileRequest
 
 OPTIONS = (
-    options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files, or MODULE:FUNCTION.", type=list[str], default=None),
+    options.MODELS.worded(
+        ".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", type=list[str], default=None
+    ),
     options.BUILD,
     options.CASES,
     options.RUNTIMES,
@@ -25,8 +27,10 @@ OPTIONS = (
         "Device to measure on: its name, or a URL such as ssh://USER@HOST; or one to estimate, such as cortex-m33"
     ),
     options.PROVIDERS,
-    options.SETTINGS.worded("Setting of the estimator of the device; repeatable"),
     options.THREADS,
+    options.SETTINGS.worded(
+        "Setting of the engine by its own name, such as channels_last=true for torch; or of the estimator; repeatable"
+    ),
     *options.FED,
     *options.PROTOCOL,
     options.DURATION.worded("Time to measure the latency for, per session"),

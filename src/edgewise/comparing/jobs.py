@@ -50,6 +50,7 @@ class JobSettings:
     Attributes:
         runtime: a name, or ``name/provider``.
         shapes: input name → shape; "" is the only input.
+        settings: of the engine, as in `edgewise.run.plan.Axes`; added to those of the other job.
         stopping: used where there is no other job to take it from.
         timeout_s: how long a worker may be silent.
     """
@@ -60,6 +61,7 @@ class JobSettings:
     batch: int | None = None
     precision: str | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     scenario: Scenario | None = None
     input_data: Path | None = None
     seed: int | None = None
@@ -86,7 +88,7 @@ def make_job(model: Path, asked: JobSettings) -> PlannedJob:
     given = {axis: (getattr(asked, name),) for name, axis in AXES.items() if getattr(asked, name) not in (None, "")}
     plan = make_plan(
         [model],
-        axes=Axes(**given, shapes=asked.shapes),
+        axes=Axes(**given, shapes=asked.shapes, settings=asked.settings),
         scenario=asked.scenario or Scenario(),
         stopping=replace(asked.stopping, timeout_s=asked.timeout_s or asked.stopping.timeout_s),
         target=asked.target or TargetSpec(),
@@ -133,7 +135,7 @@ def make_job_like(model: Path, other: Job, asked: JobSettings) -> PlannedJob:
         _check_options(runtime)
         # Threads left to the engine, and settings by the engine's own names, are no axes of a plan.
         threads = spec.threads if asked.threads is not None else runtime.threads
-        spec = replace(spec, threads=threads, options=runtime.options)
+        spec = replace(spec, threads=threads, options={**runtime.options, **spec.options})
     return replace(made, job=replace(made.job, runtime=spec))
 
 

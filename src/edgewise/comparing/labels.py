@@ -24,6 +24,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         [_count(job.runtime.threads, "thread") for job in jobs],
         [f"batch {job.workload.batch}" for job in jobs],
         [job.runtime.precision or "own precision" for job in jobs],
+        [one_line(job.runtime.options_in_words) or "no settings" for job in jobs],
         [job.workload.scenario.kind_in_words for job in jobs],
         [job.target.device for job in jobs],
         list(hints) or [""] * len(jobs),

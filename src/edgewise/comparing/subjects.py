@@ -176,6 +176,7 @@ def _asked(one: Subject, settings: ComparisonSettings) -> JobSettings:
     single = {name: values[0] for name, values in given.items() if values and (name, values) != ("batch", (1,))}
     asked = JobSettings(
         shapes=settings.axes.shapes,
+        settings=settings.axes.settings,
         scenario=settings.scenario if settings.scenario != Scenario() else None,
         input_data=settings.input_data,
         seed=settings.seed or None,

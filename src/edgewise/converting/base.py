@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sys
 import warnings
@@ -100,25 +99,6 @@ def calling(tool: str, *, to: str) -> Iterator[None]:
             f"{tool} can't write {to}: {telling_line(error)}",
             advice="replace the operator, or convert the model to another format",
         ) from error
-
-
-@contextlib.contextmanager
-def silenced() -> Iterator[None]:
-    """Drop what libraries print, C++ libraries among them, on standard output and standard error."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    try:
-        with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - a device
-            os.dup2(nothing.fileno(), 1)
-            os.dup2(nothing.fileno(), 2)
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        for own, copy in zip((1, 2), kept, strict=True):
-            os.dup2(copy, own)
-            os.close(copy)
 
 
 _TELLING = re.compile(

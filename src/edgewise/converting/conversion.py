@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.converting.base import TARGETS, Converted, ConvertOptions, silenced
+from edgewise.converting.base import TARGETS, Converted, ConvertOptions
 from edgewise.converting.keras_model import load_keras
 from edgewise.converting.losses import find_losses
 from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
@@ -16,6 +16,7 @@ from edgewise.errors import BadModel
 from edgewise.model.build_network import BuiltModel
 from edgewise.model.identity import Model, open_model
 from edgewise.runtime.base import InvalidModel, UnsupportedModel
+from edgewise.silence import silenced
 
 _SUFFIXES = {"onnx": ".onnx", "tflite": ".tflite", "torch": ".pt2", "keras": ".keras"}
 _BEST = {"torch": "onnx", "exported": "onnx", "keras": "onnx"}

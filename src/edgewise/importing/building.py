@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_OID, uuid5
 
 from edgewise.errors import BadInput
-from edgewise.importing.extraction import Found, LayerRow, Part
+from edgewise.importing.extraction import NOT_ATTRIBUTED, Part
 from edgewise.importing.reading import to_word
 from edgewise.importing.spec import Form, Importer
 from edgewise.metrics import METRICS
@@ -20,7 +20,6 @@ from edgewise.model.identity import open_model
 from edgewise.record import (
     Caution,
     Job,
-    Layer,
     Measurement,
     ModelRef,
     Profile,
@@ -32,14 +31,13 @@ from edgewise.record import (
     TargetSpec,
     Workload,
 )
-from edgewise.record.job import UNKNOWN_DEVICE
+from edgewise.record.job import UNKNOWN_DEVICE, ScenarioKind
 from edgewise.run.measurements import distribution
 from edgewise.run.trust import LEAST_SAMPLES, grade_of
 from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time
 
 VARIATION = assumed(UNKNOWN, "other tools don't time edgewise's reference kernels")
-NOT_ATTRIBUTED = "the rows are the tool's own, not attributed to operators of a model"
 LATEST = 4e9
 """Latest time of a file that is believed, s since 1970."""
 NAME_ALONE = "name"
@@ -70,12 +68,8 @@ class Told:
 
     def as_record(self) -> dict[str, Any]:
         """What is told, as the run keeps it."""
-        record: dict[str, Any] = dict(self.settings)
-        if self.model is not None:
-            record["model"] = self.model.name
-        if self.device is not None:
-            record["device"] = self.device
-        return record
+        record = {**self.settings, "model": self.model and self.model.name, "device": self.device}
+        return {name: value for name, value in record.items() if value is not None}
 
 
 def build_run(part: Part, *, importer: Importer, name: str, index: int, told: Told) -> Run:
@@ -88,41 +82,9 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
     Raises:
         BadInput: the user says other than the file, or the model can't be read.
     """
-    found, source = part.found, part.source
-    settings = _merged(found.settings, told.settings, part)
-    command = settings.get("command")
-    scenario = Scenario(
-        kind="command" if command else settings.get("scenario", "single-stream"),
-        streams=settings.get("streams"),
-        requests=settings.get("requests"),
-    )
-    model = _model_of(settings, told, part)
-    runtime = RuntimeSpec(
-        name="command" if command else settings.get("runtime", importer.runtime),
-        version=settings.get("version"),
-        provider=settings.get("provider"),
-        threads=settings.get("threads"),
-        precision=settings.get("precision"),
-    )
-    samples = next(iter(found.samples.values()), [])
-    workload = Workload(
-        scenario=scenario,
-        batch=settings.get("batch", 1),
-        stopping=Stopping(
-            sessions=len(samples) if part.form.processes else 1,
-            iterations=settings.get("iterations"),
-            warmup=settings.get("warmup"),
-        ),
-    )
-    device = told.device or settings.get("device") or UNKNOWN_DEVICE
-    job = Job(
-        model=model,
-        runtime=runtime,
-        target=TargetSpec(device=device, transport="file"),
-        workload=workload,
-        command=(command,) if command else (),
-    )
-    rows = tuple(_measurements(part, importer, job))
+    source = part.source
+    settings = _merged(part, told.settings)
+    job = _job(settings, part, importer, told)
     origin = Source(
         tool=importer.title,
         importer=name,
@@ -134,31 +96,59 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         unknown=tuple(_unknown(settings, job, part.form)),
         time_from="file" if "created" in settings else "modified",
     )
+    identity = json.dumps([name, source.sha256, index, origin.told], sort_keys=True, default=str)
     run = Run(
-        id=_stable_id(origin, index),
+        id=str(uuid5(NAMESPACE_OID, identity)),  # importing twice gives the same run
         created_at=_created(settings, part),
         job=job,
         status="done",
-        effective=_effective(found.settings, model, scenario),
-        measurements=rows,
-        variation=VARIATION if found.samples else None,
+        effective=_effective(part, job),
+        measurements=tuple(_measurements(part, importer, job)),
+        variation=VARIATION if part.samples else None,
         source=origin,
     )
-    latency = _latency_of_layers(run)
-    run = replace(run, layers=tuple(_layers(found.layers, latency)))
     cautions = tuple(_cautions(run, importer, part))
     trust = grade_of(cautions, measured=run.value(run.headline) is not None)
-    return replace(run, cautions=cautions, trust=trust, profile=_profile(run, found, latency))
+    return _with_layers(replace(run, cautions=cautions, trust=trust), part)
 
 
-def _merged(found: Mapping[str, Any], told: Mapping[str, Any], part: Part) -> dict[str, Any]:
+def _job(settings: Mapping[str, Any], part: Part, importer: Importer, told: Told) -> Job:
+    """The job that the tool carried out."""
+    command, streams, requests = (settings.get(name) for name in ("command", "streams", "requests"))
+    kind: ScenarioKind = settings.get("scenario") or ("offline" if (streams or 1) > 1 else "single-stream")
+    if kind == "single-stream":
+        streams = requests = None  # tools also print the only stream, and the only request
+    return Job(
+        model=_model_of(settings, told, part),
+        runtime=RuntimeSpec(
+            name="command" if command else settings.get("runtime", importer.runtime),
+            version=settings.get("version"),
+            provider=settings.get("provider"),
+            threads=settings.get("threads"),
+            precision=settings.get("precision"),
+        ),
+        target=TargetSpec(device=told.device or settings.get("device") or UNKNOWN_DEVICE, transport="file"),
+        workload=Workload(
+            scenario=Scenario(kind="command" if command else kind, streams=streams, requests=requests),
+            batch=settings.get("batch", 1),
+            stopping=Stopping(
+                sessions=len(next(iter(part.samples.values()), ())) if part.form.processes else 1,
+                iterations=settings.get("iterations"),
+                warmup=settings.get("warmup"),
+            ),
+        ),
+        command=(command,) if command else (),
+    )
+
+
+def _merged(part: Part, told: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in told.items():
-        if name in found and found[name] != value:
+        if part.settings.get(name, value) != value:
             raise BadInput(
-                f"{part.source.path}, {part.where}: {name} is {found[name]}, and --set says {name}={value}",
+                f"{part.source.path}, {part.where}: {name} is {part.settings[name]}, and --set says {name}={value}",
                 advice="leave out --set for what the file has",
             )
-    return {**found, **told}
+    return {**part.settings, **told}
 
 
 def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
@@ -172,11 +162,11 @@ def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
     return ModelRef(name=name, path="", format=NAME_ALONE, sha256=digest, size_bytes=0)
 
 
-def _effective(found: Mapping[str, Any], model: ModelRef, scenario: Scenario) -> dict[str, Any]:
+def _effective(part: Part, job: Job) -> dict[str, Any]:
     """Requests in flight, and the model's name in the file where the user gave a file of another name."""
-    told = {} if scenario.requests is None else {"requests": scenario.requests}
-    name = _base_name(found.get("model", ""))
-    return told if name in ("", model.name) else told | {"model_in_file": name}
+    requests, name = job.workload.scenario.requests, _base_name(part.settings.get("model", ""))
+    found = {"requests": requests, "model_in_file": None if name in ("", job.model.name) else name}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _base_name(path: str) -> str:
@@ -186,16 +176,16 @@ def _base_name(path: str) -> str:
 
 def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurement]:
     """Headline first, then what else the file has, then what is absent."""
-    found, headline = part.found, job.workload.scenario.headline
-    printed = f"as printed by {importer.title}"
+    headline, printed = job.workload.scenario.headline, f"as printed by {importer.title}"
+    per_call = {one.name for one in part.form.fields if one.per_call}
     rows: dict[str, Measurement] = {}
-    for metric, processes in found.samples.items():
+    for metric, processes in part.samples.items():
         count = sum(map(len, processes))
         own = "in processes of their own" if part.form.processes and len(processes) > 1 else "of one process"
-        method = _joined(f"{printed}: {part.form.method}", found.notes.get(metric), f"{count} single values {own}")
-        basis, method = found.basis.get(metric, "measured"), f"{method}; statistics by edgewise"
+        words = (f"{printed}: {part.form.method}", part.notes.get(metric), f"{count} single values {own}")
+        method, basis = f"{_joined(*words)}; statistics by edgewise", part.basis.get(metric, "measured")
         rows[metric] = distribution(metric, processes, method, basis=basis, variation=VARIATION)
-    for metric, value in found.values.items():
+    for metric, value in part.values.items():
         if metric in rows:
             continue  # single values say more than the tool's own statistic
         if value == 0 and METRICS[metric].unit in ("s", "1/s"):
@@ -203,30 +193,35 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
             continue
         timed = metric.startswith("latency") and metric != "latency_first"
         method = f"{printed}: {part.form.method}" if timed else printed
-        rate = value * job.workload.batch if metric in found.per_call else value
-        words = _joined(method, _STATISTICS.get(metric), found.notes.get(metric))
-        rows[metric] = Measurement.of(metric, rate, words, basis=found.basis.get(metric, "measured"))
+        method = _joined(method, _STATISTICS.get(metric), part.notes.get(metric))
+        rate = value * job.workload.batch if metric in per_call else value
+        rows[metric] = Measurement.of(metric, rate, method, basis=part.basis.get(metric, "measured"))
     if job.model.format != NAME_ALONE:
         rows["model_size"] = Measurement.of("model_size", job.model.size_bytes, "size of the file given with --model")
-    for metric in dict.fromkeys((headline, "throughput", *_EXPECTED)):
+    for metric in (headline, "throughput", *_EXPECTED):
         if metric not in rows:
-            reason = found.absent.get(metric) or importer.absent.get(metric) or _why_absent(metric, rows, importer)
-            rows[metric] = Measurement.absent(metric, reason)
+            rows[metric] = Measurement.absent(metric, _why_absent(metric, rows, importer, part.form))
     order = {metric: place for place, metric in enumerate((headline, "latency_engine", "latency_mean"))}
     yield from sorted(rows.values(), key=lambda row: (order.get(row.metric, len(order)), row.value is None))
 
 
 def _joined(*words: str | None) -> str:
-    return "; ".join(word for word in words if word)
+    return "; ".join(filter(None, words))
 
 
-def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer) -> str:
+def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer, form: Form) -> str:
     if metric == "latency" and "latency_engine" in rows:
         return f"{importer.title} reads the engine's own clock: see {METRICS['latency_engine'].label}"
     if metric == "latency" and "latency_mean" in rows:
         return f"{importer.title} gives the mean and no median: see {METRICS['latency_mean'].label}"
     if metric == "model_size":
         return "the file does not have the model; add --model FILE on import"
+    if metric in importer.absent:
+        return importer.absent[metric]
+    if not form.method:
+        return "this file has times of layers alone"
+    if not any(metric in each.names for each in importer.forms):
+        return f"{importer.title} does not report this metric"
     return f"not in the file of {importer.title}"
 
 
@@ -245,7 +240,7 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     assert run.source is not None
     words = (f"{name} (taken as {_TAKEN_AS[name]})" if name in _TAKEN_AS else name for name in run.source.unknown)
     unknown = f"; not known: {', '.join(words)}" if run.source.unknown else ""
-    basis = part.found.basis.get(run.headline, "measured")
+    basis = part.basis.get(run.headline, "measured")
     message = f"{basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
     yield Caution.of("imported", message)
     row = run.measurement(run.headline)
@@ -262,40 +257,20 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     yield from (replace(caution, advice=advice) for caution in cautions_about(run.variation))
 
 
-def _latency_of_layers(run: Run) -> float | None:
-    """The time that layers are compared with: the mean, otherwise the headline if it is a time; None without one."""
-    if METRICS[run.headline].unit != "s":
-        return None
-    return run.value("latency_mean") or run.value(run.headline) or None
-
-
-def _layers(rows: list[LayerRow], latency: float | None) -> Iterator[Layer]:
-    """Rows of the tool as layers, without a model to attribute them to."""
-    for index, row in enumerate(rows):
-        yield Layer(
-            index=index,
-            name=row.name,
-            op=row.op,
-            kind="operator" if row.executed else "eliminated",
-            engine_nodes=(row.name,),
-            engine_op=row.kernel,
-            provider=row.provider,
-            time=row.time,
-            time_absent_because=None
-            if row.time is not None
-            else ("the tool gives no time" if row.executed else "not executed by the engine"),
-            cost_unknown_because=NOT_ATTRIBUTED,
-            share=row.time / latency if latency and row.time is not None else None,
-        )
-
-
-def _profile(run: Run, found: Found, latency: float | None) -> Profile | None:
-    """What the layers add up to; None without layers, or without a latency to compare them with."""
-    if not run.layers or latency is None:
-        return None
-    total = sum(layer.time or 0.0 for layer in run.layers)
-    return Profile(
-        method=found.layers_method,
+def _with_layers(run: Run, part: Part) -> Run:
+    """The run with the rows of the tool, and what they add up to where there is a latency to compare them with."""
+    latency = None
+    if METRICS[run.headline].unit == "s":
+        latency = run.value("latency_mean") or run.value(run.headline) or None
+    layers = tuple(
+        replace(row, index=index, share=row.time / latency if latency and row.time is not None else None)
+        for index, row in enumerate(part.layers)
+    )
+    if not layers or latency is None:
+        return replace(run, layers=layers)
+    total = sum(layer.time or 0.0 for layer in layers)
+    profile = Profile(
+        method=part.layers_method,
         sessions=1,
         inferences=run.job.workload.stopping.iterations or 0,
         latency=latency,
@@ -308,6 +283,7 @@ def _profile(run: Run, found: Found, latency: float | None) -> Profile | None:
         peaks_absent_because=NOT_ATTRIBUTED,
         memory_absent_because=NOT_ATTRIBUTED,
     )
+    return replace(run, layers=layers, profile=profile)
 
 
 def _created(settings: Mapping[str, Any], part: Part) -> str:
@@ -317,12 +293,3 @@ def _created(settings: Mapping[str, Any], part: Part) -> str:
     else:
         moment = datetime.fromtimestamp(min(max(part.source.modified, 0.0), LATEST), UTC)
     return moment.isoformat(timespec="milliseconds")
-
-
-def _stable_id(source: Source, index: int) -> str:
-    """A UUID version 8 (RFC 9562) from the file and what the user told: importing twice gives the same run."""
-    identity = json.dumps([source.importer, source.sha256, index, source.told], sort_keys=True, default=str)
-    value = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:16], "big")
-    value = value & ~(0xF << 76) | 0x8 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    return str(UUID(int=value))

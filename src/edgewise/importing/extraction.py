@@ -3,78 +3,52 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 from edgewise.importing.reading import UNITS, SourceFile, parse_json, parse_yaml, to_number, to_word
 from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, Rows
+from edgewise.record import Layer
 from edgewise.record.run import Basis
 
 MOST_RUNS = 10_000
 MOST_ROWS = 100_000
 MOST_SAMPLES, MOST_PROCESSES = 1_000_000, 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerRow:
-    """One layer as a tool gives it.
-
-    Attributes:
-        time: s per inference; None where the tool gives none.
-        executed: whether the engine executed it; False for one that it eliminated or fused.
-    """
-
-    name: str
-    op: str = ""
-    kernel: str = ""
-    provider: str | None = None
-    time: float | None = None
-    executed: bool = True
-
-
-@dataclass(slots=True)
-class Found:
-    """What a part of a file says: all in SI.
-
-    Attributes:
-        values: metric → value; `notes`: metric → an addition to its method.
-        per_call: metrics in `values` that are rates of calls.
-        samples: metric → raw samples of each process.
-        settings: by the names of `SETTINGS`.
-        absent: metric → why the file does not have it.
-        basis: metric → its basis, where it is not measured.
-    """
-
-    values: dict[str, float] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    per_call: set[str] = field(default_factory=set)
-    samples: dict[str, list[list[float]]] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    layers: list[LayerRow] = field(default_factory=list)
-    layers_method: str = ""
-    absent: dict[str, str] = field(default_factory=dict)
-    basis: dict[str, Basis] = field(default_factory=dict)
+NOT_ATTRIBUTED = "the rows are the tool's own, not attributed to operators of a model"
 
 
 @dataclass(slots=True, kw_only=True)
 class Part:
-    """The part of a file that is one run.
+    """The part of a file that is one run, and what was found in it, in SI.
 
     Attributes:
         text, begin: of a text: the part, and its position in the file; "" and 0 in JSON.
-        value, path, root: of JSON and YAML: the part, its path, and the whole document.
+        json, path, root: of JSON and YAML: the part, its path, and the whole document.
+        values: metric → value.
+        samples: metric → raw samples of each process.
+        notes: metric → an addition to its method.
+        basis: metric → its basis, where it is not measured.
+        settings: by the names of `SETTINGS`.
+        layers, layers_method: rows of the tool, and how it timed them.
     """
 
     source: SourceFile
     form: Form
     text: str = ""
     begin: int = 0
-    value: Any = None
+    json: Any = None
     path: str = ""
     root: Any = None
-    found: Found = field(default_factory=Found)
+    values: dict[str, float] = field(default_factory=dict)
+    samples: dict[str, list[list[float]]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    basis: dict[str, Basis] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    layers: list[Layer] = field(default_factory=list)
+    layers_method: str = ""
 
     @property
     def where(self) -> str:
@@ -84,6 +58,11 @@ class Part:
         end = self.begin + len(self.text.rstrip())
         return f"lines {self.source.line_at(self.begin)}–{self.source.line_at(end)}"
 
+    @property
+    def end(self) -> str:
+        """The place of its last line that is not blank; in JSON that of the whole part."""
+        return self.line_of(len(self.text.rstrip())) if self.form.kind == "text" else self.where
+
     def line_of(self, position: int) -> str:
         """The place of a position in `text`."""
         return f"line {self.source.line_at(self.begin + position)}"
@@ -91,15 +70,14 @@ class Part:
     def set(self, name: str, raw: Any, *, at: str, unit: str = "", words: Mapping[str, Any] | None = None) -> None:
         """Take one value. Raises `BadInput` with the place if it is none."""
         if name not in SETTINGS:
-            self.found.values[name] = self.number(raw, unit, at=at, what=name)
+            self.values[name] = self.number(raw, unit, at=at, what=name)
         elif name in COUNTS:
-            least = 0 if name == "warmup" else 1
-            value = to_number(raw, self.source, at=at, what=name, least=least)
+            value = to_number(raw, self.source, at=at, what=name, least=0 if name == "warmup" else 1)
             if value != int(value) or value >= 2**31:
                 raise self.source.error(at, f"{name} is {to_word(raw)!r}; expected a whole number")
-            self.found.settings[name] = int(value)
+            self.settings[name] = int(value)
         elif word := to_word(raw):
-            self.found.settings[name] = (words or {}).get(word, word)
+            self.settings[name] = (words or {}).get(word, word)
 
     def number(self, raw: Any, unit: str, *, at: str, what: str) -> float:
         """A value of `unit` in SI. Raises `BadInput` with the place."""
@@ -109,6 +87,30 @@ class Part:
         return float(f"{to_number(raw, self.source, at=at, what=what) * UNITS[unit]:.12g}")
 
 
+def make_layer(
+    name: Any, op: Any = "", *, kernel: Any = "", provider: Any = None, time: float | None, executed: bool = True
+) -> Layer:
+    """A row of the tool as a layer, without a model to attribute it to.
+
+    Args:
+        time: s per inference; None where the tool gives none.
+        executed: whether the engine executed it; False for one that it eliminated or fused.
+    """
+    absent = "the tool gives no time" if executed else "not executed by the engine"
+    return Layer(
+        index=0,
+        name=to_word(name),
+        op=to_word(op or ""),
+        kind="operator" if executed else "eliminated",
+        engine_nodes=(to_word(name),),
+        engine_op=to_word(kernel or ""),
+        provider=to_word(provider) if provider else None,
+        time=time,
+        time_absent_because=absent if time is None else None,
+        cost_unknown_because=NOT_ATTRIBUTED,
+    )
+
+
 def extract(source: SourceFile, form: Form) -> list[Part]:
     """Every run of a file. Raises `BadInput` with the line or the JSON path of what is wrong."""
     parts = list(_text_parts(source, form) if form.kind == "text" else _json_parts(source, form))
@@ -116,45 +118,31 @@ def extract(source: SourceFile, form: Form) -> list[Part]:
         raise source.error("the file", f"it holds {len(parts)} results; at most {MOST_RUNS} are read")
     inherited: dict[str, Any] = {}
     for part in parts:
-        part.found.settings |= inherited
+        part.settings |= inherited
         for one in form.fields:
-            (_read_text_field if form.kind == "text" else _read_json_field)(part, one)
-            if one.per_call and one.name in part.found.values:
-                part.found.per_call.add(one.name)
+            _read_field(part, one)
         if form.ends:
-            inherited = dict(part.found.settings)
+            inherited = dict(part.settings)
         if form.rows is not None:
-            rows = list(_text_rows(part, form.rows) if form.kind == "text" else _json_rows(part, form.rows))
-            part.found.layers = _averaged(rows) if form.rows.averaged else rows
-            part.found.layers_method = form.rows.method
+            part.layers, part.layers_method = _read_rows(part, form.rows), form.rows.method
         if form.finish is not None:
             form.finish(part)
-        found = part.found
-        _check_sizes(part)
-        if not (found.values or found.samples or found.layers):
-            end = part.line_of(len(part.text.rstrip())) if form.kind == "text" else part.where
-            raise source.error(end, f"the results are missing; expected {form.expects}")
+        for metric, processes in part.samples.items():
+            count = sum(map(len, processes))
+            if count > MOST_SAMPLES or len(processes) > MOST_PROCESSES:
+                problem = f"{metric} has {count} values of {len(processes)} processes"
+                advice = f"at most {MOST_SAMPLES} values of {MOST_PROCESSES} processes are read"
+                raise source.error(part.where, problem, advice)
+        if not (part.values or part.samples or part.layers):
+            raise source.error(part.end, f"the results are missing; expected {form.expects}")
     return parts
-
-
-def _check_sizes(part: Part) -> None:
-    """Refuse more samples than statistics are computed for. Raises `BadInput`."""
-    for metric, processes in part.found.samples.items():
-        count = sum(map(len, processes))
-        if count > MOST_SAMPLES or len(processes) > MOST_PROCESSES:
-            problem = f"{metric} has {count} values of {len(processes)} processes"
-            advice = f"at most {MOST_SAMPLES} values of {MOST_PROCESSES} processes are read"
-            raise part.source.error(part.where, problem, advice)
 
 
 def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
     text = source.text
     matches = list(re.finditer(form.each, text, re.MULTILINE)) if form.each else []
-    if not matches:
-        yield Part(source=source, form=form, text=text)
-        return
     # What stands before the first run belongs to it: versions and settings are printed once.
-    if form.ends:
+    if form.ends and matches:
         bounds = [0, *(min(match.end() + 1, len(text)) for match in matches)]
     else:
         bounds = [0, *(match.start() for match in matches[1:]), len(text)]
@@ -164,135 +152,129 @@ def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
 
 def _json_parts(source: SourceFile, form: Form) -> Iterator[Part]:
     root = parse_json(source) if form.kind == "json" else parse_yaml(source)
+    found: Sequence[tuple[str, Any]] = _items(source, root, f"{form.each}[*]" if form.each else "")
     if form.items is not None:
         try:
-            items = form.items(root)
+            found = form.items(root)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             reason = f"it lacks {error}" if isinstance(error, KeyError) else "a part of it has another type"
             raise source.error("the document", f"{reason}; expected {form.expects}") from None
-        if not items:
+        if not found:
             raise source.error("the document", f"the results are missing; expected {form.expects}")
-        for path, value in items:
-            yield Part(source=source, form=form, value=value, path=path, root=root)
-        return
-    if not form.each:
-        yield Part(source=source, form=form, value=root, root=root)
-        return
-    for path, value in _items(source, root, f"{form.each}[*]"):
-        yield Part(source=source, form=form, value=value, path=path, root=root)
+    for path, value in found:
+        yield Part(source=source, form=form, json=value, path=path, root=root)
 
 
-def _read_text_field(part: Part, one: Field) -> None:
-    matches = list(re.finditer(one.at, part.text, re.MULTILINE))
-    if one.samples and matches:
-        part.found.samples[one.name] = [
-            [part.number(each[1], one.unit, at=part.line_of(each.start()), what=one.name) for each in matches]
-        ]
-    elif matches:
-        match = matches[0] if one.once else matches[-1]
-        other = next((each for each in matches if each[1] != match[1]), None)
-        if other is not None and not one.once and one.name not in SETTINGS:
-            problem = (
-                f"{one.name} is {to_word(other[1])!r} here and {to_word(match[1])!r} in {part.line_of(match.start())}"
-            )
-            raise part.source.error(part.line_of(other.start()), problem, "give each run of the tool a file of its own")
-        unit = match.groupdict().get("unit") or one.unit
-        part.set(one.name, match[1], at=part.line_of(match.start()), unit=unit, words=one.words)
+def _find(part: Part, place: str, begin: int = 0, end: int | None = None) -> list[tuple[str, Any]]:
+    """What a place of the spec finds, with its line or path: matches in text from `begin` to `end`, values in JSON."""
+    if part.form.kind == "text":
+        matches = re.compile(place, re.MULTILINE).finditer(part.text, begin, len(part.text) if end is None else end)
+        return [(part.line_of(match.start()), match) for match in matches]
+    value, prefix = part.json, f"{part.path}." if part.path else ""
+    if place.startswith("$."):
+        value, prefix, place = part.root, "", place[2:]
+    return [(prefix + at, each) for at, each in _items(part.source, value, place) if each is not None]
 
 
-def _read_json_field(part: Part, one: Field) -> None:
-    path, value = one.at, part.value
-    prefix = f"{part.path}." if part.path else ""
-    if path.startswith("$."):
-        path, value, prefix = path[2:], part.root, ""
-    found = [(prefix + at, each) for at, each in _items(part.source, value, path) if each is not None]
+def _read_field(part: Part, one: Field) -> None:
+    found = [(at, each, one.unit) for at, each in _find(part, one.at)]
     if not found:
         return
+    if part.form.kind == "text":
+        found = [(at, match[1], match.groupdict().get("unit") or unit) for at, match, unit in found]
+    if one.note:
+        part.notes[one.name] = one.note
     if one.samples:
-        lists = [
-            [(f"{at}[{index}]", each) for index, each in enumerate(values)]
-            for at, values in found
-            if isinstance(values, list)
-        ]
+        lists = [[(f"{at}[{i}]", each) for i, each in enumerate(raw)] for at, raw, _ in found if isinstance(raw, list)]
         # Single numbers, one in each item of a list, are the samples of one process.
-        singles = [(at, each) for at, each in found if not isinstance(each, list)]
+        singles = [(at, raw) for at, raw, _ in found if not isinstance(raw, list)]
         processes = [
-            [part.number(each, one.unit, at=at, what=one.name) for at, each in values]
+            [part.number(raw, one.unit, at=at, what=one.name) for at, raw in values]
             for values in (*lists, singles)
             if values
         ]
         if processes:
-            part.found.samples[one.name] = processes
+            part.samples[one.name] = processes
+            if not part.form.processes:
+                part.settings["iterations"] = sum(map(len, processes))
         return
-    at, value = found[0] if one.once else found[-1]
-    if isinstance(value, list | dict):
-        raise part.source.error(at, f"expected a number or text, not {type(value).__name__}")
-    part.set(one.name, value, at=at, unit=one.unit, words=one.words)
+    if one.adds:
+        numbers = (part.number(raw, unit, at=at, what=one.name) for at, raw, unit in found)
+        part.values[one.name] = sum(numbers, part.values.get(one.name, 0.0))
+        return
+    at, raw, unit = found[0] if one.once else found[-1]
+    if isinstance(raw, list | dict):
+        raise part.source.error(at, f"expected a number or text, not {type(raw).__name__}")
+    other = next((each for each in found if each[1] != raw), None)
+    if other is not None and not one.once and one.name not in SETTINGS:
+        problem = f"{one.name} is {to_word(other[1])!r} here and {to_word(raw)!r} in {at}"
+        raise part.source.error(other[0], problem, "give each run of the tool a file of its own")
+    part.set(one.name, raw, at=at, unit=unit, words=one.words)
 
 
-def _items(source: SourceFile, value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _items(source: SourceFile, value: Any, path: str) -> list[tuple[str, Any]]:
     """Every value at `path` with its own path; nothing where a key is missing. Raises `BadInput` for another type."""
     found: list[tuple[str, Any]] = [("", value)]
-    for step in re.findall(r"\[\*\]|[^.\[\]]+", path):
-        after: list[tuple[str, Any]] = []
+    for step in re.findall(r"\[\*\]|'[^']+'|[^.\[\]]+", path):
+        key, after = step.strip("'"), list[tuple[str, Any]]()
         for at, each in found:
             if step == "[*]":
                 if not isinstance(each, list):
                     raise source.error(at or "the document", f"expected a list, not {type(each).__name__}")
                 after += [(f"{at}[{index}]", item) for index, item in enumerate(each)]
             elif isinstance(each, Mapping):
-                after += [(f"{at}.{step}" if at else step, each[step])] if step in each else []
+                after += [(f"{at}.{key}" if at else key, each[key])] if key in each else []
             elif each is not None:
-                raise source.error(at or "the document", f"expected an object with {step!r}, not {type(each).__name__}")
+                raise source.error(at or "the document", f"expected an object with {key!r}, not {type(each).__name__}")
         found = after
-    yield from found
+    return found
 
 
-def _text_rows(part: Part, rows: Rows) -> Iterator[LayerRow]:
+def _read_rows(part: Part, rows: Rows) -> list[Layer]:
     begin, end = 0, len(part.text)
     if rows.begin:
         first = re.search(rows.begin, part.text, re.MULTILINE)
         begin = end if first is None else first.end()
     if rows.until and (last := re.compile(rows.until, re.MULTILINE).search(part.text, begin)):
         end = last.start()
-    for index, match in enumerate(re.compile(rows.at, re.MULTILINE).finditer(part.text, begin, end)):
-        yield _layer(part, match.groupdict(), rows, at=part.line_of(match.start()), index=index)
-
-
-def _json_rows(part: Part, rows: Rows) -> Iterator[LayerRow]:
-    for index, (at, row) in enumerate(_items(part.source, part.value, rows.at)):
-        if not isinstance(row, Mapping):
+    found = _find(part, rows.at, begin, end)
+    if len(found) > MOST_ROWS:
+        raise part.source.error(found[MOST_ROWS][0], f"more than {MOST_ROWS} layers")
+    layers = []
+    for at, row in found:
+        cells = row.groupdict() if part.form.kind == "text" else row
+        if not isinstance(cells, Mapping):
             raise part.source.error(at, f"expected an object, not {type(row).__name__}")
-        cells = {name: row.get(key) for name, key in rows.columns.items()}
+        if rows.columns:
+            cells = {name: cells.get(key) for name, key in rows.columns.items()}
         if cells["name"] is not None:
-            yield _layer(part, cells, rows, at=at, index=index)
+            layers.append(_layer(part, cells, rows.unit, at=at))
+    return _averaged(layers) if rows.averaged else layers
 
 
-def _layer(part: Part, cells: Mapping[str, Any], rows: Rows, *, at: str, index: int) -> LayerRow:
-    if index >= MOST_ROWS:
-        raise part.source.error(at, f"more than {MOST_ROWS} layers")
+def _layer(part: Part, cells: Mapping[str, Any], unit: str, *, at: str) -> Layer:
     raw, status = cells.get("time"), str(cells.get("status") or "EXECUTED")
     executed = status.rpartition(".")[2] == "EXECUTED"
-    time = None if raw is None or not executed else part.number(raw, rows.unit, at=at, what="the time of a layer")
+    time = None if raw is None or not executed else part.number(raw, unit, at=at, what="the time of a layer")
     if time is not None and cells.get("calls"):
         time *= part.number(cells["calls"], "1", at=at, what="the number of calls")
-    return LayerRow(
-        name=to_word(cells["name"]),
-        op=to_word(cells.get("op") or ""),
-        kernel=to_word(cells.get("kernel") or ""),
-        provider=to_word(cells["provider"]) if cells.get("provider") else None,
+    return make_layer(
+        cells["name"],
+        cells.get("op"),
+        kernel=cells.get("kernel"),
+        provider=cells.get("provider"),
         time=time,
         executed=executed,
     )
 
 
-def _averaged(rows: list[LayerRow]) -> list[LayerRow]:
-    """One row per name, in the order of first appearance, with the mean time."""
+def _averaged(layers: list[Layer]) -> list[Layer]:
+    """One layer per name, in the order of first appearance, with the mean time."""
+    averaged: dict[str, Layer] = {}
     times: dict[str, list[float]] = {}
-    first: dict[str, LayerRow] = {}
-    for row in rows:
-        first.setdefault(row.name, row)
-        times.setdefault(row.name, []).extend([] if row.time is None else [row.time])
-    return [
-        replace(row, time=sum(times[name]) / len(times[name]) if times[name] else None) for name, row in first.items()
-    ]
+    for layer in layers:
+        if layer.name not in averaged or (layer.time is not None and layer.name not in times):
+            averaged[layer.name] = layer
+        if layer.time is not None:
+            times.setdefault(layer.name, []).append(layer.time)
+    return [replace(layer, time=fmean(times[name])) if name in times else layer for name, layer in averaged.items()]

@@ -34,13 +34,13 @@ def read_settings(words: Mapping[str, str]) -> dict[str, Any]:
     """Checked settings of ``--set NAME=VALUE``. Raises `BadInput`."""
     found: dict[str, Any] = {}
     for name, value in words.items():
+        text = to_word(value)
         if name not in TELLABLE:
             raise BadInput(f"--set {name}: unknown setting", advice=f"one of: {', '.join(TELLABLE)}")
-        text = to_word(value)
-        if name in COUNTS and not (text.isascii() and text.isdigit() and 0 < len(text) < 8 and int(text) > 0):
-            raise BadInput(f"--set {name}={text}: not a whole number of at least 1", advice=f"write {name}=4")
         if not text:
             raise BadInput(f"--set {name}: no value", advice=f"write {name}=VALUE")
+        if name in COUNTS and not re.fullmatch("0*[1-9][0-9]{0,6}", text):
+            raise BadInput(f"--set {name}={text}: not a whole number of at least 1", advice=f"write {name}=4")
         found[name] = int(text) if name in COUNTS else text
     return found
 
@@ -53,14 +53,14 @@ def import_file(path: str | Path, tool: str = AUTO, told: Told | None = None) ->
         told: what the file does not have.
 
     Raises:
-        BadInput: a file that is unreadable, unknown, malformed (with its line or JSON path), or at odds with `told`.
-        Unavailable: no importer of this name.
+        BadInput: no importer of this name; a file that is unreadable, unknown, malformed (with its line or JSON path),
+            or at odds with `told`.
     """
     told = told or Told()
     source = read_source(Path(path))
     name, importer, form = _recognise(source, tool)
     parts = extract(source, form)
-    if told.model is not None and len({part.found.settings.get("model") for part in parts}) > 1:
+    if told.model is not None and len({part.settings.get("model") for part in parts}) > 1:
         raise BadInput(
             f"{path} has results of several models, and --model names one", advice="leave out --model for this file"
         )
@@ -91,16 +91,16 @@ def _is_own(path: Path) -> bool:
         return True
     if not beginning or _OWN.match(beginning):
         return True
-    if not beginning.startswith(("{", "[")):
-        return False
-    if any(_matches(beginning, form) for _, importer in IMPORTERS for form in importer.forms):
-        return False
-    return _PERHAPS_OWN.search(beginning) is not None
+    perhaps = beginning.startswith(("{", "[")) and _PERHAPS_OWN.search(beginning)
+    return bool(perhaps) and not any(_matches(beginning, form) for _, importer in IMPORTERS for form in importer.forms)
 
 
 def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
-    """The importer and the form of a file. Raises `BadInput` where there is none, or `Unavailable`."""
-    importers = list(IMPORTERS) if tool == AUTO else [(tool, _importer(tool))]
+    """The importer and the form of a file. Raises `BadInput` where there is none."""
+    try:
+        importers = list(IMPORTERS) if tool == AUTO else [(tool, IMPORTERS.get(tool))]
+    except Unavailable as error:
+        raise BadInput(f"--from {tool[:MOST_WORD]}: {error.message}", advice=error.advice) from None
     for name, importer in importers:
         for form in importer.forms:
             if _matches(source.head, form):
@@ -119,10 +119,3 @@ def _recognise(source: SourceFile, tool: str) -> tuple[str, Importer, Form]:
 def _matches(head: str, form: Form) -> bool:
     is_json = _JSON.match(head) is not None
     return is_json == (form.kind == "json") and re.search(form.mark, head, re.MULTILINE) is not None
-
-
-def _importer(name: str) -> Importer:
-    try:
-        return IMPORTERS.get(name)
-    except Unavailable as error:
-        raise BadInput(f"--from {name[:MOST_WORD]}: {error.message}", advice=error.advice) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from edgewise.importing.extraction import Part
@@ -31,13 +31,17 @@ class Field:
     Attributes:
         name: id of a metric (`edgewise.metrics`) or one of `SETTINGS`.
         at: in text a regular expression that begins with a literal word; its group 1 is the value, and a group
-            ``unit`` its unit. In JSON a path: ``latency.avg_ms``, ``runs[*].values`` (all items), ``$.version`` (from
-            the root of the document instead of the run's part).
+            ``unit`` its unit. Wildcards between words have a bound (``.{0,200}``), because a file may repeat the first
+            word on a line of megabytes. In JSON a path: ``latency.avg_ms``, ``results.'90.0%'`` (a key with dots),
+            ``runs[*].values`` (all items), ``$.version`` (from the root of the document instead of the run's part).
         unit: unit of the value: a time, a size, or ``1`` and ``1/s``; "" for settings.
         samples: the values are raw samples in order; a JSON path with one ``[*]`` before a list gives a process each.
+            The number of samples is the setting `iterations`, unless `Form.processes`.
         words: the file's word → ours; a word that is not there is taken as it is.
         once: take the first match and not the last one.
+        adds: the value is the sum of all matches and of earlier fields of this name.
         per_call: the value is a rate of calls; times the batch it is a rate of samples.
+        note: added to the method of the metric.
     """
 
     name: str
@@ -46,7 +50,9 @@ class Field:
     samples: bool = False
     words: Mapping[str, Any] = field(default_factory=dict)
     once: bool = False
+    adds: bool = False
     per_call: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +60,9 @@ class Rows:
     """The layers of a file.
 
     Attributes:
-        at: in text a regular expression of one row with the groups that `columns` has as keys; in JSON the path of the
-            rows. An object without a name is no layer.
+        at: in text a regular expression of one row with the keys of `columns` as groups; in JSON the path of the rows.
         columns: JSON: ``name``, ``op``, ``kernel``, ``provider``, ``time``, ``calls`` (per inference), ``status`` → key
-            of a row.
+            of a row. An object without a name is no layer.
         begin, until: text: regular expressions between whose first matches the rows are; "" for no bound.
         unit: of the time.
         averaged: rows of one name are repetitions (one per request), and their mean is taken.
@@ -82,13 +87,13 @@ class Form:
         kind: ``text`` (also CSV), ``json`` or ``yaml``, whose fields are found as in JSON.
         mark: regular expression that the beginning of such a file contains, and no other tool's file.
         expects: what a complete file has, for errors: ``a line like 'Median: 1.23 ms'``.
-        method: how the tool obtained its times, in words.
+        method: how the tool obtained its times, in words; "" for a file of layers alone.
         each: what begins a run. Text: regular expression of a line; JSON: path of a list whose items are runs.
             "" if the file is one run.
-        items: for structures that paths can't express: makes of a document the runs, each with its place in words.
+        items: for structures that paths can't express: returns the runs of a document, each with its place in words.
         ends: `each` is the last line of a run and not the first; settings before it hold for all runs that follow.
-        finish: takes what fields can't express: reads the part, and adds to its `Found`.
-        gives: names of the fields that `finish` adds.
+        finish: takes what fields can't express: reads the part, and adds to it.
+        gives: names of what a run has besides `fields`; ``layers`` for those of `finish`.
         processes: whether each list of samples is from a process of its own.
         one_at_a_time: whether a file without a scenario is of inferences one after the other. False if the tool can
             also run several at once, and the file does not tell.
@@ -98,7 +103,7 @@ class Form:
     kind: Kind
     mark: str
     expects: str
-    method: str
+    method: str = ""
     fields: Sequence[Field] = ()
     rows: Rows | None = None
     each: str = ""
@@ -109,18 +114,23 @@ class Form:
     processes: bool = False
     one_at_a_time: bool = True
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the metrics and settings that such a file may have, each once."""
+        return tuple(dict.fromkeys([*(one.name for one in self.fields), *self.gives]))
 
-class Importer(Protocol):
-    """The files of one tool, found through the entry-point group ``edgewise.importers``.
+
+class Importer:
+    """Base class: the files of one tool, found through the entry-point group ``edgewise.importers``.
 
     Attributes:
         title: name of the tool, as methods and tables give it.
         runtime: name of the engine that ran, as in `RuntimeSpec.name`, if no field `runtime` names another.
         forms: files that the tool writes.
-        absent: metric → why the tool never gives it.
+        absent: metric → why a file may lack it, where there is more to say than that the tool does not report it.
     """
 
     title: str
     runtime: str
     forms: Sequence[Form]
-    absent: Mapping[str, str]
+    absent: Mapping[str, str] = {}

@@ -22,6 +22,7 @@ from edgewise.model.readers.keras_graph import build_graph
 from edgewise.model.readers.keras_isolated import NotFunctional, describe_model
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.torch import TorchReader
+from edgewise.silence import silenced
 
 __all__ = ["BuiltModel", "ModelObject", "describe_object", "export_program", "read_object"]
 
@@ -137,7 +138,7 @@ def export_program(network: ModelObject, shapes: Shapes, label: str) -> Any:
     was_training = module.training
     module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), silenced():  # PyTorch prints the graph of a failed export
             return torch.export.export(module, inputs, dict(network.keywords) or None)
     except Exception as error:  # whatever the module's own code or the exporter raises
         message = (str(error).strip() or "no message").splitlines()[0][:300]

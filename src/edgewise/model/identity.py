@@ -211,9 +211,10 @@ def _read_files(files: Sequence[Path]) -> tuple[str, int]:
 
 
 def _list_formats() -> str:
-    """The formats that are read, for advice; the fake one is for tests and not offered."""
+    """The formats that are read, for advice: without those for tests, and ``eager``, which only edgewise writes."""
+    left_out = {*FOR_TESTS, "eager"}
     return "formats that edgewise reads: " + ", ".join(
-        reader.title for name, reader in readers() if name not in FOR_TESTS
+        reader.title for name, reader in readers() if name not in left_out
     )
 
 
@@ -221,7 +222,14 @@ def _explain_unknown(head: bytes, file: Path) -> BadModel:
     """What a file that no reader wants seems to be, and what to do about it."""
     if known := recognise_file(head, file):
         return known.refuse(file)
-    expected = {".onnx": "ONNX", ".tflite": "TFLite", ".lite": "TFLite", ".xml": "OpenVINO IR"}.get(file.suffix.lower())
+    expected = {".onnx": "ONNX", ".tflite": "TFLite", ".lite": "TFLite", ".xml": "OpenVINO IR", ".keras": "Keras"}.get(
+        file.suffix.lower()
+    )
+    if file.suffix == ".py":
+        return BadModel(
+            f"{file.name} is Python code, and no function in it is named",
+            advice=f"give a function that makes the model: {file}:FUNCTION",
+        )
     if expected:
         return BadModel(
             f"the content of {file.name} is not {expected}, unlike its name suggests",

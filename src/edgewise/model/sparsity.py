@@ -32,13 +32,12 @@ GAIN_MARGIN = 1.05
 """Speed-up that counts as a gain: the interval must lie above it; below it, there is no gain."""
 PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
 _SAME_VALUES = frozenset({"Cast", "Convert", "FakeQuantize", "FAKE_QUANT", "DENSIFY", "Identity"})
-_NUMPY = {"bool": "u1", "float64": "<f8", "float32": "<f4", "float16": "<f2"} | {
+READABLE = {"bool": "u1", "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2"} | {
     f"{kind}{bits}": f"<{kind[0]}{bits // 8}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-}
-#: Floats that numpy lacks → unsigned integers of their size, the bits without the sign, the bits of infinity.
-_OTHER_FLOATS = {
-    "bfloat16": ("<u2", 0x7FFF, 0x7F80), "float8_e4m3fn": ("u1", 0x7F, 0x7E), "float8_e5m2": ("u1", 0x7F, 0x7C),
-}  # fmt: skip
+} | dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "int2", "uint2"), "u1")  # fmt: skip
+"""Types of stored elements whose zeros edgewise finds → numpy's type of their bytes."""
+#: Floats that numpy lacks → the bits without the sign, the bits of infinity.
+_OTHER_FLOATS = {"bfloat16": (0x7FFF, 0x7F80), "float8_e4m3fn": (0x7F, 0x7E), "float8_e5m2": (0x7F, 0x7C)}
 _ROWS = 16
 """Pieces have a multiple of this many filters, so that no block lies in two of them."""
 
@@ -193,18 +192,20 @@ def count_zeros(graph: Graph, *, model: Path) -> Sparsity:
     Raises:
         BadModel: a weight file lies outside the model's folder or is shorter than the model says.
     """
-    layers, claimed, producers = [], set(), graph.producers()
-    for operator in graph.operators:
-        if operator.kind in PRODUCTS:
-            for position, name in find_weights(operator, graph, producers):
-                claimed.add(name)
-                layers.append(_count(graph.tensors[name], operator, position, graph, model))
+    producers = graph.producers()
+    weights: list[tuple[Operator, int | None, str]] = [
+        (operator, position, name)
+        for operator in graph.operators
+        if operator.kind in PRODUCTS
+        for position, name in find_weights(operator, graph, producers)
+    ]
+    claimed = {name for _, _, name in weights}
     for operator in graph.operators:
         for name in dict.fromkeys(operator.weights):
             wide = [size for size in graph.tensors[name].shape or () if size != 1]
             if name not in claimed and len(wide) >= 2:
-                layers.append(_count(graph.tensors[name], operator, None, graph, model))
-    layers.sort(key=lambda each: each.index)
+                weights.append((operator, None, name))
+    layers = [_count(graph, model, *weight) for weight in sorted(weights, key=lambda each: each[0].index)]
     for name, inner in graph.subgraphs.items():
         own = count_zeros(inner, model=model).layers
         layers += [replace(each, subgraph="/".join(filter(None, (name, each.subgraph)))) for each in own]
@@ -250,36 +251,32 @@ def _axes(operator: Operator, position: int | None, graph: Graph, rank: int) -> 
     return (1, 0) if operator.kind == "transposed-convolution" else (0, 1)
 
 
-def _count(tensor: Tensor, operator: Operator, position: int | None, graph: Graph, model: Path) -> LayerSparsity:
-    fields: dict[str, Any] = {"index": operator.index, "weight": tensor.name, "elements": tensor.elements}
-    place = tensor.data
-    if place is None or tensor.elements is None:
-        return LayerSparsity(**fields, absent_because=f"edgewise can't read this weight from {graph.format} files")
-    if operator.geometry.get("packed", 1) != 1 or not is_readable(place.dtype):
-        return LayerSparsity(**fields, absent_because=f"edgewise can't read packed weights of type {place.dtype}")
+def _count(graph: Graph, model: Path, operator: Operator, position: int | None, name: str) -> LayerSparsity:
+    tensor = graph.tensors[name]
+    place, elements = tensor.data, tensor.elements
+    found = LayerSparsity(index=operator.index, weight=name, elements=elements)
+    if place is None or elements is None:
+        return replace(found, absent_because=f"edgewise can't read this weight from {graph.format} files")
+    if operator.geometry.get("packed", 1) != 1 or place.dtype not in READABLE:
+        return replace(found, absent_because=f"edgewise can't read packed weights of type {place.dtype}")
     shape = tuple(int(str(size)) for size in tensor.shape or ())
     try:
         zero, why = read_zero_points(tensor, shape, model)
         if why:
-            return LayerSparsity(**fields, absent_because=why)
-        axes = None if tensor.sparsity is not None else _axes(operator, position, graph, len(shape))
-        if axes is not None:
-            return LayerSparsity(**fields, **_find_patterns(_read(place, shape, axes, zero, model), shape, axes))
+            return replace(found, absent_because=why)
+        axes = _axes(operator, position, graph, len(shape))
+        if axes is not None and tensor.sparsity is None:
+            return replace(found, **_find_patterns(_read(place, shape, axes, zero, model), shape, axes))
         why = f"a weight of {operator.op} has no matrix of filters and input channels"
         if tensor.sparsity is not None:
             why = "the weight is in a sparse encoding, of which edgewise counts only the zeros"
-            shape = (round(tensor.elements * (1 - tensor.sparsity)), 1)
-        zeros, nan = tensor.elements - prod(shape), 0
+            shape = (round(elements * (1 - tensor.sparsity)), 1)
+        zeros, nan = elements - prod(shape), 0
         for mask, invalid in _read(place, shape, (0, len(shape) - 1), zero, model):
             zeros, nan = zeros + int(mask.sum()), nan + invalid
-        return LayerSparsity(**fields, zeros=zeros, nan=nan, patterns_absent_because=why)
+        return replace(found, zeros=zeros, nan=nan, patterns_absent_because=why)
     except OSError as error:
         raise damaged(model, f"its weights can't be read: {error.strerror or error}") from error
-
-
-def is_readable(dtype: str) -> bool:
-    """Whether edgewise can tell the zeros of stored elements of this type."""
-    return dtype in _NUMPY or dtype in _OTHER_FLOATS or dtype in ("int4", "uint4", "int2", "uint2")
 
 
 def read_zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any, str]:
@@ -289,7 +286,7 @@ def read_zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tup
     scheme = tensor.quantization
     if scheme is None or scheme.zero_points is None:
         return (scheme.zero_point if scheme else 0), ""
-    if not is_readable(scheme.zero_points.dtype):
+    if scheme.zero_points.dtype not in READABLE:
         return 0, f"edgewise can't read zero points of type {scheme.zero_points.dtype}"
     points = _unpacked(open_data(scheme.zero_points, model), scheme.zero_points.dtype)
     if (points == scheme.zero_point).all():
@@ -307,7 +304,7 @@ def open_data(place: StoredData, model: Path) -> Array:
     """
     import numpy as np
 
-    kind = "u1" if BITS[place.dtype] < 8 else _NUMPY.get(place.dtype) or _OTHER_FLOATS[place.dtype][0]
+    kind = READABLE[place.dtype]
     if not place.file:
         return np.frombuffer(place.inline, kind)
     file = Path(place.file)
@@ -370,7 +367,7 @@ def find_zeros(elements: Array, dtype: str, zero: Any = 0) -> Array:
         dtype: as stored in the file.
         zero: the zero point, or zero points that can be broadcast to the shape.
     """
-    found: Array = (elements & _OTHER_FLOATS[dtype][1]) == 0 if dtype in _OTHER_FLOATS else elements == zero
+    found: Array = (elements & _OTHER_FLOATS[dtype][0]) == 0 if dtype in _OTHER_FLOATS else elements == zero
     return found
 
 
@@ -378,7 +375,7 @@ def _count_nan(elements: Array, dtype: str) -> int:
     import numpy as np
 
     if dtype in _OTHER_FLOATS:
-        _, magnitude, infinity = _OTHER_FLOATS[dtype]
+        magnitude, infinity = _OTHER_FLOATS[dtype]
         return int(((elements & magnitude) > infinity).sum())
     return int(np.isnan(elements).sum()) if elements.dtype.kind == "f" else 0
 

@@ -21,6 +21,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from edgewise.child_process import ChildProcess, explain_end
 from edgewise.folders import job_folder
+from edgewise.model.graph import Graph
+from edgewise.optimizing.base import PassTask
+from edgewise.optimizing.pass_runner import write_task
+from edgewise.optimizing.subgraph import Subgraph, describe_cut, list_shapes
+from edgewise.run.sandbox import available_memory
+from edgewise.runtime.base import runtimes
 
 _SCHEMA = 3
 _MOST_KEPT = 2000
@@ -59,8 +65,44 @@ class PassTiming:
     precisions: Mapping[str, int] = field(default_factory=dict)
 
 
-def time_pass(request: Mapping[str, Any], engines: Sequence[str], *, until: float) -> dict[str, PassTiming]:
-    """Apply a pass to a subgraph and time both in each engine, all in one process.
+def time_pass(
+    model: Path, graph: Graph, subgraph: Subgraph, location: str, task: PassTask[Any], *, engines: Sequence[str],
+    seconds: float, until: float, profile: bool = True,
+) -> dict[str, PassTiming]:  # fmt: skip
+    """Apply a pass to a subgraph of `graph`, the network in the file `model`, and time both in each engine.
+
+    Args:
+        location: the class of the pass, ``module:Class``.
+        task: its model is left to the child process; the subgraph is written into its folder.
+        engines: names of the runtimes; each runs with its first provider.
+        seconds: duration of the turns per engine, s.
+        until: monotonic time at which the process ends, s.
+        profile: also find where the time goes.
+
+    Returns:
+        Engine → timing, without the engines for which the time did not suffice.
+    """
+    registry = runtimes()
+    request = {
+        "cut": describe_cut(graph, subgraph),
+        "model": str(model),
+        "part": str(task.folder / f"subgraph.{graph.format}"),
+        "pass": location,
+        "task": write_task(task),
+        "engines": [
+            {"runtime": registry.location(name), "provider": registry.get(name).providers[0].name} for name in engines
+        ],
+        "shapes": list_shapes(graph, subgraph),
+        "threads": task.threads,
+        "seconds": seconds,
+        "profile": profile,
+        "memory_limit": available_memory(),
+    }
+    return time_request(request, engines, until=until)
+
+
+def time_request(request: Mapping[str, Any], engines: Sequence[str], *, until: float) -> dict[str, PassTiming]:
+    """Carry out a request of `time_pass` in one child process.
 
     Args:
         request: as `edgewise.optimizing.microbenchmark_worker.time_engines` takes it, without a folder.

@@ -18,17 +18,15 @@ from edgewise.comparing.subjects import NATIVE
 from edgewise.folders import job_folder
 from edgewise.optimizing.base import Facts, Pass, PassTask, Recipe
 from edgewise.optimizing.microbenchmarks import Cache, PassTiming, key_of, time_pass
-from edgewise.optimizing.pass_runner import write_task
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.processor import read_processor
 from edgewise.optimizing.reasons import explain
 from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.subgraph import Extent, Subgraph, choose_subgraph, describe_cut, list_shapes
+from edgewise.optimizing.subgraph import Extent, Subgraph, choose_subgraph
 from edgewise.optimizing.subgraph_files import CUTTERS
 from edgewise.optimizing.variant import Prediction
 from edgewise.progress import StageStarted, VariantPredicted, emit
 from edgewise.registry import availability_of
-from edgewise.run.sandbox import available_memory
 from edgewise.runtime.base import runtimes
 
 MODEL_ERROR: Mapping[Extent, float] = {"whole": 0.06, "sampled": 0.1}
@@ -145,25 +143,12 @@ class Preflight:
             model="", format=self._facts.format, settings=recipe.settings, folder=self._folder, threads=self._threads,
             calibration=self._folder if one.capabilities.calibrates else None,
         )  # fmt: skip
-        registry = runtimes()
         assert self._subgraph is not None
-        request = {
-            "cut": describe_cut(self._facts.graph, self._subgraph),
-            "model": str(self._facts.path),
-            "part": str(self._folder / f"subgraph.{self._facts.format}"),
-            "pass": location,
-            "task": write_task(task),
-            "engines": [
-                {"runtime": registry.location(name), "provider": registry.get(name).providers[0].name}
-                for name in missing
-            ],
-            "shapes": list_shapes(self._facts.graph, self._subgraph),
-            "threads": self._threads,
-            "seconds": _RACE_S,
-            "memory_limit": available_memory(),
-        }
         begin = time.monotonic()
-        timed = time_pass(request, missing, until=begin + self._left_s)
+        timed = time_pass(
+            self._facts.path, self._facts.graph, self._subgraph, location, task,
+            engines=missing, seconds=_RACE_S, until=begin + self._left_s,
+        )  # fmt: skip
         self._left_s -= time.monotonic() - begin
         for name, timing in timed.items():
             if timing.lasting:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,10 @@ from edgewise.model.sparsity import (
 from edgewise.optimizing.base import PassResult, PassSettings, PassTask
 from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.microbenchmarks import PassTiming, time_pass
-from edgewise.optimizing.pass_runner import write_task
 from edgewise.optimizing.planning import installed_runtimes
-from edgewise.optimizing.subgraph import Subgraph, describe_cut, list_shapes, with_boundaries
+from edgewise.optimizing.subgraph import Subgraph, with_boundaries
 from edgewise.optimizing.subgraph_files import CUTTERS
 from edgewise.progress import StageStarted, emit
-from edgewise.run.sandbox import available_memory
 from edgewise.runtime.base import runtimes
 from edgewise.stats.intervals import location, median_interval
 
@@ -59,25 +57,27 @@ class MakeDense:
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Fill the zeros of a copy. Raises `CannotApply` if no zero can be filled."""
         source = Path(task.model)
-        copies = {each: task.folder / each.name for each in list_files(source)}
-        for original, copy in copies.items():
-            shutil.copyfile(original, copy)
+        for file in list_files(source):
+            copy = _copy_of(file, source, task.folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
         graph = read_graph(source)
-        zeros = count_zeros(graph, model=source)
-        if not make_dense(graph, zeros, source, {str(original): copy for original, copy in copies.items()}):
+        if not make_dense(graph, count_zeros(graph, model=source), source, task.folder):
             raise CannotApply("no weight with zeros is stored as plain numbers of 8 bits or more")
-        return PassResult(model=copies[next(iter(copies))])
+        return PassResult(model=_copy_of(source, source, task.folder))
 
 
-def measure_gains(
-    model: Path, graph: Graph, sparsity: Sparsity, *, threads: int = 1
-) -> tuple[tuple[SparsityGain, ...], str]:
-    """Time the network and its heaviest sparse layers against dense weights, in every installed engine.
+def _copy_of(file: str | Path, model: Path, folder: Path) -> Path:
+    """The copy in `folder` of a file of `model`, at the same place beside the model."""
+    return folder / os.path.relpath(file, model.parent)
+
+
+def measure_gains(model: Path, graph: Graph, sparsity: Sparsity) -> tuple[tuple[SparsityGain, ...], str]:
+    """Time the network and its heaviest sparse layers against dense weights, in every installed engine, on one thread.
 
     Args:
         graph: with concrete inputs.
         sparsity: of `graph`.
-        threads: inference threads.
 
     Returns:
         A gain per part and engine, and why there are none.
@@ -91,15 +91,15 @@ def measure_gains(
     if not layers:
         return (), f"no convolution or matrix product has at least {LEAST_SHARE:.0%} zeros"
     everything = tuple(range(len(graph.operators)))
-    parts = {"the whole network": Subgraph(extent="whole", kept=everything, outputs=graph.outputs)}
+    parts = [("the whole network", Subgraph(extent="whole", kept=everything, outputs=graph.outputs))]
     if graph.format in CUTTERS and not graph.subgraphs:
-        cuts = {graph.operators[each.index].title: _cut_out(graph, each.index) for each in layers}
-        parts |= {title: cut for title, cut in cuts.items() if cut is not None}
+        cuts = [(graph.operators[each.index].title, _cut_out(graph, each.index)) for each in layers]
+        parts += [(title, cut) for title, cut in cuts if cut is not None]
     emit(StageStarted(title="Time the sparse layers against dense ones"))
     until = time.monotonic() + _BUDGET_S
     found: list[SparsityGain] = []
-    for part, subgraph in parts.items():
-        timings = [_time(model, graph, subgraph, engines, threads, until=until) for _ in range(PROCESSES)]
+    for part, subgraph in parts:
+        timings = [_time(model, graph, subgraph, engines, until=until) for _ in range(PROCESSES)]
         found += [_gain(part, name, [each.get(name) for each in timings]) for name in engines]
     return tuple(found), ""
 
@@ -129,29 +129,15 @@ def _cut_out(graph: Graph, index: int) -> Subgraph | None:
 
 
 def _time(
-    model: Path, graph: Graph, subgraph: Subgraph, engines: Sequence[str], threads: int, *, until: float
+    model: Path, graph: Graph, subgraph: Subgraph, engines: Sequence[str], *, until: float
 ) -> dict[str, PassTiming]:
     """Engine → turns of the part as it is and with dense weights, from one fresh process."""
-    registry = runtimes()
+    location = f"{MakeDense.__module__}:{MakeDense.__qualname__}"
     with job_folder() as folder:
-        task = PassTask(model="", format=graph.format, settings=PassSettings(), folder=folder / "dense")
-        request: dict[str, Any] = {
-            "cut": describe_cut(graph, subgraph),
-            "model": str(model),
-            "part": str(folder / f"part.{graph.format}"),
-            "pass": f"{MakeDense.__module__}:{MakeDense.__qualname__}",
-            "task": write_task(task),
-            "engines": [
-                {"runtime": registry.location(name), "provider": registry.get(name).providers[0].name}
-                for name in engines
-            ],
-            "shapes": list_shapes(graph, subgraph),
-            "threads": threads,
-            "seconds": _TURNS_S,
-            "profile": False,
-            "memory_limit": available_memory(),
-        }
-        return time_pass(request, engines, until=until)
+        task = PassTask(model="", format=graph.format, settings=PassSettings(), folder=folder)
+        return time_pass(
+            model, graph, subgraph, location, task, engines=engines, seconds=_TURNS_S, until=until, profile=False
+        )
 
 
 def _gain(part: str, engine: str, timings: Sequence[PassTiming | None]) -> SparsityGain:
@@ -171,11 +157,8 @@ def _gain(part: str, engine: str, timings: Sequence[PassTiming | None]) -> Spars
     )
 
 
-def make_dense(graph: Graph, sparsity: Sparsity, model: Path, copies: Mapping[str, Path]) -> int:
-    """Replace zeros in copies of the files of `model` by random non-zero elements of the same weight.
-
-    Args:
-        copies: absolute path of a file of the model → its copy.
+def make_dense(graph: Graph, sparsity: Sparsity, model: Path, folder: Path) -> int:
+    """Replace zeros in the copies of the files of `model` in `folder` by random non-zero elements of the same weight.
 
     Returns:
         The number of weights that were changed. Narrow types and sparse encodings stay as they are.
@@ -193,8 +176,7 @@ def make_dense(graph: Graph, sparsity: Sparsity, model: Path, copies: Mapping[st
             continue
         elements = open_data(place, model)
         pool = _pool(elements, place.dtype, zero)
-        copy = copies[os.path.abspath(place.file)]  # noqa: PTH100 (resolve would follow links)
-        target = np.memmap(copy, elements.dtype, "r+", place.offset, elements.size)
+        target = np.memmap(_copy_of(place.file, model, folder), elements.dtype, "r+", place.offset, elements.size)
         for start in range(0, elements.size, PIECE_ELEMENTS):
             piece = target[start : start + PIECE_ELEMENTS]
             zeros = find_zeros(piece, place.dtype, zero)
@@ -205,17 +187,14 @@ def make_dense(graph: Graph, sparsity: Sparsity, model: Path, copies: Mapping[st
 
 
 def _pool(elements: Any, dtype: str, zero: int) -> Any:
-    """Non-zero finite elements of a weight to draw from; numbers of a usual size if it has none."""
+    """Non-zero finite elements of a weight to draw from; a number of a usual size if its beginning has none."""
     import numpy as np
 
-    for start in range(0, elements.size, PIECE_ELEMENTS):
-        piece = np.asarray(elements[start : start + PIECE_ELEMENTS])
-        kept = piece[~find_zeros(piece, dtype, zero)]
-        if kept.dtype.kind == "f":
-            kept = kept[np.isfinite(kept)]
-        if kept.size:
-            return kept[:_POOL]
-    if elements.dtype.kind == "f":
-        return np.array([-0.02, 0.02], elements.dtype)
-    usual = _USUAL_BITS.get(dtype, zero + 1 if zero < np.iinfo(elements.dtype).max else zero - 1)
+    beginning = np.asarray(elements[:PIECE_ELEMENTS])
+    kept = beginning[~find_zeros(beginning, dtype, zero)]
+    is_float = kept.dtype.kind == "f"
+    kept = kept[np.isfinite(kept)] if is_float else kept
+    if kept.size:
+        return kept[:_POOL]
+    usual = 0.02 if is_float else _USUAL_BITS.get(dtype, zero - 1 if zero > 0 else zero + 1)
     return np.array([usual], elements.dtype)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.predicting.atlas import GROUP_LENGTH, AtlasRow
@@ -14,9 +15,13 @@ from edgewise.predicting.documents import read_hailo, read_mlperf_tiny, read_rkn
 from edgewise.predicting.points import UNITS
 from edgewise.predicting.source_files import Place, files_below, read_text
 
-_RESULT = re.compile(r"\s*(\S+)\s+min\s*=\s*(\S+)\s+max\s*=\s*(\S+)\s+avg\s*=\s*(\S+)\s*")
+NCNN_NAME, NCNN_TIME = r"[ \t]*(\S+)[ \t]+(?=min[ \t]*=)", r"[ \t]*=[ \t]*(\S+)"
+"""Patterns of a line of benchncnn: the network at its beginning, and a time in ms after ``min``, ``max`` or ``avg``."""
+_RESULT = re.compile(rf"{NCNN_NAME}min{NCNN_TIME}[ \t]+max{NCNN_TIME}[ \t]+avg{NCNN_TIME}[ \t]*")
 _SETTING = re.compile(r"\s*(num_threads|powersave|gpu_device)\s*=\s*(-?\d+)\s*")
 _TIMM = re.compile(r"benchmark-infer-([a-z0-9_]+)-(nchw|nhwc)-(pt\d+)-(?:(cpu|cu\d+)-)?(.+?)(-dynamo)?\.csv")
+_NO_TIME = (None, "", "null", "~")
+"""Times of jobs that failed; edgewise reads scalars of YAML as text."""
 _LATENCIES = {f"latency_{unit}": factor for unit, factor in UNITS["latency"].items()}
 
 
@@ -100,12 +105,30 @@ def _ncnn(path: Path) -> Iterator[AtlasRow]:
             raise place.error(f"{line.strip()[:60]!r} is not a result", "expected: NAME min = 1.0 max = 1.2 avg = 1.1")
 
 
+def perf_cells(document: Any) -> Iterator[tuple[str, str, str, str, Mapping[str, Any]]]:
+    """Precision, component, device, runtime and results of every job with a time in a ``perf.yaml``.
+
+    A job that is listed for several devices ran on one of them and comes once.
+
+    Raises:
+        KeyError, AttributeError, TypeError: the document has another structure.
+    """
+    jobs = set[str]()
+    for precision, found in document["precisions"].items():
+        for component, part in found["components"].items():
+            for device, runtimes in (part.get("performance_metrics") or {}).items():
+                for runtime, cell in runtimes.items():
+                    job = f"{cell.get('job_id') or device} {component} {precision} {runtime}"
+                    if cell.get("inference_time_milliseconds") not in _NO_TIME and job not in jobs:
+                        jobs.add(job)
+                        yield precision, component, device, runtime, cell
+
+
 def _ai_hub(path: Path) -> Iterator[AtlasRow]:
     """``perf.yaml`` of Qualcomm AI Hub, or a folder with such files, each in the folder of its model.
 
     Precision → component of the model → device → runtime.
     """
-    from edgewise.importing.tools.qualcomm import perf_cells
     from edgewise.safe_yaml import parse_mapping
 
     for file in files_below(path, "perf.yaml"):

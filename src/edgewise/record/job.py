@@ -80,6 +80,14 @@ class RuntimeSpec:
     precision: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def options_in_words(self) -> str:
+        """``channels_last=true mode=default``; "" where there are none."""
+        words = {True: "true", False: "false"}
+        return " ".join(
+            f"{name}={words[value] if isinstance(value, bool) else value}" for name, value in self.options.items()
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
@@ -306,6 +314,7 @@ class Job:
         runtime = self.runtime
         words = [runtime.name + (f"/{runtime.provider}" if runtime.provider else "")]
         words += [f"{runtime.threads}T"] if runtime.threads else []
+        words += [runtime.options_in_words] if runtime.options else []
         words += [f"batch {self.workload.batch}"] if self.workload.batch != 1 else []
         words += [runtime.precision] if runtime.precision else []
         words += [scenario.words] if (scenario := self.workload.scenario) != Scenario() else []

@@ -379,6 +379,7 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
         words = ["threads not reported" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"]
         words.append(precision_of(run) or "precision not reported")
         words += delegates_of(run)
+        words += [one_line(run.job.runtime.options_in_words)] if run.job.runtime.options else []
         if (engine := run.value("latency_engine")) is not None:
             words.append(f"{quantity(engine, 's')} by the engine's own clock")
         if (used := run.value("background_cpu")) is not None:

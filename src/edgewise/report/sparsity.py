@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgewise.formatting import factor_text
+from edgewise.model.graph import Graph
 from edgewise.model.inspection import Inspection
 from edgewise.model.sparsity import LayerSparsity, Sparsity, SparsityGain
-from edgewise.report.document import Cell, Column, Section, Table, absent
+from edgewise.report.document import Cell, Column, Section, Table, absent, table_of
 from edgewise.text import one_line
 
 ZERO_TITLES = ("Zeros", "Patterns of zeros")
@@ -21,54 +24,69 @@ def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[T
     sparsity = inspection.sparsity
     if sparsity is None:
         return []
-    rows = list(sparsity.layers)
+    rows = sparsity.layers
     if top is not None and len(rows) > top:
         most = sorted(rows, key=lambda each: -(each.zeros or 0))[:top]
-        rows = [each for each in rows if each in most]
+        rows = tuple(each for each in rows if each in most)
     shown = "" if len(rows) == len(sparsity.layers) else f": the {len(rows)} with the most of {len(sparsity.layers)}"
-    tables = [
-        Table(
-            title=f"Zeros in weights{shown}",
-            columns=(
-                Column(title="#", numeric=True),
-                Column(title="Layer", name=True),
-                Column(title="Elements", numeric=True, rank=2),
-                Column(title="Zeros", numeric=True),
-                Column(title="Zeros (%)", numeric=True),
-                Column(title="Patterns"),
-                Column(title="NaN", numeric=True, hidden=True),
-                Column(title="Weight", hidden=True),
-                Column(title="Subgraph", hidden=True),
-            ),
-            rows=tuple(_row(each, inspection) for each in rows),
-        )
+    columns: list[tuple[Column, Callable[[LayerSparsity], Cell]]] = [
+        (Column(title="#", numeric=True), lambda layer: Cell(text=str(layer.index), value=layer.index)),
+        (Column(title="Layer", name=True), lambda layer: Cell(text=_title(layer, inspection.graph))),
+        (Column(title="Elements", numeric=True, rank=2), lambda layer: _count(layer.elements, layer)),
+        (Column(title="Zeros", numeric=True), lambda layer: _count(layer.zeros, layer)),
+        (Column(title="Zeros (%)", numeric=True), _percentage),
+        (Column(title="Patterns"), _patterns),
+        (
+            Column(title="NaN", numeric=True, hidden=True),
+            lambda layer: Cell(text=f"{layer.nan:,}" if layer.nan else "", value=layer.nan),
+        ),
+        (Column(title="Weight", hidden=True), lambda layer: Cell(text=one_line(layer.weight))),
+        (Column(title="Subgraph", hidden=True), lambda layer: Cell(text=one_line(layer.subgraph))),
     ]
+    tables = [table_of(f"Zeros in weights{shown}", rows, columns)]
     if sparsity.gains:
-        tables.append(_gain_table(sparsity))
+        title = "Time with dense weights over time as it is (measured; above 1: the engine gains from the zeros)"
+        gain_columns: list[tuple[Column, Callable[[SparsityGain], Cell]]] = [
+            (Column(title="Part", name=True), lambda gain: Cell(text=one_line(gain.part))),
+            (Column(title="Engine"), lambda gain: Cell(text=gain.engine)),
+            (Column(title="Ratio [95 %]", numeric=True), _ratio),
+            (
+                Column(title="Verdict"),
+                lambda gain: Cell(text=gain.verdict or "", tone="good" if gain.verdict == "gain" else "plain"),
+            ),
+        ]
+        tables.append(table_of(title, sparsity.gains, gain_columns))
     return tables
 
 
-def _row(layer: LayerSparsity, inspection: Inspection) -> tuple[Cell, ...]:
-    graph = inspection.graph
+def _title(layer: LayerSparsity, graph: Graph) -> str:
     for name in filter(None, layer.subgraph.split("/")):
         graph = graph.subgraphs.get(name, graph)
-    reason = layer.absent_because or ""
-    if layer.zeros is None or layer.elements is None:
-        counts = (absent(reason), absent(reason))
-    else:
-        share = 100.0 * (layer.share or 0.0)
-        counts = (Cell(text=f"{layer.zeros:,}", value=layer.zeros), Cell(text=f"{share:.1f}", value=share))
-    patterns = absent(layer.patterns_absent_because) if layer.patterns_absent_because else None
-    return (
-        Cell(text=str(layer.index), value=layer.index),
-        Cell(text=one_line(graph.operators[layer.index].title)),
-        absent(reason) if layer.elements is None else Cell(text=f"{layer.elements:,}", value=layer.elements),
-        *counts,
-        patterns or Cell(text=", ".join(layer.patterns) or "none" if layer.zeros else ""),
-        Cell(text=f"{layer.nan:,}" if layer.nan else "", value=layer.nan),
-        Cell(text=one_line(layer.weight)),
-        Cell(text=one_line(layer.subgraph)),
-    )
+    return one_line(graph.operators[layer.index].title)
+
+
+def _count(number: int | None, layer: LayerSparsity) -> Cell:
+    return absent(layer.absent_because or "") if number is None else Cell(text=f"{number:,}", value=number)
+
+
+def _percentage(layer: LayerSparsity) -> Cell:
+    if layer.zeros is None:
+        return absent(layer.absent_because or "")
+    share = 100.0 * (layer.share or 0.0)
+    return Cell(text=f"{share:.1f}", value=share)
+
+
+def _patterns(layer: LayerSparsity) -> Cell:
+    if layer.patterns_absent_because:
+        return absent(layer.patterns_absent_because)
+    return Cell(text=", ".join(layer.patterns) or "none" if layer.zeros else "")
+
+
+def _ratio(gain: SparsityGain) -> Cell:
+    if gain.speedup is None:
+        return absent(gain.absent_because or "")
+    text = factor_text(gain.speedup, gain.low, gain.high)
+    return Cell(text=text, value=gain.speedup, low=gain.low, high=gain.high)
 
 
 def zero_cells(inspection: Inspection, index: int) -> tuple[Cell, ...]:
@@ -79,32 +97,6 @@ def zero_cells(inspection: Inspection, index: int) -> tuple[Cell, ...]:
     counted = [each.zeros for each in own if each.zeros is not None]
     zeros = Cell(text=str(sum(counted)), value=sum(counted)) if counted else Cell(text="")
     return zeros, Cell(text="; ".join(", ".join(each.patterns) for each in own if each.patterns))
-
-
-def _gain_table(sparsity: Sparsity) -> Table:
-    return Table(
-        title="Time with dense weights over time as it is (measured; above 1: the engine gains from the zeros)",
-        columns=(
-            Column(title="Part", name=True),
-            Column(title="Engine"),
-            Column(title="Ratio [95 %]", numeric=True),
-            Column(title="Verdict"),
-        ),
-        rows=tuple(
-            (
-                Cell(text=one_line(each.part)),
-                Cell(text=each.engine),
-                absent(each.absent_because or "")
-                if each.speedup is None
-                else Cell(
-                    text=factor_text(each.speedup, each.low, each.high),
-                    value=each.speedup, low=each.low, high=each.high,
-                ),
-                Cell(text=each.verdict or "", tone="good" if each.verdict == "gain" else "plain"),
-            )
-            for each in sparsity.gains
-        ),
-    )  # fmt: skip
 
 
 def sparsity_section(sparsity: Sparsity) -> Section:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest
 from itertools import product
+from math import isfinite
 from pathlib import Path
 
 from edgewise.device.devices import LOCAL
@@ -20,7 +21,7 @@ from edgewise.registry import Registry
 from edgewise.run.board import check_board_plan
 from edgewise.run.facts import availability_at, cores_at, default_kinds, is_board, require_python
 from edgewise.run.limits import check_settings
-from edgewise.runtime.base import ExplainsProviders, Provider, Runtime, SweepsProviders, runtimes
+from edgewise.runtime.base import ExplainsProviders, Provider, Runtime, SweepsProviders, runtimes, settings_of
 from edgewise.runtime.device_tools import DeviceTool
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
@@ -36,6 +37,7 @@ class Axes:
         threads: None in it means one thread (all usable cores in the offline scenario).
         precisions: as `precision_word` understands them; empty means the like-for-like default.
         shapes: input name → shape for open dimensions; the name "" means the only input.
+        settings: of the engines, by their own names, as `setting_value` reads them; each engine gets those it has.
     """
 
     runtimes: Sequence[str] = ()
@@ -44,9 +46,24 @@ class Axes:
     batches: Sequence[int] = (1,)
     precisions: Sequence[str] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precisions", tuple(map(precision_word, self.precisions)))
+
+
+def setting_value(text: str) -> bool | int | float | str:
+    """The value of an engine setting: ``true`` or ``false``, a number, or else the text itself."""
+    word = text.strip()
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (int, float):
+        try:
+            if isfinite(number := kind(word)):
+                return number
+        except (ValueError, OverflowError):
+            continue
+    return word
 
 
 def precision_word(text: str) -> str:
@@ -128,6 +145,7 @@ def make_plan(
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
+    taken: dict[str, Collection[str]] = {}
     for path in paths:
         model, wanted = open_model(path), axes
         own_data = path.input_data if isinstance(path, NetworkFile) else _own_inputs(model)
@@ -145,6 +163,7 @@ def make_plan(
             if scenario != Scenario() or input_data is not None:
                 what = "random inputs" if input_data is not None else "the single-stream scenario without --sustained"
                 raise BadInput(f"{tool} has only {what}", advice="omit the option, or use an engine with -r")
+        taken |= {f"{name}/{provider.name}": settings_of(runtime, provider) for name, runtime, provider, _ in choices}
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
         for batch in axes.batches:
@@ -178,11 +197,33 @@ def make_plan(
                 provider=provider.name,
                 threads=threads,
                 precision=precision,
+                options={
+                    word: setting_value(text)
+                    for word, text in axes.settings.items()
+                    if word in taken[f"{name}/{provider.name}"]
+                },
             )
             jobs.append(Job(model=model.ref, runtime=spec, target=target, workload=workload))
+    skipped += _unknown_settings(axes.settings, taken)
     if paths and not jobs:
         raise BadInput("no engine can run it with these settings", advice="; ".join(dict.fromkeys(skipped)))
     return Plan(jobs=tuple(jobs), skipped=tuple(dict.fromkeys(skipped)))
+
+
+def _unknown_settings(settings: Mapping[str, str], known: Mapping[str, Collection[str]]) -> list[str]:
+    """A line for each setting that only some engines have. Raises `BadInput` for one that none has.
+
+    Args:
+        known: engine → the names of its settings.
+    """
+    lines = []
+    for name in settings:
+        without = [engine for engine, names in known.items() if name not in names]
+        if known and len(without) == len(known):
+            has = "; ".join(f"{engine}: {', '.join(sorted(names)) or 'none'}" for engine, names in known.items())
+            raise BadInput(f"no engine that measures here has the setting {name!r}", advice=f"settings of {has}")
+        lines += [f"{name} on {', '.join(without)}: no such setting, measured without it"] if without else []
+    return lines
 
 
 def with_other_sizes(job: Job) -> tuple[Job, ...]:

@@ -34,12 +34,14 @@ class Provider:
         title: the engine's own word for it.
         precisions: execution precisions that can be asked for, the like-for-like default (f32) first.
         accelerator: it runs elsewhere than on the processor, or takes only some operators and leaves the others to it.
+        settings: names of the runtime's settings (`TakesSettings`) that it takes; None takes all of them.
     """
 
     name: str
     title: str
     precisions: tuple[str, ...] = ("f32",)
     accelerator: bool = False
+    settings: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,13 @@ class TakesSettings(Protocol):
     """
 
     settings: Collection[str]
+
+
+def settings_of(runtime: Runtime, provider: Provider) -> Collection[str]:
+    """Names of the engine settings that `runtime` takes with `provider`."""
+    if not isinstance(runtime, TakesSettings):
+        return ()
+    return runtime.settings if provider.settings is None else provider.settings
 
 
 def check_settings(engine: str, settings: Collection[str], extra: Mapping[str, Any]) -> None:

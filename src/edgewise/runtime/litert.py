@@ -42,10 +42,18 @@ class LiteRt:
     title = "LiteRT"
     formats: Sequence[str] = ("tflite",)
     providers: Sequence[Provider] = (
-        Provider(name="interpreter", title="Interpreter, XNNPACK for operators that it supports"),
-        Provider(name="compiled", title="CompiledModel on the CPU"),
-        Provider(name="interpreter-noxnnpack", title="Interpreter, built-in kernels without XNNPACK"),
-        Provider(name="interpreter-reference", title="Interpreter, reference kernels"),
+        Provider(
+            name="interpreter",
+            title="Interpreter, XNNPACK for operators that it supports",
+            settings=_INTERPRETER_SETTINGS,
+        ),
+        Provider(name="compiled", title="CompiledModel on the CPU", settings=_CPU_SETTINGS),
+        Provider(
+            name="interpreter-noxnnpack",
+            title="Interpreter, built-in kernels without XNNPACK",
+            settings=_INTERPRETER_SETTINGS,
+        ),
+        Provider(name="interpreter-reference", title="Interpreter, reference kernels", settings=_INTERPRETER_SETTINGS),
     )
     in_default = True
     settings = _INTERPRETER_SETTINGS | _CPU_SETTINGS

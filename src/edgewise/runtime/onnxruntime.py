@@ -291,7 +291,9 @@ def _session_options(settings: Any, title: str, intra: int, extra: Mapping[str, 
         if name in SETTING_WORDS:
             _choose_word(settings, name, value)
         elif name in _ENTRIES:
-            settings.add_session_config_entry(name, str(value))
+            settings.add_session_config_entry(name, str(int(value) if isinstance(value, bool) else value))
+        elif isinstance(value, str):
+            raise UnsupportedModel(f"ONNX Runtime's {name} is true or false, not {value!r}")
         else:
             setattr(settings, name, value)
     return settings

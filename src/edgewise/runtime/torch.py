@@ -35,9 +35,14 @@ class Torch:
     title = "PyTorch"
     formats: Sequence[str] = ("eager", "torch")
     providers: Sequence[Provider] = (
-        Provider(name="eager", title="Eager", precisions=("f32", "bf16")),
+        Provider(name="eager", title="Eager", precisions=("f32", "bf16"), settings=("channels_last",)),
         Provider(name="compile", title="torch.compile with TorchInductor", precisions=("f32", "bf16")),
-        Provider(name="aoti", title="AOTInductor, compiled ahead of time", precisions=("f32", "bf16")),
+        Provider(
+            name="aoti",
+            title="AOTInductor, compiled ahead of time",
+            precisions=("f32", "bf16"),
+            settings=("channels_last", "freezing"),
+        ),
     )
     in_default = True
     settings = frozenset({"channels_last", "freezing", "mode"})
@@ -75,6 +80,9 @@ class Torch:
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or whatever the module's own code raises.
         """
         check_settings(self.title, self.settings, options.extra)
+        for name in ("channels_last", "freezing"):
+            if not isinstance(value := options.extra.get(name, False), bool):
+                raise UnsupportedModel(f"PyTorch's setting {name} is true or false, not {value!r}")
         _set_threads(options.threads)
         found = _load_module(path)
         if options.provider == "eager":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgewise.converting.base import TARGETS, Converted, ConvertOptions, silenced
+from edgewise.converting.base import TARGETS, Converted, ConvertOptions
 from edgewise.converting.conversion import convert_model
 from edgewise.converting.paths import KERAS_MODEL, MODULE, paths_from, reachable_from
 from edgewise.device.devices import LOCAL
@@ -20,6 +20,7 @@ from edgewise.registry import Availability, Registry
 from edgewise.run.facts import availability_at
 from edgewise.run.plan import NetworkFile, is_default
 from edgewise.runtime.base import Runtime
+from edgewise.silence import silenced
 
 KINDS = {"torch": MODULE, "exported": MODULE, "keras": KERAS_MODEL}
 """Kind of a built network → kind of source for converters; a function's other results are files already."""
@@ -60,7 +61,8 @@ class NetworkExports:
         availability = self.formats[form]
         if not availability:
             return availability.reason + (f" ({availability.install_hint})" if availability.install_hint else "")
-        emit(StageStarted(title=f"Exporting {self.name} to {form}"))
+        title = f"Storing the weights of {self.name}" if form == "eager" else f"Exporting {self.name} to {form}"
+        emit(StageStarted(title=title))
         try:
             with silenced():
                 return self.export(form)

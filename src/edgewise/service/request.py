@@ -29,6 +29,10 @@ def _refuse(value: Any) -> Any:
     raise ValueError(f"must be a number, not {value!r}")
 
 
+def _setting(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+
+
 def _path(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
@@ -65,6 +69,7 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 FilePath = Annotated[str, BeforeValidator(_path)]
 Texts = tuple[str, ...]
+Settings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 Shapes = dict[str, tuple[Whole, ...]]
 Argument = Annotated[Any, BeforeValidator(_read_written), PlainSerializer(_written, when_used="json")]
 Case = dict[str, Argument]

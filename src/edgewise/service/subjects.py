@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.comparing.jobs import AXES, Subject
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
-from edgewise.model.eager import EAGER
+from edgewise.model.eager import EAGER, IN_MEMORY
 from edgewise.model.identity import is_model_folder
 from edgewise.model.recognition import PADDLE_JSON
 from edgewise.record import Run, TargetSpec
@@ -79,7 +79,7 @@ def _function_in(word: str) -> tuple[str | None, str, str] | None:
         if _is_model(Path(thing)):
             return None
         code = thing.rpartition(":")[0]
-        if code.endswith(".py") and is_factory(thing):
+        if (code.endswith(".py") or code == IN_MEMORY) and is_factory(thing):
             functions.append((not _is_file(Path(code)), label, thing, settings))
     if not functions:
         return None

@@ -6,35 +6,30 @@ pyperf's JSON 1.0 (pyperf.readthedocs.io, "JSON format", and ``pyperf/_bench.py`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form
+from edgewise.importing.spec import Field, Form, Importer
 
 
 def _finish_hyperfine(part: Part) -> None:
-    found = part.found
-    for metric, processes in found.samples.items():
-        found.samples[metric] = [[value] for process in processes for value in process]
-    codes = part.value.get("exit_codes")
+    for metric, processes in part.samples.items():
+        part.samples[metric] = [[value] for process in processes for value in process]
+    codes = part.json.get("exit_codes")
     failed = sum(code != 0 for code in codes) if isinstance(codes, list) else 0
     if failed:
-        found.notes["total_time"] = f"{failed} of {len(codes)} executions ended with an exit code other than 0"
+        part.notes["total_time"] = f"{failed} of {len(codes)} executions ended with an exit code other than 0"
 
 
 def _finish_pyperf(part: Part) -> None:
-    settings = part.found.settings
-    unit = settings.pop("unit", "second")
+    unit = part.settings.pop("unit", "second")
     if unit != "second":
         raise part.source.error(f"{part.path}.metadata.unit", f"the unit is {unit!r}; only times (second) are read")
 
 
-class Hyperfine:
+class Hyperfine(Importer):
     """``hyperfine --export-json``: one run per command, one sample per execution."""
 
     title = "hyperfine"
     runtime = "command"
-    absent: Mapping[str, str] = {"cpu_time": "hyperfine gives means of user and system time, and no single times"}
     forms = (
         Form(
             title="JSON of --export-json",
@@ -55,14 +50,11 @@ class Hyperfine:
     )
 
 
-class Pyperf:
+class Pyperf(Importer):
     """pyperf's JSON: one run per benchmark, the values of each process."""
 
     title = "pyperf"
     runtime = "python"
-    absent: Mapping[str, str] = dict.fromkeys(
-        ("throughput", "load_time", "latency_first", "memory_peak"), "pyperf times a function alone"
-    )
     forms = (
         Form(
             title="JSON",

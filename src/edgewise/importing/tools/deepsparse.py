@@ -6,10 +6,8 @@ Formats of DeepSparse 0.8 to 1.8: ``src/deepsparse/benchmark/benchmark_model.py`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form
+from edgewise.importing.spec import Field, Form, Importer
 
 _SCENARIOS = {
     "sync": "single-stream", "singlestream": "single-stream", "async": "offline", "multistream": "offline",
@@ -17,34 +15,38 @@ _SCENARIOS = {
 }  # fmt: skip
 _METHOD = "Python's clock around each call after two seconds of warm-up, one process"
 _PERCENTILES = {"90.0%": "latency_p90", "95.0%": "latency_p95", "99.0%": "latency_p99"}
+_FIELDS = (
+    ("version", "version", r"DeepSparse\b.{0,200} version: (\S+)", ""),
+    ("threads", "num_cores", r"num_cores: (\d+)", ""),
+    ("model", "orig_model_path", r"Original Model Path: (.+)$", ""),
+    ("batch", "batch_size", r"Batch Size: (\S+)", ""),
+    ("scenario", "scenario", r"Scenario: (\S+)", ""),
+    ("streams", "num_streams", r"num_streams (?:set to|default value chosen of) (\d+)", ""),
+    ("throughput", "benchmark_result.items_per_sec", r"Throughput \(items/sec\): (\S+)", "1/s"),
+    ("latency_mean", "benchmark_result.mean", r"Latency Mean \(ms/batch\): (\S+)", "ms"),
+    ("latency", "benchmark_result.median", r"Latency Median \(ms/batch\): (\S+)", "ms"),
+    ("latency_std", "benchmark_result.std", r"Latency Std \(ms/batch\): (\S+)", "ms"),
+    ("iterations", "benchmark_result.iterations", r"Iterations: (\S+)", ""),
+)
+"""Name, path in JSON, pattern in text, unit."""
 
 
-def _finish(part: Part) -> None:
-    """Percentiles have a dot in their names; ``-e onnxruntime`` measures ONNX Runtime; one stream is none."""
-    settings = part.found.settings
-    if part.form.kind == "json":
-        result = part.value.get("benchmark_result") or {}
-        for key, metric in _PERCENTILES.items():
-            if result.get(key) is not None:
-                part.set(metric, result[key], at=f"benchmark_result.{key}", unit="ms")
-    if "onnxruntime" in settings.get("runtime", "").lower() or "ORTEngine" in settings.get("runtime", ""):
-        settings["runtime"] = "onnxruntime"
-    else:
-        settings.pop("runtime", None)
-    if settings.get("scenario") == "single-stream":
-        settings.pop("streams", None)
+def _field(name: str, at: str, unit: str) -> Field:
+    return Field(name=name, at=at, unit=unit, words=_SCENARIOS if name == "scenario" else {})
 
 
-class DeepSparse:
+def _finish_json(part: Part) -> None:
+    """``-e onnxruntime`` measures ONNX Runtime; the engine is the text of a Python object."""
+    engine = part.settings.pop("runtime", "")
+    if "onnxruntime" in engine.lower() or "ORTEngine" in engine:
+        part.settings["runtime"] = "onnxruntime"
+
+
+class DeepSparse(Importer):
     """Text and ``--export_path`` of ``deepsparse.benchmark``."""
 
     title = "DeepSparse"
     runtime = "deepsparse"
-    absent: Mapping[str, str] = {
-        "load_time": "deepsparse.benchmark does not time the compilation",
-        "latency_first": "deepsparse.benchmark leaves out its warm-up",
-        "memory_peak": "deepsparse.benchmark does not measure memory",
-    }
     forms = (
         Form(
             title="JSON of --export_path",
@@ -53,21 +55,11 @@ class DeepSparse:
             expects="the object benchmark_result with 'median' and 'items_per_sec'",
             method=_METHOD,
             fields=(
-                Field(name="model", at="orig_model_path"),
                 Field(name="runtime", at="engine"),
-                Field(name="version", at="version"),
-                Field(name="batch", at="batch_size"),
-                Field(name="threads", at="num_cores"),
-                Field(name="scenario", at="scenario", words=_SCENARIOS),
-                Field(name="streams", at="num_streams"),
-                Field(name="iterations", at="benchmark_result.iterations"),
-                Field(name="throughput", at="benchmark_result.items_per_sec", unit="1/s"),
-                Field(name="latency", at="benchmark_result.median", unit="ms"),
-                Field(name="latency_mean", at="benchmark_result.mean", unit="ms"),
-                Field(name="latency_std", at="benchmark_result.std", unit="ms"),
+                *(_field(name, path, unit) for name, path, _, unit in _FIELDS),
+                *(Field(name=name, at=f"benchmark_result.'{key}'", unit="ms") for key, name in _PERCENTILES.items()),
             ),
-            finish=_finish,
-            gives=tuple(_PERCENTILES.values()),
+            finish=_finish_json,
         ),
         Form(
             title="text",
@@ -75,19 +67,6 @@ class DeepSparse:
             mark=r"^Latency Median \(ms/batch\): ",
             expects="the line 'Latency Median (ms/batch): 15.7850'",
             method=_METHOD,
-            fields=(
-                Field(name="version", at=r"DeepSparse\b.* version: (\S+)"),
-                Field(name="threads", at=r"num_cores: (\d+)"),
-                Field(name="model", at=r"Original Model Path: (.+)$"),
-                Field(name="batch", at=r"Batch Size: (\S+)"),
-                Field(name="scenario", at=r"Scenario: (\S+)", words=_SCENARIOS),
-                Field(name="streams", at=r"num_streams (?:set to|default value chosen of) (\d+)"),
-                Field(name="throughput", at=r"Throughput \(items/sec\): (\S+)", unit="1/s"),
-                Field(name="latency_mean", at=r"Latency Mean \(ms/batch\): (\S+)", unit="ms"),
-                Field(name="latency", at=r"Latency Median \(ms/batch\): (\S+)", unit="ms"),
-                Field(name="latency_std", at=r"Latency Std \(ms/batch\): (\S+)", unit="ms"),
-                Field(name="iterations", at=r"Iterations: (\S+)"),
-            ),
-            finish=_finish,
+            fields=tuple(_field(name, pattern, unit) for name, _, pattern, unit in _FIELDS),
         ),
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form
+from edgewise.importing.spec import Field, Form, Importer
 
 _LOADS, _CALLS = ("load", "load_model"), ("forward", "call")
 
@@ -25,20 +24,17 @@ def _report(prefix: str) -> Sequence[Field]:
     )
 
 
-def _finish(part: Part) -> None:
-    if not part.found.samples:
-        why = "a benchmark of text generation times its stages, prefill and decode, and no single inference"
-        part.found.absent |= dict.fromkeys(("latency", "throughput"), why)
-
-
-class OptimumBenchmark:
+class OptimumBenchmark(Importer):
     """``benchmark.json`` and ``benchmark_report.json`` of optimum-benchmark."""
 
     title = "optimum-benchmark"
     runtime = "optimum-benchmark"
     absent: Mapping[str, str] = {
         "memory_peak": "the benchmark ran without memory: true",
-        "latency_first": "optimum-benchmark leaves out its warm-up",
+        **dict.fromkeys(
+            ("latency", "throughput"),
+            "a benchmark of text generation times its stages, prefill and decode, and no single inference",
+        ),
     }
     forms = (
         Form(
@@ -60,7 +56,6 @@ class OptimumBenchmark:
                 Field(name="device", at="config.environment.cpu"),
                 *_report("report."),
             ),
-            finish=_finish,
         ),
         Form(
             title="benchmark_report.json",
@@ -69,6 +64,5 @@ class OptimumBenchmark:
             expects="the object forward.latency with 'values'",
             method="Python's clock around each call, one process",
             fields=_report(""),
-            finish=_finish,
         ),
     )

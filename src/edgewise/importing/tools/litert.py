@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgewise.importing.extraction import LayerRow, Part
-from edgewise.importing.spec import Field, Form, Rows
+from edgewise.importing.extraction import Part, make_layer
+from edgewise.importing.spec import Field, Form, Importer, Rows
 from edgewise.runtime.device_tools import BenchmarkModel as BenchmarkModelTool
 from edgewise.runtime.device_tools import ToolMode, ToolRequest
 
@@ -29,41 +29,36 @@ def _finish_benchmark_model(part: Part) -> None:
     try:
         answer = BenchmarkModelTool().read(part.text, "", request)
     except (ValueError, KeyError, OverflowError) as error:
-        raise part.source.error(
-            part.line_of(len(part.text.rstrip())), f"the results are missing or damaged; expected {part.form.expects}"
-        ) from error
-    at, found = part.where, part.found
-    for name, value in answer.statistics.items():
-        if name in _STATISTICS:
-            part.set(_STATISTICS[name], value, at=at, unit="s")
-    part.set("iterations", answer.statistics["count"], at=at)
-    for metric, nanoseconds in (("load_time", answer.load_ns), ("latency_first", answer.first_ns)):
-        if nanoseconds is not None:
-            part.set(metric, nanoseconds, at=at, unit="ns")
-    if "peak" in answer.memory:
-        part.set("memory_peak", answer.memory["peak"], at=at, unit="B")
-    names = {str(each["name"]) for each in answer.delegates}
-    if len(names) == 1:
-        part.set("provider", names.pop(), at=at, words=_DELEGATES)
-    if answer.threads is not None:
-        part.set("threads", answer.threads, at=at)
+        problem = f"the results are missing or damaged; expected {part.form.expects}"
+        raise part.source.error(part.end, problem) from error
+    numbers: dict[str, tuple[float | None, str]] = {
+        **{_STATISTICS[name]: (value, "s") for name, value in answer.statistics.items() if name in _STATISTICS},
+        "iterations": (answer.statistics["count"], ""),
+        "load_time": (answer.load_ns, "ns"),
+        "latency_first": (answer.first_ns, "ns"),
+        "memory_peak": (answer.memory.get("peak"), "B"),
+        "threads": (answer.threads, ""),
+    }
+    for name, (number, unit) in numbers.items():
+        if number is not None:
+            part.set(name, number, at=part.where, unit=unit)
+    delegates = {str(each["name"]) for each in answer.delegates}
+    if len(delegates) == 1:
+        part.set("provider", delegates.pop(), at=part.where, words=_DELEGATES)
     if answer.profile is not None:
-        found.layers_method = answer.profile.method
-        found.layers = [
-            LayerRow(name=node.name, op=node.op, provider=node.provider, time=node.times_ns[0] * 1e-9)
+        part.layers_method = answer.profile.method
+        part.layers = [
+            make_layer(node.name, node.op, provider=node.provider, time=node.times_ns[0] * 1e-9)
             for node in answer.profile.nodes
         ]
 
 
-class BenchmarkModel:
+class BenchmarkModel(Importer):
     """Text of ``benchmark_model``, with the table of ``--enable_op_profiling``, and the CSV of that table."""
 
     title = "benchmark_model"
     runtime = "benchmark_model"
-    absent: Mapping[str, str] = {
-        "throughput": "benchmark_model reports times alone",
-        "memory_peak": "benchmark_model reports it with --report_peak_memory_footprint",
-    }
+    absent: Mapping[str, str] = {"memory_peak": "benchmark_model reports it with --report_peak_memory_footprint"}
     forms = (
         Form(
             title="text",
@@ -73,7 +68,7 @@ class BenchmarkModel:
             method="its own timer in whole microseconds, one process",
             each=r"^(?:INFO: )?STARTING!",
             fields=(
-                Field(name="model", at=r"Graph: \[([^\]\n]+)\]"),
+                Field(name="model", at=r"Graph: \[([^\]\n]{1,1000})\]"),
                 Field(name="model", at=r"Loaded model (\S+)"),
                 Field(name="warmup", at=r"Min warmup runs: \[(\S+)\]"),
             ),
@@ -85,7 +80,6 @@ class BenchmarkModel:
             kind="text",
             mark=r"^node type, (?:start, )?first, avg_ms, ",
             expects="lines like 'CONV_2D, 0, 0.11, 0.093, 44.9%, 44.9%, 0, 1, [conv1]:0'",
-            method="its own profiler, one process",
             rows=Rows(
                 at=r"^(?P<op>[A-Za-z][^,\n]{0,200}), (?:[^,\n]+, )?[^,\n]+, (?P<time>[^,\n]+), [^,%\n]+%, [^,%\n]+%, "
                 r"[^,\n]+, (?P<calls>\d+), (?P<name>.+)$",
@@ -110,14 +104,13 @@ _STATISTICS_OF_LITERT = (
 )
 
 
-class LiteRtBenchmark:
+class LiteRtBenchmark(Importer):
     """Text and ``--result_json`` of ``litert-benchmark``."""
 
     title = "litert-benchmark"
     runtime = "litert"
     absent: Mapping[str, str] = {
         "throughput": "litert-benchmark reports bytes per second, which is no rate of samples",
-        "memory_peak": "litert-benchmark does not measure memory",
     }
     forms = (
         Form(
@@ -151,7 +144,7 @@ class LiteRtBenchmark:
                     words={"CPU": "cpu", "GPU": "gpu", "NPU": "npu"},
                 ),
                 Field(name="warmup", at=r"benchmark_litert_model: Warmup runs: +(\S+)"),
-                Field(name="iterations", at=r"Inference \(avg\): .*\((\S+) runs\)"),
+                Field(name="iterations", at=r"Inference \(avg\): .{0,100}\((\S+) runs\)"),
                 *(Field(name=name, at=rf"{words}: +(\S+) (?P<unit>\S+)") for name, _, words in _STATISTICS_OF_LITERT),
             ),
         ),

@@ -9,13 +9,12 @@ github.com/mlcommons/tiny (since 1.3), as in the folders of github.com/mlcommons
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import pairwise
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import NUMBER, Field, Form
+from edgewise.importing.spec import NUMBER, Field, Form, Importer
 
-_WINDOW = re.compile(r"# Inferences\s*:\s*(\S+)[^\n]*\n[^\n]*Runtime\s*:\s*(\S+) sec")
+_WINDOW = re.compile(r"# Inferences\s*:\s*(\S+)[^\n]{0,200}\n[^\n]{0,200}Runtime\s*:\s*(\S+) sec")
 _INFER = re.compile(r"m-infer-start-(\d{1,9})\b")
 _LAP = re.compile(r"m-lap-us-(\d{1,20})\b")
 
@@ -32,7 +31,7 @@ def _finish_results(part: Part) -> None:
     _add_windows(part, windows)
     folders = part.source.path.resolve().parts
     if len(folders) > 5 and folders[-5] == "results" and folders[-2] in ("performance", "energy", "accuracy"):
-        part.found.settings |= {"model": folders[-3], "device": folders[-4]}
+        part.settings |= {"model": folders[-3], "device": folders[-4]}
 
 
 def _finish_log(part: Part) -> None:
@@ -52,20 +51,15 @@ def _finish_log(part: Part) -> None:
 
 def _add_windows(part: Part, windows: list[float]) -> None:
     if windows:
-        part.found.samples["latency"] = [windows]
-        part.found.notes["latency"] = "means of windows of inferences, so there are no percentiles"
+        part.samples["latency"] = [windows]
+        part.notes["latency"] = "means of windows of inferences, so there are no percentiles"
 
 
-class MlperfTinyRunner:
+class MlperfTinyRunner(Importer):
     """``results.txt`` and ``log.txt`` of MLPerf Tiny's runners."""
 
     title = "MLPerf Tiny's runner"
     runtime = "mlperf_tiny"
-    absent: Mapping[str, str] = {
-        "load_time": "MLPerf Tiny does not time loading",
-        "latency_first": "MLPerf Tiny leaves out its warm-up",
-        "memory_peak": "MLPerf Tiny does not measure memory",
-    }
     forms = (
         Form(
             title="results.txt",
@@ -76,7 +70,7 @@ class MlperfTinyRunner:
             fields=(
                 Field(name="throughput", at=rf"Median throughput is\s+{NUMBER} inf", unit="1/s"),
                 Field(name="energy", at=rf"Median energy cost is\s+{NUMBER} (?P<unit>uJ)/inf"),
-                Field(name="accuracy_top1", at=r"Top-1: ([^%\n]*)%", unit="%"),
+                Field(name="accuracy_top1", at=r"Top-1: ([^%\n]{0,100})%", unit="%"),
                 Field(name="accuracy_top1", at=r"Top 1% = (\S+)", unit="%"),
             ),
             finish=_finish_results,
@@ -89,7 +83,7 @@ class MlperfTinyRunner:
             expects="the lines 'm-infer-start-100' and two of 'm-lap-us-…'",
             method="the board's timer around each window",
             fields=(
-                Field(name="model", at=r"m-model-\[([^\]\n]+)\]"),
+                Field(name="model", at=r"m-model-\[([^\]\n]{1,200})\]"),
                 Field(name="warmup", at=r"m-warmup-start-(\d+)"),
             ),
             finish=_finish_log,

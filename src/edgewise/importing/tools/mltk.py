@@ -10,29 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form, Rows
+from edgewise.importing.spec import Field, Form, Importer, Rows
 
 
 def _finish(part: Part) -> None:
-    found = part.found
     for name in ("latency", "energy", "accelerator_cycles", "cpu_cycles", "clock_rate"):
-        if found.values.get(name) == 0:  # MLTK writes 0 for what it does not know
-            del found.values[name]
-    if "energy" in found.values:
-        found.basis |= dict.fromkeys(("latency", "energy", "cpu_cycles"), "estimated")
-        found.basis |= dict.fromkeys(("accelerator_cycles", "memory_arena", "clock_rate"), "simulated")
+        if part.values.get(name) == 0:  # MLTK writes 0 for what it does not know
+            del part.values[name]
+    if "energy" in part.values:
+        part.basis |= dict.fromkeys(("latency", "energy", "cpu_cycles"), "estimated")
+        part.basis |= dict.fromkeys(("accelerator_cycles", "memory_arena", "clock_rate"), "simulated")
 
 
-class Mltk:
+class Mltk(Importer):
     """JSON of ``mltk profile``."""
 
     title = "MLTK"
     runtime = "tflite-micro"
-    absent: Mapping[str, str] = {
-        "throughput": "MLTK's rate follows from the time",
-        "load_time": "MLTK does not time loading",
-        "latency_first": "MLTK profiles one inference",
-    }
+    absent: Mapping[str, str] = {"latency_first": "MLTK profiles one inference"}
     forms = (
         Form(
             title="JSON of the model profiler",

@@ -6,63 +6,52 @@ Formats of ONNX Runtime 1.14 to 1.23: ``onnxruntime/test/perftest/performance_ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import median
 
-from edgewise.importing.extraction import LayerRow, Part
-from edgewise.importing.spec import NUMBER, Field, Form
+from edgewise.importing.extraction import Part, make_layer
+from edgewise.importing.spec import NUMBER, Field, Form, Importer
 from edgewise.runtime.base import CannotProfile
 from edgewise.runtime.onnxruntime_trace import parse_trace
 
 _LOADING = ("model_loading_uri", "model_loading_array", "model_loading_from_saved_proto", "session_initialization")
 
 
-def _finish_results(part: Part) -> None:
-    part.found.settings["iterations"] = sum(map(len, part.found.samples.get("latency", ())))
-
-
 def _finish_profile(part: Part) -> None:
     """Times of inferences and of nodes: the first inference is cold and counts apart."""
-    runs, loading = [], 0.0
-    for index, event in enumerate(part.value):
+    runs, loading = list[float](), list[float]()
+    for index, event in enumerate(part.json):
         if not isinstance(event, dict):
             raise part.source.error(f"[{index}]", f"expected an event, not {type(event).__name__}")
         if event.get("cat") == "Session" and event.get("name") in ("model_run", *_LOADING):
-            duration = part.number(event.get("dur"), "us", at=f"[{index}].dur", what="dur")
-            if event["name"] == "model_run":
-                runs.append(duration)
-            else:
-                loading += duration
+            times = runs if event["name"] == "model_run" else loading
+            times.append(part.number(event.get("dur"), "us", at=f"[{index}].dur", what="dur"))
     if not runs:
         raise part.source.error("the document", f"no event is called model_run; expected {part.form.expects}")
-    found = part.found
-    found.values["latency_first"] = runs[0]
-    if loading:
-        found.values["load_time"] = loading
-        found.notes["load_time"] = "loading of the model + initialisation of the session"
-    if len(runs) > 1:
-        found.samples["latency"] = [runs[1:]]
-        found.settings["iterations"] = len(runs) - 1
-        found.notes["latency"] = "with the profiler on"
-        try:
-            trace = parse_trace(part.source.text.encode().splitlines(), inferences=len(runs) - 1)
-        except (CannotProfile, KeyError, TypeError, ValueError, AttributeError):
-            return  # the steps differ between inferences, or lack fields: the latency still holds
-        found.layers_method = (
-            "ONNX Runtime's profiler: median time of each kernel over the inferences, whole microseconds"
-        )
-        found.layers = [
-            LayerRow(name=step.name, op=step.op, provider=step.provider, time=median(step.durations) * 1e-6)
-            for step in trace.steps
-        ]
+    part.values["latency_first"] = runs[0]
+    if sum(loading):
+        part.values["load_time"] = sum(loading)
+        part.notes["load_time"] = "loading of the model + initialisation of the session"
+    if len(runs) == 1:
+        return
+    part.samples["latency"] = [runs[1:]]
+    part.settings["iterations"] = len(runs) - 1
+    part.notes["latency"] = "with the profiler on"
+    try:
+        trace = parse_trace(part.source.text.encode().splitlines(), inferences=len(runs) - 1)
+    except (CannotProfile, KeyError, TypeError, ValueError, AttributeError):
+        return  # the steps differ between inferences, or lack fields: the latency still holds
+    part.layers_method = "ONNX Runtime's profiler: median time of each kernel over the inferences, whole microseconds"
+    part.layers = [
+        make_layer(step.name, step.op, provider=step.provider, time=median(step.durations) * 1e-6)
+        for step in trace.steps
+    ]
 
 
-class PerfTest:
+class PerfTest(Importer):
     """Text, file of results, and profile of ``onnxruntime_perf_test``."""
 
     title = "onnxruntime_perf_test"
     runtime = "onnxruntime"
-    absent: Mapping[str, str] = {}
     forms = (
         Form(
             title="text",
@@ -105,7 +94,6 @@ class PerfTest:
                 Field(name="latency", at=r"^(?=.)(?:[^,\n]*,)?([^,\n]*)", unit="s", samples=True),
                 Field(name="memory_peak", at=r"^[^,\n]*,[^,\n]*,(\d+),\d+,\d+$", unit="B"),
             ),
-            finish=_finish_results,
             gives=("iterations",),
         ),
         Form(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import NUMBER, Field, Form, Rows
+from edgewise.importing.spec import NUMBER, Field, Form, Importer, Rows
 
 _CLOCK = "times of the engine's own clock, one process"
 _COUNTERS = "performance counters of the engine, time of each executed primitive"
@@ -37,67 +38,41 @@ _REPORT: tuple[tuple[str, str, tuple[str, ...], str, Mapping[str, str]], ...] = 
     ("latency_min", "execution_results", ("min latency", "Min latency (ms)", "latency_min"), "ms", {}),
     ("latency_max", "execution_results", ("max latency", "Max latency (ms)", "latency_max"), "ms", {}),
     ("throughput", "execution_results", ("throughput",), "1/s", {}),
-)
+    ("load_time", "execution_results", ("read model time (ms)", "reshape model time (ms)", "compile model time (ms)",
+                                        "read_model_time", "reshape_model_time", "load_model_time"), "ms", {}),
+)  # fmt: skip
 """Field, section, keys, unit and words of the statistics: a JSON object per section, or lines ``key;value``. The first
 key is that of the Python tool; the others are those of the C++ tool's CSV and JSON."""
-_PARTS_OF_LOADING = (
-    "read model time (ms)", "reshape model time (ms)", "compile model time (ms)",
-    "read_model_time", "reshape_model_time", "load_model_time",
-)  # fmt: skip
+_LOADING: Mapping[str, Any] = {"name": "load_time", "unit": "ms", "adds": True, "note": "read + reshape + compile"}
 
 
-def _finish_text(part: Part) -> None:
-    _add_loading(part, re.findall(r"(?:Read|Reshape|Compile) model took (\S+) ms", part.text))
-    for percent, raw, unit in re.findall(r"(\d+) percentile:\s+(\S+) (\S+)", part.text)[:1]:
-        if percent in _PERCENTILES:
-            part.set(_PERCENTILES[percent], raw, at=part.where, unit=unit)
-    _without_requests(part)
+def _field(name: str, at: str, unit: str, words: Mapping[str, str]) -> Field:
+    return Field(at=at, **_LOADING) if name == "load_time" else Field(name=name, at=at, unit=unit, words=words)
 
 
 def _finish_statistics(part: Part) -> None:
+    """What the C++ tool calls latency_median is the percentile of ``-latency_percentile``."""
     if part.form.kind == "json":
-        results = part.value.get("execution_results", {})
+        results = part.json.get("execution_results", {})
     else:
         results = dict(re.findall(r"^([^;\n]+);(.*)$", part.text, re.MULTILINE))
     if error := results.get("error"):
         raise part.source.error(part.where, f"the tool reports an error: {str(error)[:200]}", "import a finished run")
-    _add_loading(part, [results[key] for key in _PARTS_OF_LOADING if key in results])
-    # The C++ tool calls the percentile of -latency_percentile latency_median.
     percent = str(results.get("percentile_boundary", 50))
-    values = part.found.values
-    if percent != "50" and "latency_engine" in values:
-        value = values.pop("latency_engine")
-        values |= {_PERCENTILES[percent]: value} if percent in _PERCENTILES else {}
-    _without_requests(part)
+    value = part.values.pop("latency_engine", None)
+    if value is not None and percent in _PERCENTILES:
+        part.values[_PERCENTILES[percent]] = value
 
 
-def _add_loading(part: Part, milliseconds: list[str]) -> None:
-    if milliseconds:
-        numbers = [part.number(raw, "ms", at=part.where, what="load_time") for raw in milliseconds]
-        part.found.values["load_time"] = sum(numbers)
-        part.found.notes["load_time"] = "read + reshape + compile"
-
-
-def _without_requests(part: Part) -> None:
-    """The synchronous tool has one request and one stream, which are no settings of it."""
-    if part.found.settings.get("scenario", "single-stream") == "single-stream":
-        part.found.settings.pop("requests", None)
-        part.found.settings.pop("streams", None)
-
-
-def _only_layers(part: Part) -> None:
-    # The JSON of average_counters is cut to the first layer: statistics_report.py takes element 0 of a list
-    # that holds a list per layer.
-    if part.form.kind == "json" and part.value.get("report_type") == "average" and len(part.found.layers) == 1:
+def _check_counters(part: Part) -> None:
+    """statistics_report.py writes element 0 of a list that holds a list per layer into the JSON of average_counters."""
+    if part.json.get("report_type") == "average" and len(part.layers) == 1:
         problem = "benchmark_app wrote only the first layer into this file"
-        raise part.source.error(
-            "avg_performance.nodes", problem, "use detailed_counters, or the CSV without -json_stats"
-        )
-    reason = "a file of counters has no latency"
-    part.found.absent |= dict.fromkeys(("latency", "throughput"), reason)
+        advice = "use detailed_counters, or the CSV without -json_stats"
+        raise part.source.error("avg_performance.nodes", problem, advice)
 
 
-class BenchmarkApp:
+class BenchmarkApp(Importer):
     """Text, statistics (``-report_type``, CSV or JSON) and counters of ``benchmark_app``."""
 
     title = "benchmark_app"
@@ -130,7 +105,12 @@ class BenchmarkApp:
                 Field(name="latency_mean", at=r"(?:Average|AVG): +(\S+) (?P<unit>\S+)", once=True),
                 Field(name="latency_min", at=r"(?:Min|MIN): +(\S+) (?P<unit>\S+)", once=True),
                 Field(name="latency_max", at=r"(?:Max|MAX): +(\S+) (?P<unit>\S+)", once=True),
+                *(
+                    Field(name=name, at=rf"\b{percent} percentile: +(\S+) (?P<unit>\S+)", once=True)
+                    for percent, name in _PERCENTILES.items()
+                ),
                 Field(name="throughput", at=rf"Throughput: +{NUMBER} FPS", unit="1/s"),
+                Field(at=r"(?:Read|Reshape|Compile) model took (\S+) ms", **_LOADING),
             ),
             rows=Rows(
                 at=r"^(?P<name>\S.{0,400}?) {1,40}(?:Status\.)?(?P<status>[A-Z_]+) {1,40}layerType: (?P<op>\S+) +"
@@ -139,8 +119,6 @@ class BenchmarkApp:
                 unit="ms",
                 method=f"{_COUNTERS}, first request; names cut by the tool",
             ),
-            finish=_finish_text,
-            gives=("load_time", "latency_p90", "latency_p95", "latency_p99"),
         ),
         Form(
             title="JSON statistics",
@@ -149,12 +127,11 @@ class BenchmarkApp:
             expects="the object execution_results with 'latency (ms)' and 'throughput'",
             method=_CLOCK,
             fields=tuple(
-                Field(name=name, at=f"{section}.{key}", unit=unit, words=words)
+                _field(name, f"{section}.{key}", unit, words)
                 for name, section, keys, unit, words in _REPORT
                 for key in keys
             ),
             finish=_finish_statistics,
-            gives=("load_time",),
         ),
         Form(
             title="CSV statistics",
@@ -164,18 +141,16 @@ class BenchmarkApp:
             method=_CLOCK,
             each=r"^Command line parameters$",
             fields=tuple(
-                Field(name=name, at=rf"^(?:{'|'.join(map(re.escape, keys))});(.+)$", unit=unit, words=words)
+                _field(name, rf"^(?:{'|'.join(map(re.escape, keys))});(.+)$", unit, words)
                 for name, _, keys, unit, words in _REPORT
             ),
             finish=_finish_statistics,
-            gives=("load_time",),
         ),
         Form(
             title="CSV counters",
             kind="text",
             mark=r"^layerName[;,]execStatus[;,]layerType",
             expects="lines like 'conv1;Status.EXECUTED;Convolution;jit_avx2_f32;0.018;0.018'",
-            method=_CLOCK,
             rows=Rows(
                 at=r"^(?P<name>[^;,\n]+)[;,](?:Status\.)?(?P<status>[A-Z_]+)[;,](?P<op>[^;,\n]*)[;,](?P<kernel>[^;,\n]*)"
                 r"[;,](?P<time>[^;,\n]*)",
@@ -183,7 +158,6 @@ class BenchmarkApp:
                 averaged=True,
                 method=f"{_COUNTERS}, mean over the requests in the file",
             ),
-            finish=_only_layers,
         ),
         *(
             Form(
@@ -191,8 +165,7 @@ class BenchmarkApp:
                 kind="json",
                 mark=rf'"report_type"\s*:\s*"(?:{kinds})"',
                 expects=f"the list {path}",
-                method=_CLOCK,
-                rows=Rows(
+                            rows=Rows(
                     at=f"{path}[*]",
                     columns={"name": "name", "op": "node_type", "kernel": "exec_type", "time": "real_time",
                              "status": "status"},
@@ -200,7 +173,7 @@ class BenchmarkApp:
                     averaged=True,
                     method=f"{_COUNTERS}, mean over the requests in the file",
                 ),
-                finish=_only_layers,
+                finish=_check_counters,
             )
             for word, kinds, path in (
                 ("detailed", "detailed", "detailed_performance[*].nodes"),

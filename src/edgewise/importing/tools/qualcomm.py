@@ -6,34 +6,13 @@ Formats: ``ProfileJob.download_profile`` of the package qai-hub (0.9 to 0.57; ti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form, Rows
+from edgewise.importing.spec import Field, Form, Importer, Rows
+from edgewise.predicting.tables import perf_cells
 
 _STATISTIC = "AI Hub's estimate from the iterations of the job, a statistic that it does not name"
-_NO_TIME = (None, "", "null", "~")
-"""Times of jobs that failed; edgewise reads scalars of YAML as text."""
-
-
-def perf_cells(document: Any) -> Iterator[tuple[str, str, str, str, Mapping[str, Any]]]:
-    """Precision, component, device, runtime and results of every job with a time in a ``perf.yaml``.
-
-    A job that is listed for several devices ran on one of them and comes once.
-
-    Raises:
-        KeyError, AttributeError, TypeError: the document has another structure.
-    """
-    jobs = set[str]()
-    for precision, found in document["precisions"].items():
-        for component, part in found["components"].items():
-            for device, runtimes in (part.get("performance_metrics") or {}).items():
-                for runtime, cell in runtimes.items():
-                    job = f"{cell.get('job_id') or device} {component} {precision} {runtime}"
-                    if cell.get("inference_time_milliseconds") not in _NO_TIME and job not in jobs:
-                        jobs.add(job)
-                        yield precision, component, device, runtime, cell
 
 
 def _perf_runs(document: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -43,31 +22,18 @@ def _perf_runs(document: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def _finish_profile(part: Part) -> None:
     """One compute unit for all layers is the provider; without single times, AI Hub's own estimate counts."""
-    found = part.found
-    units = {layer.provider for layer in found.layers}
+    units = {layer.provider for layer in part.layers}
     if len(units) == 1 and (unit := units.pop()):
-        found.settings["provider"] = unit.lower()
-    estimate = found.values.pop("latency_engine", None)
-    if samples := found.samples.get("latency"):
-        found.settings["iterations"] = len(samples[0])
-    elif estimate is not None:
-        found.values["latency_engine"] = estimate
-    found.notes |= {"load_time": "first load on the device", "latency_engine": _STATISTIC}
+        part.settings["provider"] = unit.lower()
+    if "latency" in part.samples:
+        part.values.pop("latency_engine", None)
 
 
-def _finish_perf(part: Part) -> None:
-    part.found.notes["latency_engine"] = _STATISTIC
-
-
-class AiHub:
+class AiHub(Importer):
     """Profile JSON of a job, and ``perf.yaml``: one run per job."""
 
     title = "Qualcomm AI Hub"
     runtime = "ai-hub"
-    absent: Mapping[str, str] = {
-        "throughput": "AI Hub reports times alone",
-        "latency_first": "AI Hub does not report which inference is the first",
-    }
     forms = (
         Form(
             title="profile JSON",
@@ -77,8 +43,15 @@ class AiHub:
             method="AI Hub's profiler on the device, one process",
             fields=(
                 Field(name="latency", at="execution_summary.all_inference_times", unit="us", samples=True),
-                Field(name="latency_engine", at="execution_summary.estimated_inference_time", unit="us"),
-                Field(name="load_time", at="execution_summary.first_load_time", unit="us"),
+                Field(
+                    name="latency_engine", at="execution_summary.estimated_inference_time", unit="us", note=_STATISTIC
+                ),
+                Field(
+                    name="load_time",
+                    at="execution_summary.first_load_time",
+                    unit="us",
+                    note="first load on the device",
+                ),
                 Field(name="memory_peak", at="execution_summary.estimated_inference_peak_memory", unit="B"),
             ),
             rows=Rows(
@@ -103,8 +76,7 @@ class AiHub:
                 Field(name="runtime", at="runtime"),
                 Field(name="precision", at="precision"),
                 Field(name="provider", at="primary_compute_unit", words={"NPU": "npu", "GPU": "gpu", "CPU": "cpu"}),
-                Field(name="latency_engine", at="inference_time_milliseconds", unit="ms"),
+                Field(name="latency_engine", at="inference_time_milliseconds", unit="ms", note=_STATISTIC),
             ),
-            finish=_finish_perf,
         ),
     )

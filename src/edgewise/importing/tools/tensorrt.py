@@ -6,40 +6,20 @@ Formats of TensorRT 8.4 to 10: ``samples/common/sampleReporting.cpp`` of github.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from edgewise.importing.spec import Field, Form, Importer, Rows
 
-from edgewise.importing.extraction import Part
-from edgewise.importing.spec import Field, Form, Rows
-
-_LATENCY = r"(?<!H2D )(?<!D2H )Latency: [^\n]*?\b"
+_LATENCY = r"(?<!H2D )(?<!D2H )Latency: [^\n]{0,400}?\b"
 _STATISTICS = (
     ("latency_min", "min"), ("latency_max", "max"), ("latency_mean", "mean"), ("latency", "median"),
     ("latency_p90", r"percentile\(90%\)"), ("latency_p95", r"percentile\(95%\)"), ("latency_p99", r"percentile\(99%\)"),
 )  # fmt: skip
 
 
-def _finish_text(part: Part) -> None:
-    settings = part.found.settings
-    if settings.get("streams", 1) > 1:
-        settings["scenario"] = "offline"
-    else:
-        settings.pop("streams", None)
-
-
-def _finish_times(part: Part) -> None:
-    part.found.settings["iterations"] = sum(map(len, part.found.samples.get("latency", ())))
-
-
-def _finish_profile(part: Part) -> None:
-    part.found.absent |= dict.fromkeys(("latency", "throughput"), "a file of --exportProfile has times of layers alone")
-
-
-class Trtexec:
+class Trtexec(Importer):
     """Text, ``--exportTimes`` and ``--exportProfile`` of ``trtexec``."""
 
     title = "trtexec"
     runtime = "tensorrt"
-    absent: Mapping[str, str] = {"memory_peak": "trtexec reports no peak of memory"}
     forms = (
         Form(
             title="text",
@@ -57,10 +37,11 @@ class Trtexec:
                 Field(name="streams", at=r"(?:Inference Streams|\[I\] Streams|--infStreams)(?:: |=)(\S+)"),
                 Field(name="iterations", at=r"Timing trace has (\S+) queries"),
                 Field(name="throughput", at=r"Throughput: (\S+) (?P<unit>qps)", per_call=True),
-                Field(name="latency_engine", at=r"GPU Compute Time: min = [^\n]*?median = (\S+) (?P<unit>[a-z]+)"),
+                Field(
+                    name="latency_engine", at=r"GPU Compute Time: min = [^\n]{0,100}?median = (\S+) (?P<unit>[a-z]+)"
+                ),
                 *(Field(name=name, at=rf"{_LATENCY}{word} = (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS),
             ),
-            finish=_finish_text,
             gives=("scenario",),
         ),
         Form(
@@ -74,7 +55,6 @@ class Trtexec:
                 Field(name="latency", at="[*].latencyMs", unit="ms", samples=True),
                 Field(name="latency_engine", at="[*].computeMs", unit="ms", samples=True),
             ),
-            finish=_finish_times,
             gives=("iterations",),
         ),
         Form(
@@ -82,7 +62,6 @@ class Trtexec:
             kind="json",
             mark=r'"averageMs"\s*:',
             expects="a list of objects with name and averageMs",
-            method="profiler of TensorRT, one process",
             fields=(Field(name="iterations", at="[*].count", once=True),),
             rows=Rows(
                 at="[*]",
@@ -90,6 +69,5 @@ class Trtexec:
                 unit="ms",
                 method="trtexec --exportProfile: mean time of each layer over the inferences",
             ),
-            finish=_finish_profile,
         ),
     )

@@ -86,13 +86,12 @@ class ProfileRequest(ProtocolRequest):
     Attributes:
         cases: keyword arguments of the factories among the models; each case is a model of every factory.
         sessions: fresh processes that measure the latency.
-        set: settings of the estimator, where `device` can only be estimated, see `in_effect`.
+        set: settings of the engines; where `device` can only be estimated, of the estimator, see `in_effect`.
     """
 
     verb: Literal["profile"] = "profile"
     cases: tuple[Case, ...] = ({},)
     sessions: Whole = 3
-    set: dict[str, str] = Field(default_factory=dict)
 
     def stopping(self) -> Stopping:
         """As a job has it."""
@@ -105,11 +104,9 @@ class ProfileRequest(ProtocolRequest):
         )
 
     def check(self) -> None:
-        """Reject cases without a factory, and settings of an estimator for a device that is measured."""
+        """Reject cases without a factory."""
         super().check()
         check_cases(self.cases, self.models)
-        if self.set and not is_estimated(self.device):
-            raise BadField("{set} applies only to a device that is estimated", advice="leave {set} out")
 
     def in_effect(self) -> Request:
         """An `EstimateRequest` where the device can be estimated and not measured. Raises `BadField`."""
@@ -161,5 +158,6 @@ class InspectRequest(Request):
             raise BadField("{measure} needs {sparsity}", advice="add {sparsity}: it finds the layers to time")
         if self.sparsity and is_factory(self.model):
             raise BadField(
-                "{sparsity} needs a model file, not a function", advice="save the trained model, then inspect it"
+                "{sparsity} needs a model file, not a function",
+                advice="write a file with 'edgewise convert FILE.py:FUNCTION --to onnx', then inspect the file",
             )

@@ -13,7 +13,7 @@ from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.run.limits import check_settings
-from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
+from edgewise.service.request import Case, FilePath, Number, Request, Settings, Shapes, Texts, Whole
 
 if TYPE_CHECKING:
     from edgewise.run.plan import Axes
@@ -93,6 +93,7 @@ class MeasuringRequest(LimitedTargetRequest):
         providers: empty is each runtime's first.
         threads: empty is one thread; in the scenario offline, all usable cores.
         precisions: empty is the like-for-like default.
+        set: settings of the engines by their own names; each engine gets those that it has.
         input_data: an ``.npz`` file with one array per input; None generates random inputs from `seed`.
         seed: of the random inputs and of every random choice.
         timeout: s; a worker that is silent for this long is killed.
@@ -103,6 +104,7 @@ class MeasuringRequest(LimitedTargetRequest):
     threads: tuple[Whole, ...] = ()
     batches: tuple[Whole, ...] = (1,)
     precisions: Texts = ()
+    set: Settings = Field(default_factory=dict)
     input_data: FilePath | None = None
     seed: Whole = 0
     timeout: Number = 120.0
@@ -118,6 +120,7 @@ class MeasuringRequest(LimitedTargetRequest):
             batches=self.batches,
             precisions=self.precisions,
             shapes=self.shapes,
+            settings=self.set,
         )
 
     def scenario_spec(self) -> Scenario:
