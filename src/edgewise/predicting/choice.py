@@ -211,7 +211,7 @@ def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice
     return Choice(points=tuple(points), trials=tuple(trials))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FittedMean:
     """Two laws with the coefficients of one device."""
 
@@ -230,7 +230,6 @@ class FittedMean:
         return self.parts[0].lacking(subject) or self.parts[1].lacking(subject)
 
 
-@dataclass(frozen=True, slots=True)
 class Mean:
     """The weighted mean of the logarithms by a law that knows other devices and by one of this machine's value.
 
@@ -238,24 +237,14 @@ class Mean:
     combination of forecasts, 1969).
     """
 
-    parts: tuple[Predictor, Predictor]
-    weights: tuple[float, float]
     automatic = False
 
-    @property
-    def name(self) -> str:
-        """Both names."""
-        return f"{self.parts[0].name} and {self.parts[1].name}"
-
-    @property
-    def title(self) -> str:
-        """What is averaged, and with which weights."""
-        return f"the mean of {self._words([part.name for part in self.parts])}"
-
-    @property
-    def prior_error(self) -> float:
-        """The weighted mean of both."""
-        return sum(weight * part.prior_error for weight, part in zip(self.weights, self.parts, strict=True))
+    def __init__(self, parts: tuple[Predictor, Predictor], weights: tuple[float, float]) -> None:
+        self.parts = parts
+        self.weights = weights
+        self.name = f"{parts[0].name} and {parts[1].name}"
+        self.title = f"the mean of {self._words([part.name for part in parts])}"
+        self.prior_error = sum(weight * part.prior_error for weight, part in zip(weights, parts, strict=True))
 
     def _words(self, laws: Sequence[str]) -> str:
         return " and ".join(f"{weight:.0%} {law}" for weight, law in zip(self.weights, laws, strict=True))
