@@ -139,9 +139,29 @@ def test_list_filters(call):
     assert ids("--runtime", "openvino") == []
     assert ids("--since", "2026-01-31T12:01:00Z") == newest_first[:2]
     assert ids("-d", "local") == newest_first and ids("--device", "board") == []
-    assert ids("--metric", "latency") == [RUNS[0].id] and ids("--metric", "nothing") == []
+    assert ids("--metric", "latency") == [RUNS[0].id] and ids("--metric", "energy:none") == []
     assert call("tag", "best", RUNS[1].id)[0] == 0
     assert ids("--tag", "best") == [RUNS[1].id] and ids("--tag", "best", "--status", "done") == []
+
+
+def test_list_refuses_an_unknown_metric(call):
+    code, out, errors = call("list", "--metric", "latancy")
+    assert (code, out) == (2, "")
+    assert "'latancy' is not a metric" in errors and "similar: latency" in errors
+
+
+def test_a_narrow_list_keeps_the_providers_of_one_runtime_apart():
+    from edgewise.report.runs import listing_document
+    from edgewise.store.database import RunRow
+
+    def row(runtime, provider):
+        values = dict.fromkeys(RunRow.__slots__)
+        values |= {"id": f"{runtime}-{provider}", "runtime": runtime, "provider": provider, "model": "m", "batch": 1}
+        values |= {"created_at": "2026-01-31T12:00:00+00:00", "status": "failed", "scenario": "single-stream"}
+        return RunRow(**values | {"tags": ()})
+
+    rows = listing_document([row("torch", "eager"), row("torch", "compile"), row("openvino", "cpu")]).tables[0].rows
+    assert [cells[3].short or cells[3].text for cells in rows] == ["torch/eager", "torch/compile", "openvino"]
 
 
 def test_list_json_is_one_document(call, path):

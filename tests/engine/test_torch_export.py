@@ -292,3 +292,13 @@ def test_a_built_module_is_written_as_onnx(factory: str, name: str, tmp_path: Pa
     module = built.made.value.module() if name == "exported" else built.made.value
     expected = module(*(torch.from_numpy(each) for each in feed.values())).detach()
     assert torch.allclose(torch.from_numpy(session.run(None, feed)[0]), expected, atol=1e-5)
+
+
+def test_a_failed_export_prints_nothing_but_its_error(capfd):
+    from edgewise.model.build_network import export_program
+    from edgewise.model.model_object import describe_object
+
+    network = describe_object((torch.nn.Linear(64, 10), torch.zeros(1, 32)))
+    with pytest.raises(BadInput, match="can't export it: RuntimeError: a and b must have same reduction dim"):
+        export_program(network, {}, "wrong")
+    assert capfd.readouterr() == ("", "")

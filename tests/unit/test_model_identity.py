@@ -250,3 +250,17 @@ def test_shapes_fit(shape, other, fits):
     from edgewise.model.signature import shapes_fit
 
     assert shapes_fit(shape, other) is shapes_fit(other, shape) is fits
+
+
+def test_python_code_needs_the_name_of_a_function(tmp_path):
+    (tmp_path / "net.py").write_text("def make():\n    return None\n")
+    with pytest.raises(BadModel, match=r"net\.py is Python code, and no function in it is named") as caught:
+        open_model(tmp_path / "net.py")
+    assert caught.value.advice.endswith("net.py:FUNCTION")
+
+
+def test_random_bytes_beside_an_onnx_file_are_no_weights_of_a_keras_file(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(b"\x08\x07")
+    (tmp_path / "net.keras").write_bytes(bytes(range(255, 0, -1)))
+    with pytest.raises(BadModel, match="is not Keras, unlike its name suggests"):
+        open_model(tmp_path / "net.keras")

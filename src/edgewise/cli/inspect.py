@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     argument(
         "model",
-        ".onnx, .tflite, OpenVINO .xml, .pt2, .keras, or MODULE:FUNCTION.",
+        ".onnx, .tflite, OpenVINO .xml, .pt2, .keras, or FILE.py:FUNCTION.",
         str,
         metavar="MODEL",
         default=None,

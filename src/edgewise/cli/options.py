@@ -153,7 +153,7 @@ def request_of(kind: type[R], options: Sequence[Option], values: Values, **field
 
 MODELS = argument(
     "models",
-    ".onnx, .ort, .tflite, OpenVINO .xml, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
+    ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
     list[str],
     metavar="MODEL",
 )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from edgewise.service.requests import ProfileRequest
 
 OPTIONS = (
-    options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files, or MODULE:FUNCTION.", type=list[str], default=None),
+    options.MODELS.worded(
+        ".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", type=list[str], default=None
+    ),
     options.BUILD,
     options.CASES,
     options.RUNTIMES,

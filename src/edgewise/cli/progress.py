@@ -185,7 +185,8 @@ def _outcome(run: Run) -> str:
     value = headline.value
     words = format_duration(value) if headline.unit == "s" else format_quantity(value, headline.unit)
     if headline.low is not None and headline.high is not None:
-        words += f" {width_text(value, headline.low, headline.high, headline.unit)}"
+        width = width_text(value, headline.low, headline.high, headline.unit)
+        words += f" {width}" if width.startswith("±") else f", {width}"
     return f"{words}  grade {run.trust.grade if run.trust else '?'}"
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,11 @@ def list_runs(
     """List runs, newest first."""
     if status not in (None, "done", "failed", "cancelled"):
         raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
+    from edgewise.metrics import METRICS
+
+    if metric is not None and metric not in METRICS:
+        similar = get_close_matches(metric, METRICS, 5, 0.3) or ["latency", "energy", "memory_peak"]
+        raise BadInput(f"{metric!r} is not a metric", advice=f"similar: {', '.join(similar)}")
     wanted: RunFilter = {
         "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
         "since": None if since is None else _parse_since(since, now=datetime.now(UTC)), "before": before,
@@ -150,13 +156,12 @@ def import_files(
         typer.Option(
             "--from",
             metavar="TOOL",
-            help="Tool that wrote the files, such as benchmark_app or trtexec; docs/importing.md lists all "
+            help="Tool that wrote the files, such as benchmark_app or trtexec; an unknown name lists all "
             "(default: recognised by content)",
+            show_default=False,
         ),
     ] = "auto",
-    model: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Model that the tool measured, if only the user has its file")
-    ] = None,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="File of the model that the tool measured")] = None,
     device: Annotated[
         str | None,
         typer.Option("-d", "--device", metavar="NAME", help="Device that ran the tool (local: this machine)"),

@@ -126,8 +126,8 @@ class _KerasTable(RunPresentation):
 def keras_table(values: Values) -> int:
     """Measure networks of Keras Applications on this CPU: size, parameters, depth and time per inference step.
 
-    The networks are built with random weights, so there is no accuracy. Keras' published table has the mean of 30
-    batches of 32 images and 10 repetitions on another machine: --batch 32 --iterations 30 --sessions 10.
+    The networks have random weights, so there is no accuracy. For the batches and repetitions of Keras' published
+    table, give --batch 32 --iterations 30 --sessions 10.
     """
     from edgewise.service.keras_table import measure_networks
     from edgewise.service.requests import BenchRequest

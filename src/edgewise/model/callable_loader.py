@@ -133,7 +133,10 @@ def _locate(error: BaseException) -> str:
         if not frame.filename.startswith((ours, "<")) and f"{os.sep}lib{os.sep}python" not in frame.filename
     ]
     if not own:
-        return "the error is outside your own files"
+        place = (
+            "give a file of Python source" if isinstance(error, SyntaxError) else "the error is outside your own files"
+        )
+        return place
     code = (own[-1].code_context or [""])[0].strip()[:120]
     return f"see {_shorten(own[-1].filename)}, line {own[-1].lineno}: {code}"
 

@@ -222,7 +222,14 @@ def _explain_unknown(head: bytes, file: Path) -> BadModel:
     """What a file that no reader wants seems to be, and what to do about it."""
     if known := recognise_file(head, file):
         return known.refuse(file)
-    expected = {".onnx": "ONNX", ".tflite": "TFLite", ".lite": "TFLite", ".xml": "OpenVINO IR"}.get(file.suffix.lower())
+    expected = {".onnx": "ONNX", ".tflite": "TFLite", ".lite": "TFLite", ".xml": "OpenVINO IR", ".keras": "Keras"}.get(
+        file.suffix.lower()
+    )
+    if file.suffix == ".py":
+        return BadModel(
+            f"{file.name} is Python code, and no function in it is named",
+            advice=f"give a function that makes the model: {file}:FUNCTION",
+        )
     if expected:
         return BadModel(
             f"the content of {file.name} is not {expected}, unlike its name suggests",

@@ -242,7 +242,9 @@ def _by_name(head: bytes, path: Path) -> Iterator[Known]:
         path.with_suffix(".onnx"),
         path.with_name(path.name.partition(".onnx")[0] + ".onnx"),
     ]
-    owners = [each for each in owners if each.suffix == ".onnx" and path.suffix not in (".tflite", ".xml")]
+    owners = [
+        each for each in owners if each.suffix == ".onnx" and path.suffix not in (".tflite", ".xml", ".keras", ".py")
+    ]
     beside = {".bin": (".xml",), ".pdiparams": (".pdmodel", ".json")}.get(path.suffix, ())
     for owner in (*map(path.with_suffix, beside), *owners):
         if owner != path and owner.is_file():

@@ -32,6 +32,9 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
     """One line per run. Where all runs have the same headline metric, the heading names it."""
     # Runs measured side by side begin in the same millisecond: the next group of digits tells them apart.
     shown = next((size for size in _ID_SIZES if len({row.id[:size] for row in rows}) == len(rows)), None)
+    providers: dict[str, set[str | None]] = {}
+    for row in rows:
+        providers.setdefault(row.runtime, set()).add(row.provider)
     metrics = {row.metric for row in rows if row.metric}
     common = metrics.pop() if len(metrics) == 1 else None
     columns = (
@@ -49,7 +52,7 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
             Cell(text=row.id[:shown]),
             Cell(text=_moment(row.created_at)),
             Cell(text=row.model),
-            _engine_cell(row),
+            _engine_cell(row, short=len(providers[row.runtime]) == 1),
             Cell(text=_result(row, named=common is None)),
             Cell(text=row.machine or "–", short=_MODEL_ALONE.sub("", row.machine or "").strip()),
             Cell(text=row.grade or ""),
@@ -60,12 +63,13 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
     return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
 
 
-def _engine_cell(row: RunRow) -> Cell:
+def _engine_cell(row: RunRow, *, short: bool) -> Cell:
+    """Runtime, provider and settings; `short` allows a narrow table to drop the provider."""
     words = [f"{row.threads}T"] if row.threads else []
     words += [f"batch {row.batch}"] if row.batch != 1 else []
     words += [row.scenario] if row.scenario != "single-stream" else []
     engine = row.runtime + (f"/{row.provider}" if row.provider else "")
-    return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]))
+    return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]) if short else "")
 
 
 def _result(row: RunRow, *, named: bool) -> str:
@@ -194,6 +198,14 @@ def _layers(run: Run) -> Table:
     return Table(title="", columns=columns, rows=rows, notes=notes)
 
 
+def _value(metric: str, unit: str, value: float | None) -> str:
+    """A measurement's value; counts such as parameters in full, because they are exact."""
+    if value is None:
+        return "absent"
+    exact = unit == "1" and 1000 <= value < 1e15 and value == round(value)
+    return f"{value:,.0f}" if exact else value_text(metric, unit, value)
+
+
 def _measurements(run: Run) -> Table:
     judged = judged_rows(run)
     rows = []
@@ -201,7 +213,7 @@ def _measurements(run: Run) -> Table:
         count = len(row.samples) or (run.evaluation.n if run.evaluation is not None and row in judged else 0)
         texts = (
             label_of(row.metric),
-            "absent" if row.value is None else value_text(row.metric, row.unit, row.value),
+            _value(row.metric, row.unit, row.value),
             "" if row.value is None else range_text(row.metric, row.unit, row.low, row.high) or "absent",
             row.basis or "",
             str(count or ""),

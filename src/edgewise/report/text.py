@@ -229,7 +229,7 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
             Text(above + "\n".join(headings[index])),
             justify="right" if column.numeric else "left",
             overflow="fold",
-            vertical="top" if crowded else "bottom",
+            vertical="top" if crowded or tallest == 1 else "bottom",
             width=_narrowest(table, index, numbers) if crowded and column.folds else None,
         )
     for row in table.rows:

@@ -150,7 +150,10 @@ def _about_shape(headline: Measurement) -> Iterator[Caution]:
         return
     drift = diagnosis.drift(samples, headline.session_lengths)
     if drift is not None and abs(drift.relative_change) > DRIFT and drift.p_value < DRIFT_P:
-        yield Caution.of("drift", f"{headline.metric} changed by {drift.relative_change:+.1%} while measuring")
+        way = "rose" if drift.relative_change > 0 else "fell"
+        yield Caution.of(
+            "drift", f"{headline.metric} {way} by {abs(drift.relative_change):.1%} of its median while measuring"
+        )
     modes = diagnosis.modes(samples)
     if len(modes) > 1:
         clusters = ", ".join(f"{format_quantity(mode.value, headline.unit)} ({mode.share:.0%})" for mode in modes)

@@ -61,7 +61,8 @@ class NetworkExports:
         availability = self.formats[form]
         if not availability:
             return availability.reason + (f" ({availability.install_hint})" if availability.install_hint else "")
-        emit(StageStarted(title=f"Exporting {self.name} to {form}"))
+        title = f"Storing the weights of {self.name}" if form == "eager" else f"Exporting {self.name} to {form}"
+        emit(StageStarted(title=title))
         try:
             with silenced():
                 return self.export(form)

@@ -102,6 +102,8 @@ def parse(text: str | bytes) -> Any:
     except RecursionError as error:
         raise BadInput("not a record: nested too deeply") from error
     except ValueError as error:
+        if not text.strip():
+            raise BadInput("not JSON: it is empty", advice="check that the file is complete") from error
         raise BadInput(f"not JSON: {error}", advice="check that the file is complete") from error
 
 

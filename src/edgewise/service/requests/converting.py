@@ -61,13 +61,16 @@ class ConvertRequest(Request):
             suffixes = {target.suffix: word for word, target in TARGETS.items() if target.suffix}
             ending = next((word for suffix, word in suffixes.items() if self.folder.lower().endswith(suffix)), None)
         if self.to is None and ending is None:
-            raise BadField(f"{{to}} is required: one of {words}", advice="or end the name of the output with .onnx …")
+            raise BadField(
+                f"{{to}} is required: one of {words}",
+                advice="give {to}, or an output name that ends with .onnx, .ort, .xml, .tflite, .pt2 or .keras",
+            )
         to = ending if self.to is None else self.to
         if to not in TARGETS:
             raise BadField(f"{{to}} must be one of {words}, not {to!r}")
         target = TARGETS[to]
         if self.folder is not None and target.suffix and not self.folder.endswith(target.suffix):
             raise BadField(
-                f"the name of the output must end with {target.suffix} for {{to={to}}}, not as {self.folder!r} does"
+                f"the name of the output must end with {target.suffix} for {{to={to}}}, and {self.folder!r} does not"
             )
         return to

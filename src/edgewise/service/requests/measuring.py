@@ -158,5 +158,6 @@ class InspectRequest(Request):
             raise BadField("{measure} needs {sparsity}", advice="add {sparsity}: it finds the layers to time")
         if self.sparsity and is_factory(self.model):
             raise BadField(
-                "{sparsity} needs a model file, not a function", advice="save the trained model, then inspect it"
+                "{sparsity} needs a model file, not a function",
+                advice="write a file with 'edgewise convert FILE.py:FUNCTION --to onnx', then inspect the file",
             )
