@@ -272,6 +272,17 @@ def test_models_in_memory_are_compared():
     assert {variant.run.status for variant in found.variants} == {"done"}
 
 
+def test_a_model_in_memory_is_evaluated(tmp_path):
+    model = small()
+    shape = model.inputs[0].shape[1:]
+    inputs = np.random.default_rng(0).random((8, *shape), dtype=np.float32)
+    labels = np.asarray(model.predict_on_batch(inputs)).argmax(axis=-1)
+    np.savez(tmp_path / "data.npz", x_test=inputs, y_test=labels)
+    found = edgewise.evaluate(model, data=tmp_path / "data.npz", task="classification", latency=False, meters=False)
+    (one,) = found.runs
+    assert one.job.runtime.name == "keras" and one.value("accuracy_top1") == 1.0
+
+
 def test_the_table_of_keras_applications(capsys):
     assert run(["zoo", "keras-table", "MobileNetV3Small", "--iterations", "3", "--no-store", "--json", "-q"]) == 0
     (record,) = json.loads(capsys.readouterr().out)["runs"]

@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
+from edgewise.converting.base import ConvertOptions
+from edgewise.converting.keras_model import write_keras
 from edgewise.errors import BadInput
 from edgewise.model.build import build_graph
 from edgewise.model.eager import IN_MEMORY, write_eager
@@ -26,7 +28,8 @@ def named_models(things: Any, example_inputs: Any = None, *, as_files: bool = Fa
         things: one thing or a sequence of them: paths, runs, models, and pairs of a PyTorch module and its inputs.
         example_inputs: of the PyTorch modules that bring none: a tensor, a tuple of positional arguments, or a
             dictionary of keyword arguments.
-        as_files: write PyTorch modules in the format ``eager`` instead of naming them.
+        as_files: write PyTorch modules in the format ``eager``, and Keras models as ``.keras`` files, instead of naming
+            them: they run as they are.
 
     Raises:
         BadInput: example inputs without a module, or a thing that is no model.
@@ -49,6 +52,10 @@ def named_models(things: Any, example_inputs: Any = None, *, as_files: bool = Fa
             if as_files and model.kind == "torch":
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="edgewise-build-")))
                 found.append(write_eager(build_graph(target, needs_graph=False), folder, name=names[-1]))
+            elif as_files and model.kind == "keras":
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="edgewise-build-")))
+                write_keras(model.value, folder / f"{names[-1]}.keras", ConvertOptions())
+                found.append(folder / f"{names[-1]}.keras")
             else:
                 found.append(target)
         if example_inputs is not None and not names:
