@@ -184,7 +184,9 @@ class Agent:
             except ConnectionError:
                 raise
             except OSError:
-                target.truncate(0)  # a disk that is full stays so otherwise
+                # A full disk stays full otherwise. What is still in the buffer goes into the file that has no name.
+                partial.unlink()
+                os.ftruncate(target.fileno(), 0)
                 raise
             target.seek(0)
             whole = hashlib.file_digest(target, "sha256").hexdigest() == sha256
