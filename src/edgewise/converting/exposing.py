@@ -82,7 +82,7 @@ def expose(kind: str, source: Any, tensors: Sequence[str], folder: Path) -> Any:
         path = folder / Path(source).name
         _FILES[kind][1](source, path, tensors)
         return path
-    except Exception as error:  # whatever a library raises about a graph that nobody made by hand
+    except Exception as error:  # a library may raise anything about a generated graph
         raise Unavailable(f"intermediate tensors of the source can't be made outputs: {error}") from error
 
 

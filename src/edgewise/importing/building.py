@@ -226,7 +226,7 @@ def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer
 
 
 def _unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator[str]:
-    """Settings that nobody gave, in words."""
+    """Settings that neither the file nor the user gave, in words."""
     if not job.command:
         if job.model.format == NAME_ALONE:
             yield "model file" if settings.get("model") else "model"

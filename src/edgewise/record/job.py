@@ -11,7 +11,7 @@ from edgewise.units import long_time
 
 LONGEST_LABEL = 80
 UNKNOWN_DEVICE = "unknown"
-"""`TargetSpec.device` of an imported run whose device nobody told."""
+"""`TargetSpec.device` of an imported run whose device is not known."""
 
 ScenarioKind = Literal["single-stream", "offline", "paced", "cold-start"]
 LoadKind = Literal["compute", "memory"]

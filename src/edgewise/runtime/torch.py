@@ -211,7 +211,7 @@ def _precision(module: Any) -> str | None:
 
 
 def _keeping(call: Callable[[], Any], kept: list[Any]) -> Callable[[], object]:
-    """`call`, whose outputs stay in `kept`; those before are released first, as where nobody keeps them."""
+    """`call`, with its outputs in `kept`. The outputs of the call before are released first."""
 
     def invoke() -> None:
         kept[0] = None

@@ -40,7 +40,7 @@ _PART = 1000
 
 _MOST_MODELS = 20_000
 _MOST_NAMED = 50
-"""More models than this have so many runs that going through all runs soon finds a page of theirs."""
+"""If more models than this match, a page is found soon by reading the runs from the newest on."""
 
 _NEWEST = (runs.c.created.desc(), runs.c.id.desc())
 
