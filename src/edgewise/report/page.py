@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -161,10 +163,12 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
         scripts, styles: names of assets, in order; the page's policy allows just these scripts, by their hash.
     """
     script = "\n".join(map(asset, scripts))
+    frame = _FRAME.get()
     page = (
         environment()
         .get_template(template)
         .render(
+            frame=frame,
             version=__version__,
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -173,6 +177,19 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
         )
     )
     return without_controls(page)
+
+
+_FRAME = ContextVar("edgewise_report_frame", default="base.html.jinja")
+
+
+@contextmanager
+def as_part() -> Iterator[None]:
+    """Inside, `render_page` gives what stands between header and footer, for a page that has its own frame."""
+    before = _FRAME.set("part.html.jinja")
+    try:
+        yield
+    finally:
+        _FRAME.reset(before)
 
 
 def view_table(

@@ -1,0 +1,81 @@
+"""``edgewise serve``: the studio."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from edgewise.cli import options
+from edgewise.cli.options import Values, option, takes
+from edgewise.errors import BadInput, Unavailable
+from edgewise.packages import packages_availability
+from edgewise.store.location import default_path, find_location
+from edgewise.studio.settings import DEFAULT_PORT, Settings
+
+SERVE = "How to serve"
+_ORIGIN = re.compile(r"https://[a-z0-9.-]+(:[0-9]{1,5})?")
+OPTIONS = (
+    option("--root DIR", SERVE, "Folder whose models can be picked on the page; repeatable", list[Path]),
+    option("--port", SERVE, "Port to listen at; 0 takes any free one", int, default=DEFAULT_PORT, min=0, max=65535),
+    option("--next-port", SERVE, "Take the next free port where this one is in use", bool),
+    option("--host", SERVE, "Address to listen at; beyond this machine only with TLS or a proxy", default="127.0.0.1"),
+    option("--tls-certificate F", SERVE, "Certificate, in PEM", Path),
+    option("--tls-key F", SERVE, "Key of the certificate, in PEM", Path),
+    option("--proxy https://NAME", SERVE, "Origin of a proxy in front, which does TLS"),
+    option("--open/--no-open", SERVE, "Open the page in a browser", bool, default=False),
+    options.STORE,
+)
+
+
+@takes(*OPTIONS)
+def command(values: Values) -> int:
+    """Open the studio: a local web page to measure, profile, optimize and compare models.
+
+    Nothing leaves this machine. The printed link lets one browser in, once.
+    """
+    from edgewise.cli.console import out
+    from edgewise.studio.server import serve
+
+    found = packages_availability(("starlette", "uvicorn", "sse-starlette", "python-multipart"), extra="studio")
+    if not found:
+        raise Unavailable(found.reason, advice=found.install_hint)
+    settings = settings_of(values)
+    console = out()
+
+    def say(link: str) -> None:
+        console.print(f"the studio is at {link}", soft_wrap=True, markup=False, highlight=False)
+        console.print("Ctrl-C ends it.", markup=False)
+        if values["open"]:
+            import webbrowser
+
+            webbrowser.open(link)
+
+    serve(settings, next_port=values["next_port"], say=say)
+    return 0
+
+
+def settings_of(values: Values) -> Settings:
+    """The settings that the command line gives. Raises `BadInput` for a folder or file that is not there."""
+    place = find_location(values["store"]).path or default_path()
+    roots = tuple(path.resolve() for path in values["root"] or ())
+    for path in roots:
+        if not path.is_dir():
+            raise BadInput(f"--root {path} is not a folder", advice="name folders that hold models")
+    certificate, key, proxy = values["tls_certificate"], values["tls_key"], values["proxy"]
+    if (certificate is None) != (key is None):
+        raise BadInput("--tls-certificate and --tls-key belong together", advice="give both")
+    for path in (certificate, key):
+        if path is not None and not path.is_file():
+            raise BadInput(f"{path} is not there", advice="name a file in PEM")
+    if proxy is not None and not _ORIGIN.fullmatch(proxy):
+        raise BadInput(f"--proxy {proxy} is no origin of TLS", advice="write it as https://lab.example.org")
+    return Settings(
+        host=values["host"],
+        port=values["port"],
+        store=values["store"],
+        folder=place.with_suffix(".studio"),
+        roots=roots,
+        certificate=certificate,
+        key=key,
+        origin=proxy,
+    )

@@ -1,0 +1,96 @@
+"""Templates → pages. Every page is whole without a script; scripts add what moves."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from edgewise import __version__
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.report.page import environment
+from edgewise.text import without_controls
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse
+
+PLACES = (("/", "Models"), ("/jobs", "Jobs"), ("/runs", "Runs"), ("/compare", "Compare"), ("/atlas", "Atlas"))
+"""Path → name in the navigation."""
+
+
+def page(
+    request: Request,
+    template: str,
+    *,
+    title: str,
+    status: int = 200,
+    styles: tuple[str, ...] = (),
+    scripts: tuple[str, ...] = (),
+    **told: Any,
+) -> HTMLResponse:
+    """The page that `template` makes of `told`.
+
+    Args:
+        title: of the window, before the studio's name; also `title` in the template.
+        styles, scripts: names of static files that this page needs besides the common ones.
+    """
+    from starlette.responses import HTMLResponse
+
+    text = (
+        templates()
+        .get_template(template)
+        .render(
+            version=__version__,
+            title=title,
+            path=request.url.path,
+            places=PLACES,
+            styles=("report.css", "studio.css", *styles),
+            scripts=("studio.js", *scripts),
+            **told,
+        )
+    )
+    return HTMLResponse(without_controls(text), status)
+
+
+def error_page(request: Request, error: EdgewiseError) -> HTMLResponse:
+    """What is wrong and what to do about it, with the status that fits."""
+    status = 400 if isinstance(error, BadInput) else 503 if isinstance(error, Unavailable) else 500
+    return page(request, "error.html.jinja", title="This did not work", status=status, error=error)
+
+
+@cache
+def templates() -> Environment:
+    """The templates of the studio and, behind them, of the reports."""
+    from jinja2 import ChoiceLoader, PackageLoader
+
+    found = environment().overlay(
+        loader=ChoiceLoader([PackageLoader("edgewise.studio"), PackageLoader("edgewise.report")])
+    )
+    found.globals["static"] = static_path
+    return found
+
+
+@cache
+def static_file(name: str) -> bytes | None:
+    """The content of a static file of the studio, or of a style sheet or script of the reports; None for any other."""
+    if not all(part.isidentifier() for part in name.replace("-", "_").replace(".", "/").split("/")):
+        return None
+    if not name.endswith((".css", ".js", ".svg")):
+        return None
+    for package, folder in (("edgewise.studio", "static"), ("edgewise.report", "templates")):
+        found = files(package).joinpath(folder, name)
+        if found.is_file():
+            return found.read_bytes()
+    return None
+
+
+@cache
+def static_path(name: str) -> str:
+    """The path of a static file, which changes with its content: browsers keep it for good."""
+    content = static_file(name)
+    if content is None:
+        raise LookupError(name)
+    return f"/static/{name}?{hashlib.sha256(content).hexdigest()[:12]}"

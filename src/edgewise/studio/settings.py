@@ -1,0 +1,52 @@
+"""What `edgewise serve` is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_PORT = 8765
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the studio listens, and what it may read.
+
+    Attributes:
+        host, port: where it listens.
+        store: URL of the store; None is the user's own.
+        folder: uploads, reports of jobs and the secret of sessions; readable by its owner alone.
+        roots: folders whose models can be picked on the page; nothing else of the server's disk can be named.
+        certificate, key: files of TLS; None serves plain HTTP.
+        origin: how browsers reach a proxy in front, such as ``https://lab.example.org``; None where there is none.
+        most_upload: bytes of a model that is dropped.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    store: str | None = None
+    folder: Path
+    roots: tuple[Path, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+    origin: str | None = None
+    most_upload: int = 2 * 10**9
+
+    @property
+    def own_origin(self) -> str:
+        """The origin of its pages: scheme, host and port as browsers write them."""
+        if self.origin is not None:
+            return self.origin
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins that pages may be asked for by: on loopback by each of its names."""
+        own = self.own_origin
+        if self.origin is not None or self.host not in LOOPBACK:
+            return frozenset([own])
+        scheme = own.partition("://")[0]
+        names = ("127.0.0.1", "localhost") if self.host != "::1" else ("[::1]", "localhost")
+        return frozenset(f"{scheme}://{name}:{self.port}" for name in names)

@@ -1,0 +1,43 @@
+"""What all views share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from edgewise.store import Store, open_store
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from edgewise.studio.safety import Sessions
+    from edgewise.studio.settings import Settings
+
+
+@dataclass(slots=True, kw_only=True)
+class Studio:
+    """The server's parts.
+
+    Attributes:
+        store: the store of runs and jobs.
+    """
+
+    settings: Settings
+    sessions: Sessions
+    store: Store = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store = open_store(self.settings.store)
+
+    async def start(self) -> None:
+        """Begin to work: called once the server listens."""
+
+    async def stop(self) -> None:
+        """End what goes on."""
+        self.store.close()
+
+
+def studio_of(request: Request) -> Studio:
+    """The studio that serves `request`."""
+    found: Studio = request.app.state.studio
+    return found
