@@ -52,7 +52,7 @@ OPTIONS = (
     options.TOP,
     options.DETAILS,
     options.OUTPUTS.worded(
-        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; "
+        "Also write a file: .md, .html, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; "
         "of a calibrated device .md, .html, .csv or .json; repeatable"
     ),
     options.FORCE,
