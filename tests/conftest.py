@@ -27,8 +27,28 @@ sys.dont_write_bytecode = False
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 """Real models; they lie beside the repository and are never copied into it."""
+CHROMIUM = Path("/usr/bin/chromium")
 WARM = frozenset({"cli", "engine", "process", "property", "unit"})
 """Folders of tests whose workers are forked from a process that has imported what they need (`warm_start`)."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that open a browser."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.ui)
+            item.add_marker(pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One for all pages: starting it takes longer than most tests. Each test has a context of its own."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(autouse=True)

@@ -1,31 +1,8 @@
-"""The browser that every test of a page opens."""
+"""How tests of the reports' pages open them."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
-
-CHROMIUM = Path("/usr/bin/chromium")
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.ui)
-            item.add_marker(pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"))
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """One for all pages: starting it takes longer than most tests. Each test has a context of its own."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -11,6 +11,9 @@ from edgewise.errors import BadInput
 from edgewise.studio.settings import LOOPBACK
 
 if TYPE_CHECKING:
+    import uvicorn
+    from starlette.applications import Starlette
+
     from edgewise.studio.settings import Settings
 
 MOST_TRIED = 100
@@ -27,8 +30,6 @@ def serve(settings: Settings, *, next_port: bool, say: Callable[[str], None]) ->
         BadInput: a port in use, an address that is not this machine's, or one beyond loopback without TLS or a proxy.
         StoreError: the store can't be opened.
     """
-    import uvicorn
-
     from edgewise.studio.app import make_app
 
     check_reach(settings)
@@ -36,17 +37,25 @@ def serve(settings: Settings, *, next_port: bool, say: Callable[[str], None]) ->
     with listener:
         app = make_app(settings)
         say(f"{settings.own_origin}/enter?key={app.state.studio.sessions.new_key()}")
-        config = uvicorn.Config(
+        make_server(app, settings).run(sockets=[listener])
+
+
+def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
+    """The HTTP server of `app`."""
+    import uvicorn
+
+    return uvicorn.Server(
+        uvicorn.Config(
             app,
             log_level="warning",
             access_log=False,
             server_header=False,
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
-            timeout_graceful_shutdown=3,
+            timeout_graceful_shutdown=1,
             proxy_headers=False,
         )
-        uvicorn.Server(config).run(sockets=[listener])
+    )
 
 
 def check_reach(settings: Settings) -> None:
