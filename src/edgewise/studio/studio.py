@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgewise.store import Store, open_store
+from edgewise.studio.jobs import Dispatcher
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,20 +22,25 @@ class Studio:
 
     Attributes:
         store: the store of runs and jobs.
+        jobs: carries jobs out.
     """
 
     settings: Settings
     sessions: Sessions
     store: Store = field(init=False)
+    jobs: Dispatcher = field(init=False)
 
     def __post_init__(self) -> None:
         self.store = open_store(self.settings.store)
+        self.jobs = Dispatcher(self.store, folder=self.settings.folder, store_url=self.settings.store)
 
     async def start(self) -> None:
         """Begin to work: called once the server listens."""
+        self.jobs.start()
 
     async def stop(self) -> None:
         """End what goes on."""
+        await to_thread(self.jobs.stop)
         self.store.close()
 
 
