@@ -89,9 +89,9 @@ class Jobs:
 
     def get(self, job_id: str) -> JobRow:
         """The job with this id. Raises `BadInput` where there is none."""
-        found = self._select(_JOBS.c.id == job_id, limit=1) if job_id.isprintable() else []
+        found = self._select(_is(job_id), limit=1)
         if not found:
-            raise BadInput("there is no such job", advice="see the list of jobs")
+            raise _unknown()
         return found[0]
 
     def list(self, *, status: Sequence[Status] = (), before: str | None = None, limit: int = 50) -> Sequence[JobRow]:
@@ -153,9 +153,9 @@ class Jobs:
 
         Raises `BadInput` where another one was faster, or the job has ended.
         """
-        if self._update(_JOBS.c.id == job_id, ("queued",), {"status": "cancelled", "finished": self._database.now}):
+        if self._update(_is(job_id), ("queued",), {"status": "cancelled", "finished": self._database.now}):
             return "cancelled"
-        if self._update(and_(_JOBS.c.id == job_id, _JOBS.c.cancelling == 0), ("running",), {"cancelling": 1}):
+        if self._update(and_(_is(job_id), _JOBS.c.cancelling == 0), ("running",), {"cancelling": 1}):
             return "running"
         job = self.get(job_id)
         state = "is being cancelled already" if job.status == "running" else f"is {job.status} already"
@@ -169,7 +169,7 @@ class Jobs:
         job = self.get(job_id)
         if job.status == "done":
             return self.add(json.loads(job.request), title=job.title, queue=job.queue, device=job.device)
-        if not self._update(_JOBS.c.id == job_id, ("failed", "cancelled", "lost"), {"status": "queued", **_NO_END}):
+        if not self._update(_is(job_id), ("failed", "cancelled", "lost"), {"status": "queued", **_NO_END}):
             raise BadInput(f"this job is {self.get(job_id).status} already", advice="reload its page")
         return job_id
 
@@ -186,6 +186,17 @@ class Jobs:
             if self._database.read_only and not inspect(connection).has_table(_JOBS.name):
                 return []  # an older store
             return [_row(each) for each in connection.execute(query)]
+
+
+def _is(job_id: str) -> ColumnElement[bool]:
+    """The condition that it is this job. Raises `BadInput` for what no id can be."""
+    if not job_id.isprintable():
+        raise _unknown()
+    return _JOBS.c.id == job_id
+
+
+def _unknown() -> BadInput:
+    return BadInput("there is no such job", advice="see the list of jobs")
 
 
 def _row(row: Row[Any]) -> JobRow:

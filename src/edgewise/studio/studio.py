@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.store import Store, open_store
 from edgewise.studio.jobs import Dispatcher
+from edgewise.studio.renderer import Renderer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,16 +24,19 @@ class Studio:
     Attributes:
         store: the store of runs and jobs.
         jobs: carries jobs out.
+        renderer: draws pages and files of stored runs.
     """
 
     settings: Settings
     sessions: Sessions
     store: Store = field(init=False)
     jobs: Dispatcher = field(init=False)
+    renderer: Renderer = field(init=False)
 
     def __post_init__(self) -> None:
         self.store = open_store(self.settings.store)
         self.jobs = Dispatcher(self.store, folder=self.settings.folder, store_url=self.settings.store)
+        self.renderer = Renderer(self.store, self.settings.store)
 
     async def start(self) -> None:
         """Begin to work: called once the server listens."""
@@ -41,6 +45,7 @@ class Studio:
     async def stop(self) -> None:
         """End what goes on."""
         await to_thread(self.jobs.stop)
+        self.renderer.close()
         self.store.close()
 
 

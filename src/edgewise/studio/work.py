@@ -1,8 +1,8 @@
-"""The process of one job: ``python -m edgewise.studio.work FOLDER CONTROL``.
+"""The process of one job: ``python -m edgewise.studio.work FOLDER``.
 
 It reads ``request.json`` in FOLDER, carries it out, and leaves the folder ``result`` there, whole or not at all. Its
-standard output has messages (`edgewise.studio.jobs.messages`). CONTROL is the descriptor of a pipe from the server: a
-byte cancels the job; the end of the pipe, which is the server's end, ends this process and what it started.
+standard output has messages (`edgewise.studio.jobs.messages`). A byte on standard input cancels the job; its end, which
+is the server's, ends this process and what it started.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ _WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
 """Exit codes of a request that was carried out; a gate that says no is one."""
 
 
-def main(folder: Path, control: int) -> int:
+def main(folder: Path) -> int:
     """Carry the job out."""
-    stream = os.fdopen(os.dup(1), "wb", buffering=0)
+    control, stream = os.dup(0), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what libraries print is no message
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     lock = threading.Lock()
 
     def say(message: Message) -> None:
@@ -171,4 +173,4 @@ def _why(result: Any) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    raise SystemExit(main(Path(sys.argv[1])))

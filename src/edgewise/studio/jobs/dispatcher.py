@@ -50,6 +50,7 @@ class Dispatcher:
 
     Attributes:
         live: the states of running jobs.
+        problem: why no job can be started at the moment; empty where nothing is in the way.
 
     Args:
         folder: of the studio; a job's files lie in ``jobs/ID`` there.
@@ -58,6 +59,7 @@ class Dispatcher:
 
     def __init__(self, store: Store, *, folder: Path, store_url: str | None) -> None:
         self.live = Live()
+        self.problem = ""
         self._store = store
         self._folder = folder / "jobs"
         self._environment = dict(os.environ) | ({"EDGEWISE_STORE": store_url} if store_url else {})
@@ -128,8 +130,11 @@ class Dispatcher:
     def _dispatch(self) -> None:
         while not self._stopping:
             self._wake.clear()
-            with contextlib.suppress(StoreError, OSError):  # said where somebody looks at the page; tried again
+            try:
                 self._look()
+                self.problem = ""
+            except (StoreError, OSError) as error:
+                self.problem = f"jobs can't be started: {getattr(error, 'message', error)}"
             self._wake.wait(TICK_S)
 
     def _look(self) -> None:
@@ -140,13 +145,19 @@ class Dispatcher:
         while not self._stopping:
             with _locked(self._folder / "lock"):
                 self._mark_lost()
-                job = self._store.jobs.claim(self._queue, holder())
-                lock = None if job is None else self._lock_job(job.id)
-            if job is None or lock is None:
+                claimed = self._store.jobs.claim(self._queue, holder())
+                if claimed is None:
+                    return
+                try:
+                    lock = self._lock_job(claimed.id)
+                except OSError as error:
+                    self._finish(claimed, _not_started(error))
+                    continue
+            if lock is None:  # its last process has not ended yet: it is marked as lost once that has
                 return
-            self._tokens[job.id] = CancelToken()
+            self._tokens[claimed.id] = CancelToken()
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-            self._threads.append(threading.Thread(target=self._carry_out, args=(job, lock), daemon=True))
+            self._threads.append(threading.Thread(target=self._carry_out, args=(claimed, lock), daemon=True))
             self._threads[-1].start()
 
     def _mark_lost(self) -> None:
@@ -199,17 +210,12 @@ class Dispatcher:
         folder = self.folder_of(job.id)
         shutil.rmtree(folder / "result", ignore_errors=True)
         (folder / "request.json").write_text(job.request, encoding="utf-8")
-        reader, writer = os.pipe()
-        command = [sys.executable, "-P", "-m", "edgewise.studio.work", str(folder), str(reader)]
-        with contextlib.ExitStack() as stack:
-            stack.callback(os.close, writer)
-            try:
-                child = ChildProcess(command, environment=self._environment, inherited=(reader, lock.fileno()))
-            finally:
-                os.close(reader)
-            log = stack.enter_context((folder / "log.txt").open("w", encoding="utf-8", errors="replace"))
-            with child:
-                end = self._listen(job, child, writer, log)
+        command = [sys.executable, "-P", "-m", "edgewise.studio.work", str(folder)]
+        with (
+            (folder / "log.txt").open("w", encoding="utf-8", errors="replace") as log,
+            ChildProcess(command, request=None, environment=self._environment, inherited=(lock.fileno(),)) as child,
+        ):
+            end = self._listen(job, child, log)
         if self._stopping and (end is None or end["status"] == "cancelled"):
             return {"status": "lost", "message": "the studio was ended while this job ran", "advice": AGAIN}
         if end is not None:
@@ -218,9 +224,10 @@ class Dispatcher:
             message = f"it did not stop within {GRACE_S:g} s and was killed"
             return {"status": "cancelled", "message": message, "advice": "runs that were finished are in the store"}
         _, failure = explain_end(child.returncode, child.tail)
-        return {"message": f"the process of this job {failure or 'ended without a result'}", "advice": AGAIN}
+        message = f"the process of this job {failure or 'ended without a result'}"
+        return {"status": "failed", "message": message, "advice": AGAIN}
 
-    def _listen(self, job: JobRow, child: ChildProcess, writer: int, log: IO[str]) -> Message | None:
+    def _listen(self, job: JobRow, child: ChildProcess, log: IO[str]) -> Message | None:
         """Take the messages of a job's process until its end; the last one, None where it did not come to that."""
         token, deadline = self._tokens[job.id], float("inf")
         while True:
@@ -231,7 +238,7 @@ class Dispatcher:
             except Cancelled:
                 deadline = time.monotonic() + (0.0 if self._stopping else GRACE_S)
                 with contextlib.suppress(OSError):
-                    os.write(writer, b"x")
+                    child.send(b"x")
                 continue
             except TimeoutError:
                 if time.monotonic() >= deadline:
@@ -259,6 +266,11 @@ class Dispatcher:
     def _finish(self, job: JobRow, end: Message, *, runs: Any = ()) -> None:
         told = {name: end[name] for name in ("message", "advice", "exit_code") if name in end}
         self._store.jobs.finish(job, end["status"], runs=runs, **told)
+
+
+def _not_started(error: OSError) -> Message:
+    message = f"the job could not be started: {error.strerror}"
+    return {"status": "failed", "message": message, "advice": "free some space, and run it again"}
 
 
 def _queue_of(folder: Path) -> str:
