@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,7 @@ def templates() -> Environment:
     return found
 
 
-@cache
+@lru_cache(128)
 def static_file(name: str) -> bytes | None:
     """The content of a static file of the studio, or of a style sheet or script of the reports; None for any other."""
     if not all(part.isidentifier() for part in name.replace("-", "_").replace(".", "/").split("/")):

@@ -10,7 +10,7 @@ from edgewise.store import Store, open_store
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from edgewise.studio.safety import Sessions
+    from edgewise.studio.sessions import Sessions
     from edgewise.studio.settings import Settings
 
 
