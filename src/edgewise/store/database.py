@@ -5,6 +5,7 @@ A run's document is the truth; the index tables serve listings and searches and 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -237,6 +238,18 @@ class Store:
         """The ids of the runs that `resolve` would give, found without reading them. Raises `BadInput`."""
         with self._database.reading() as connection:
             return list(self._find_all(connection, references))
+
+    def identify(self, references: Iterable[str]) -> tuple[_Texts, str]:
+        """The ids of `find`, and a hash of these runs' documents: other content or other tags give another hash.
+
+        Raises `BadInput` as `find` does, and for a document whose text is damaged.
+        """
+        content = hashlib.sha256()
+        with self._database.reading() as connection:
+            ids = list(self._find_all(connection, references))
+            for one in ids:
+                content.update(hashlib.sha256(_document(connection, one).encode()).digest())
+        return ids, content.hexdigest()
 
     def list(self, **wanted: Unpack[RunFilter]) -> _Rows:
         """The rows of `rows`."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgewise.store import Store, open_store
+from edgewise.studio.models import Models
+from edgewise.studio.renderer import Renderer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,20 +22,27 @@ class Studio:
 
     Attributes:
         store: the store of runs and jobs.
+        renderer: draws pages and files of stored runs.
+        models: models and data that pages can name.
     """
 
     settings: Settings
     sessions: Sessions
     store: Store = field(init=False)
+    renderer: Renderer = field(init=False)
+    models: Models = field(init=False)
 
     def __post_init__(self) -> None:
         self.store = open_store(self.settings.store)
+        self.renderer = Renderer(self.store, self.settings.store)
+        self.models = Models(folder=self.settings.folder, roots=self.settings.roots)
 
     async def start(self) -> None:
         """Begin to work: called once the server listens."""
 
     async def stop(self) -> None:
         """End what goes on."""
+        self.renderer.close()
         self.store.close()
 
 

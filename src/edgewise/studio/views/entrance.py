@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from edgewise.studio.pages import static_file
+from edgewise.studio.pages import static_file, static_path
 from edgewise.studio.sessions import ENTER
 from edgewise.studio.studio import studio_of
 
@@ -34,8 +34,13 @@ def static(request: Request) -> Response:
     content = static_file(name)
     if content is None:
         return PlainTextResponse("there is no such file\n", 404)
-    kind = _TYPES[name.rpartition(".")[2]]
-    return Response(content, media_type=kind, headers={"cache-control": "private, max-age=31536000, immutable"})
+    # What a script imports is named without the hash of its content: the browser must look whether it has changed.
+    digest = static_path(name).partition("?")[2]
+    kept = "max-age=31536000, immutable" if request.url.query == digest else "no-cache"
+    headers = {"cache-control": f"private, {kept}", "etag": f'"{digest}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
 
 ROUTES = (Route(ENTER, enter), Route("/static/{name:path}", static))
