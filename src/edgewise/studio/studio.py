@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from edgewise.store import Store, open_store
 from edgewise.studio.jobs import Dispatcher
+from edgewise.studio.models import Models
 from edgewise.studio.renderer import Renderer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from edgewise.studio.safety import Sessions
+    from edgewise.studio.sessions import Sessions
     from edgewise.studio.settings import Settings
 
 
@@ -25,6 +26,7 @@ class Studio:
         store: the store of runs and jobs.
         jobs: carries jobs out.
         renderer: draws pages and files of stored runs.
+        models: models and data that pages can name.
     """
 
     settings: Settings
@@ -32,11 +34,13 @@ class Studio:
     store: Store = field(init=False)
     jobs: Dispatcher = field(init=False)
     renderer: Renderer = field(init=False)
+    models: Models = field(init=False)
 
     def __post_init__(self) -> None:
         self.store = open_store(self.settings.store)
         self.jobs = Dispatcher(self.store, folder=self.settings.folder, store_url=self.settings.store)
         self.renderer = Renderer(self.store, self.settings.store)
+        self.models = Models(folder=self.settings.folder, roots=self.settings.roots)
 
     async def start(self) -> None:
         """Begin to work: called once the server listens."""
