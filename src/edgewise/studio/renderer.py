@@ -128,7 +128,9 @@ class Renderer:
         return zlib.decompress(found)
 
     def _ask(self, request: bytes) -> bytes:
-        """The child's answer, compressed. A child that has drawn before and fails is replaced once: it may just have grown large.
+        """The child's answer, compressed.
+
+        A child that has drawn before and fails is replaced once: it may just have grown large.
 
         Raises `Unavailable`, and what the child answers.
         """

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from edgewise.errors import BadInput
@@ -16,7 +15,6 @@ from edgewise.formatting import value_text
 from edgewise.report.charts import colour_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.units import format_duration
 
 if TYPE_CHECKING:
     from edgewise.record import Run
@@ -35,9 +33,14 @@ FILES = {
 
 
 def compare(request: Request) -> Response:
-    """The runs that are picked, what they say about each other, and runs that can be added."""
+    """The runs that are picked, what they say about each other, and runs that can be added.
+
+    ``oldest=first`` comes from lists with ticks, which show the newest first: the oldest becomes the baseline.
+    """
     studio, wanted = studio_of(request), request.query_params.get("q", "").strip()
     runs, forced = _picked(request), "force" in request.query_params
+    if "oldest" in request.query_params:
+        return RedirectResponse(_to([run.id for run in sorted(runs, key=lambda run: (run.created_at, run.id))]), 303)
     part, problem = "", None
     if len(runs) > 1:
         try:
@@ -116,8 +119,9 @@ def _why_again(runs: Sequence[Run]) -> str:
 
     if len(runs) < 2 or all(is_together(runs[0], run) for run in runs[1:]):
         return ""
-    times = [datetime.fromisoformat(run.created_at).timestamp() for run in runs]
-    return f"These runs were measured apart: {format_duration(max(times) - min(times))} lie between their starts."
+    first, last = (pick(runs, key=lambda run: run.created_at).created_at[:16].replace("T", " ") for pick in (min, max))
+    when = f"at {first} UTC" if first == last else f"from {first} to {last} UTC"
+    return f"These runs were measured one after the other, {when}."
 
 
 def _headline(run: Run) -> str:
