@@ -50,7 +50,8 @@ def page(
             path=request.url.path,
             places=PLACES,
             styles=("report.css", "studio.css", *styles),
-            scripts=("studio.js", *scripts),
+            scripts=("studio.js", "charts.js", *scripts),
+            whole=f"{request.url.path}?{request.url.query}".rstrip("?"),
             **told,
         )
     )
