@@ -49,3 +49,8 @@ bench:
 # Show what the next release's notes would say
 changes:
     {{ bin }}towncrier build --draft
+
+# Copy the third-party scripts of the studio, in the versions of vendor/package-lock.json, into the package; needs npm
+vendor:
+    npm ci --prefix vendor --ignore-scripts
+    {{ bin }}python tools/vendor_scripts.py

@@ -1,30 +1,26 @@
-"""Empty stores for tests: in SQLite, and in PostgreSQL where a server is at hand."""
+"""Empty stores, one for each database that there is: SQLite, and PostgreSQL where the environment names one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from edgewise.store import Store, open_store
+from edgewise.store import open_store
 
 POSTGRESQL = "EDGEWISE_TEST_POSTGRESQL"
-"""The environment's variable with the URL of a server's database; the tests make and drop a schema of their own in it."""
-
-KINDS = ("sqlite", *(("postgresql",) if os.environ.get(POSTGRESQL) else ()))
+DATABASES = ["sqlite", *(["postgresql"] if os.environ.get(POSTGRESQL) else [])]
 
 
 @contextmanager
-def any_store(kind: str, folder: Path) -> Iterator[Store]:
-    """An empty store of one of `KINDS`; a file of it lies in `folder`."""
-    if kind == "sqlite":
+def new_store(database, folder):
+    """An empty store in one of `DATABASES`; a file lies in `folder`."""
+    if database == "sqlite":
         with open_store(str(folder / "runs.db")) as opened:
             yield opened
         return
+    url = os.environ[POSTGRESQL]
     from sqlalchemy import create_engine, make_url, text
 
-    url = os.environ[POSTGRESQL]
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
     schema = f"edgewise_test_{os.getpid()}"
     with engine.begin() as connected:

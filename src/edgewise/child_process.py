@@ -113,9 +113,10 @@ class ChildProcess:
     """A process in a session of its own; leaving the ``with`` block ends it and everything that it started.
 
     Args:
-        request: what it reads from standard input.
+        request: what it reads from standard input; None leaves that open for `send`.
         environment: of the process; None is this one's.
         folder: where it runs; None is the current folder.
+        inherited: descriptors that it has as well, by the same numbers.
 
     Raises OSError where it can't be started.
     """
@@ -124,18 +125,20 @@ class ChildProcess:
         self,
         command: Sequence[str],
         *,
-        request: bytes = b"",
+        request: bytes | None = b"",
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
+        inherited: Sequence[int] = (),
     ) -> None:
         self.started = time.monotonic()
         # A file instead of a pipe: a large request can not block the parent while the child answers.
         with tempfile.TemporaryFile() as stdin:
-            stdin.write(request)
+            stdin.write(request or b"")
             stdin.seek(0)
             self._process = subprocess.Popen(
-                list(command), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
-                env=environment, start_new_session=True,
+                list(command), stdin=subprocess.PIPE if request is None else stdin, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, cwd=folder, env=environment, start_new_session=True,
+                pass_fds=inherited,
             )  # fmt: skip
         assert self._process.stdout is not None and self._process.stderr is not None
         self._stdout, self._stderr = self._process.stdout.fileno(), self._process.stderr.fileno()
@@ -164,6 +167,16 @@ class ChildProcess:
     def tail(self) -> str:
         """The end of what it has written to standard error so far."""
         return self._tail.decode("utf-8", "replace").strip()
+
+    def send(self, line: bytes) -> None:
+        """Write to its standard input, where that is open. Raises OSError where the process has ended.
+
+        Args:
+            line: at most 64 KiB, which a process that does not read can not block.
+        """
+        assert self._process.stdin is not None and len(line) <= 2**16
+        self._process.stdin.write(line)
+        self._process.stdin.flush()
 
     def read(self, *, until: float) -> bytes:
         """The next bytes of its standard output; empty once it has ended.
@@ -218,9 +231,10 @@ class ChildProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        for stream in (self._process.stdout, self._process.stderr):
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):  # what was not sent
+                    stream.close()
         if self._end is not None:
             os.close(self._end)
             self._end = None

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from comparable_runs import apart, compare, noise, only, pair_of, row_of, run_of
 from edgewise.comparing.comparison import Variant
-from edgewise.comparing.criteria import METRICS_COMPARED, Criteria
-from edgewise.comparing.metrics import check_criteria, compare_pairs, compare_runs, contrast_of
+from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_criteria
+from edgewise.comparing.metrics import compare_pairs, compare_runs, contrast_of
 from edgewise.errors import BadInput
 from edgewise.record import Scenario, Variation
 from edgewise.run.variation import FLOOR

@@ -131,7 +131,7 @@ def test_a_folder_gets_every_file(tmp_path):
     with pytest.raises(BadInput, match="exists already"):
         ESTIMATES.check(folder, overwrite=False)
     ESTIMATES.write(found, folder, overwrite=True)
-    for place in (tmp_path / "none" / "out", tmp_path / "report.html"):
+    for place in (tmp_path / "none" / "out", tmp_path / "report.svg"):
         with pytest.raises(BadInput):
             ESTIMATES.check(place, overwrite=False)
 

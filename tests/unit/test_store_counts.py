@@ -12,14 +12,14 @@ from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Target
 from edgewise.store import connection, counts, open_store
 from edgewise.store.counts import FACETS, Count, Facet
 from edgewise.store.tables import run_counts
-from stores import KINDS, any_store
+from stores import DATABASES, new_store
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASES)
 def store(request, tmp_path):
-    with any_store(request.param, tmp_path) as opened:
+    with new_store(request.param, tmp_path) as opened:
         yield opened
 
 
@@ -209,7 +209,7 @@ def test_an_older_store_gets_the_counts_from_its_index(tmp_path, monkeypatch):
         before = kept_rows(opened)
         with opened._database.writing() as connected:
             connected.execute(text("DROP TABLE run_counts"))
-            connected.execute(text("UPDATE alembic_version SET version_num = '0005'"))
+            connected.execute(text("UPDATE alembic_version SET version_num = '0006'"))
     access = os.access
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda one, mode: str(tmp_path) not in str(one) and access(one, mode))

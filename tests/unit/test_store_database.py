@@ -27,7 +27,7 @@ from edgewise.record.reference import machine_key
 from edgewise.store import connection, database, filters, from_document, open_store, to_document
 from edgewise.store.database import MergeResult, ReindexResult
 from edgewise.store.location import find_location
-from stores import KINDS, POSTGRESQL, any_store
+from stores import DATABASES, POSTGRESQL, new_store
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -51,9 +51,9 @@ def run(number, **changes) -> Run:
     return Run(**(fields | changes))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASES)
 def store(request, tmp_path):
-    with any_store(request.param, tmp_path) as opened:
+    with new_store(request.param, tmp_path) as opened:
         yield opened
 
 

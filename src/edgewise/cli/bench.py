@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.service.measuring import Measured
+    from edgewise.service.requests import BenchRequest
 
 OPTIONS = (
     options.MODELS,
@@ -115,6 +116,11 @@ PRESENTATION = RunPresentation()
 @takes(*OPTIONS)
 def command(values: Values) -> int:
     """Measure models on every runtime, side by side: latency, throughput, memory, start-up, with intervals."""
+    return perform(request_from(values), PRESENTATION, output_of(values))
+
+
+def request_from(values: Values) -> BenchRequest:
+    """The request that the command line describes. Raises `BadInput`."""
     from edgewise.service.requests import BenchRequest
 
-    return perform(request_of(BenchRequest, OPTIONS, values), PRESENTATION, output_of(values))
+    return request_of(BenchRequest, OPTIONS, values)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.comparing.comparison import ComparisonResult
+    from edgewise.service.requests import CompareRequest
 
 OPTIONS = (
     argument(
@@ -121,10 +122,14 @@ def command(values: Values) -> int:
 
     The exit code is 4 if a variant could not be measured.
     """
+    return perform(request_from(values), PRESENTATION, output_of(values))
+
+
+def request_from(values: Values) -> CompareRequest:
+    """The request that the command line describes. Raises `BadInput`."""
     from edgewise.service.requests import CompareRequest
 
-    request = request_of(CompareRequest, OPTIONS, values, **_varied(values))
-    return perform(request, PRESENTATION, output_of(values))
+    return request_of(CompareRequest, OPTIONS, values, **_varied(values))
 
 
 def _varied(values: Values) -> dict[str, Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.converting.result import Conversion
+    from edgewise.service.requests import ConvertRequest
 
 HOW = "How to convert"
 
@@ -81,6 +82,11 @@ PRESENTATION = ConvertPresentation()
 @takes(*OPTIONS)
 def command(values: Values) -> int:
     """Convert a model to another format with the engines' own converters; the result is kept if its outputs agree."""
+    return perform(request_from(values), PRESENTATION, output_of({**values, "output": ()}))
+
+
+def request_from(values: Values) -> ConvertRequest:
+    """The request that the command line describes. Raises `BadInput`."""
     from edgewise.service.requests import ConvertRequest
 
-    return perform(request_of(ConvertRequest, OPTIONS, values), PRESENTATION, output_of({**values, "output": ()}))
+    return request_of(ConvertRequest, OPTIONS, values)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from edgewise.cli import options, words
 from edgewise.cli.console import complain, out, print_json
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.estimating.base import Estimate
+    from edgewise.service.request import Request
 
 OPTIONS = (
     argument(
@@ -50,7 +52,7 @@ OPTIONS = (
     options.TOP,
     options.DETAILS,
     options.OUTPUTS.worded(
-        "Also write a file: .md, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; "
+        "Also write a file: .md, .html, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; "
         "of a calibrated device .md, .html, .csv or .json; repeatable"
     ),
     options.FORCE,
@@ -95,12 +97,18 @@ def command(values: Values) -> int:
 
     The device is not measured. The output names the software that computed the numbers, and its assumptions.
     """
-    from edgewise.cli import fits
+    if values["devices"]:
+        return _list_devices(as_json=values["json"])
+    request = request_from(values)
+    presentation: Presentation[Any] = import_module(f"edgewise.cli.{request.verb}").PRESENTATION
+    return perform(request, presentation, output_of(values))
+
+
+def request_from(values: Values) -> Request:
+    """The request of this command line: an estimate, a prediction, or the boards that fit. Raises `BadInput`."""
     from edgewise.device.calibrations import is_calibrated
     from edgewise.service.requests import EstimateRequest, FitsRequest
 
-    if values["devices"]:
-        return _list_devices(as_json=values["json"])
     given = values["models"] or []
     if not (given or values["build"]) or (values["device"] is None) != values["fits"]:
         advice = "edgewise estimate model.tflite -d ethos-u55-128, or with --fits instead of -d"
@@ -108,18 +116,16 @@ def command(values: Values) -> int:
     if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
         raise BadInput(f"--{unused[0].replace('_', '-')} applies only to --fits", advice="add --fits instead of -d")
     if values["device"] is not None and is_calibrated(values["device"]):
-        return _predict(values)
+        return _prediction(values)
     if values["target"]:
         raise BadInput("--target applies only to calibrated devices", advice="'edgewise calibrate' learns one")
     if len(given) > 1:
         raise BadInput(f"one model can be estimated at a time, not {len(given)}", advice="estimate them one by one")
     (model,) = models_or_factory(given, values["build"])
-    kind, presentation = (FitsRequest, fits.PRESENTATION) if values["fits"] else (EstimateRequest, PRESENTATION)
-    return perform(request_of(kind, OPTIONS, values, model=model), presentation, output_of(values))
+    return request_of(FitsRequest if values["fits"] else EstimateRequest, OPTIONS, values, model=model)
 
 
-def _predict(values: Values) -> int:
-    from edgewise.cli.predict import PRESENTATION as FORECASTS
+def _prediction(values: Values) -> Request:
     from edgewise.service.requests import PredictRequest
 
     unused = [f"--{name}" for name in ("build", "set", "shape") if values.get(name)]
@@ -128,9 +134,7 @@ def _predict(values: Values) -> int:
             f"{values['device']} is a calibrated device, which does not use {' and '.join(unused)}",
             advice="give model files",
         )
-    return perform(
-        request_of(PredictRequest, OPTIONS, values, models=tuple(values["models"] or ())), FORECASTS, output_of(values)
-    )
+    return request_of(PredictRequest, OPTIONS, values, models=tuple(values["models"] or ()))
 
 
 def _list_devices(*, as_json: bool) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.evaluating.evaluation import EvaluationResults
+    from edgewise.service.requests import EvaluateRequest
 
 OPTIONS = (
     options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files."),
@@ -78,6 +79,11 @@ PRESENTATION = EvaluatePresentation()
 @takes(*OPTIONS)
 def command(values: Values) -> int:
     """Measure the accuracy of models on your data, with intervals, and their latency."""
+    return perform(request_from(values), PRESENTATION, output_of(values))
+
+
+def request_from(values: Values) -> EvaluateRequest:
+    """The request that the command line describes. Raises `BadInput`."""
     from edgewise.service.requests import EvaluateRequest
 
-    return perform(request_of(EvaluateRequest, OPTIONS, values), PRESENTATION, output_of(values))
+    return request_of(EvaluateRequest, OPTIONS, values)

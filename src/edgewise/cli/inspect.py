@@ -34,7 +34,7 @@ OPTIONS = (
     ),
     option("--measure", options.MODEL, "With --sparsity: time sparse layers against dense ones in each engine", bool),
     options.TOP,
-    options.OUTPUTS.worded("Also write a file: .md, .csv (layers) or .json; repeatable"),
+    options.OUTPUTS.worded("Also write a file: .md, .html, .csv (layers) or .json; repeatable"),
     options.FORCE,
     options.AS_JSON,
     options.DRY_RUN,
@@ -49,8 +49,8 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
         """Refuse what is no report, or in the way."""
         from edgewise.folders import check_place
 
-        if path.suffix.lower() not in (".md", ".csv", ".json"):
-            raise BadInput(f"{path.name}: no format is known by that ending", advice=".md, .csv or .json")
+        if path.suffix.lower() not in (".md", ".html", ".csv", ".json"):
+            raise BadInput(f"{path.name}: no format is known by that ending", advice=".md, .html, .csv or .json")
         check_place(path, overwrite=overwrite, example="model.md")
 
     def check_request(self, request: InspectRequest, output: Output) -> None:

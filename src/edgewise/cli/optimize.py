@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.optimizing.variant import Optimization
+    from edgewise.service.requests import OptimizeRequest
 
 BOUNDS, PASSES = "Bounds of a variant", "Passes to try"
 
@@ -129,6 +130,11 @@ PRESENTATION = OptimizePresentation()
 @takes(*OPTIONS)
 def command(values: Values) -> int:
     """Find the fastest variant of a model that keeps its accuracy: quantised, fused, pruned, converted, tuned."""
+    return perform(request_from(values), PRESENTATION, output_of(values, files="report"))
+
+
+def request_from(values: Values) -> OptimizeRequest:
+    """The request that the command line describes. Raises `BadInput`."""
     from edgewise.service.requests import OptimizeRequest
 
-    return perform(request_of(OptimizeRequest, OPTIONS, values), PRESENTATION, output_of(values, files="report"))
+    return request_of(OptimizeRequest, OPTIONS, values)

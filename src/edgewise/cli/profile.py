@@ -94,8 +94,13 @@ PRESENTATION = ProfilePresentation()
 @takes(*OPTIONS)
 def command(values: Values) -> int:
     """Measure the time of each layer and show where it goes and why: attribution, roofline, memory, ranked findings."""
+    request = request_from(values).in_effect()
+    return perform(request, PRESENTATION if request.verb == "profile" else estimate.PRESENTATION, output_of(values))
+
+
+def request_from(values: Values) -> ProfileRequest:
+    """The request that the command line describes. Raises `BadInput`."""
     from edgewise.service.requests import ProfileRequest
 
     models = models_or_factory(values["models"], values["build"])
-    request = request_of(ProfileRequest, OPTIONS, values, models=models).in_effect()
-    return perform(request, PRESENTATION if request.verb == "profile" else estimate.PRESENTATION, output_of(values))
+    return request_of(ProfileRequest, OPTIONS, values, models=models)

@@ -141,7 +141,7 @@ def _with_unit(value: str) -> str:
 
 def floors(values: Sequence[str]) -> dict[str, float]:
     """``["latency=1us", "memory_peak=2MiB"]`` → metric → SI value. Raises `BadInput`."""
-    from edgewise.comparing.metrics import check_metric
+    from edgewise.comparing.criteria import check_metric
     from edgewise.metrics import METRICS
 
     found: dict[str, float] = {}

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgewise.comparing.comparison import ComparisonResult, Difference, Variant
-from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.criteria import Criteria, check_criteria
 from edgewise.comparing.environments import environment_differences
 from edgewise.comparing.fairness import check_fairness, is_together
-from edgewise.comparing.metrics import check_criteria, compare_runs
+from edgewise.comparing.metrics import compare_runs
 from edgewise.comparing.pareto_front import find_pareto_front
 from edgewise.comparing.ranking import rank
 from edgewise.errors import BadInput

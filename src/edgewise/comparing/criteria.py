@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from edgewise.errors import BadInput
+from edgewise.metrics import METRICS
 
 THRESHOLD = 0.03
 """A relative difference up to this doesn't matter unless the user says otherwise."""
@@ -75,3 +80,30 @@ class Criteria:
         """The relative difference that doesn't matter for a metric whose baseline is `value`: the wider of the two."""
         floor = self.floors.get(metric, FLOORS.get(metric, 0.0))
         return max(self.threshold, floor / value) if value else self.threshold
+
+
+def check_metric(metric: str) -> str:
+    """`metric`, an id of the catalogue that is better one way. Raises `BadInput` with advice for any other word."""
+    row = METRICS.get(metric)
+    if row is None:
+        near = difflib.get_close_matches(metric, METRICS, n=3)
+        known = f"did you mean: {', '.join(near)}?" if near else f"one of: {', '.join(METRICS)}"
+        raise BadInput(f"unknown metric {metric!r}", advice=known)
+    if row.better == "none":
+        raise BadInput(f"{metric} is neither better high nor low", advice="it can't be compared")
+    return metric
+
+
+def check_criteria(criteria: Criteria) -> None:
+    """Check the criteria before anything is measured. Raises `BadInput`."""
+    for metric in (*criteria.metrics, *criteria.front):
+        check_metric(metric)
+    if not 0.0 <= criteria.threshold < math.inf:
+        raise BadInput(
+            f"the threshold must be a number of at least 0, not {criteria.threshold:g}", advice="0.03 is 3 %"
+        )
+    for metric, floor in criteria.floors.items():
+        if check_metric(metric) and not 0.0 <= floor < math.inf:
+            raise BadInput(
+                f"the floor of {metric} must be a number of at least 0, not {floor:g}", advice="it is in SI units"
+            )

@@ -11,7 +11,6 @@ from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.model.signature import Signature, shapes_fit
 from edgewise.record import Job, Run, RuntimeSpec, Scenario, Stopping, TargetSpec
-from edgewise.run.plan import Axes, make_plan
 from edgewise.runtime.base import TakesSettings, UnsupportedModel, check_settings, runtimes
 
 AXES = {
@@ -85,6 +84,8 @@ def make_job(model: Path, asked: JobSettings) -> PlannedJob:
         BadInput, BadModel: a setting or a model that can't be used.
         Unavailable: no engine for it.
     """
+    from edgewise.run.plan import Axes, make_plan  # imports numpy
+
     given = {axis: (getattr(asked, name),) for name, axis in AXES.items() if getattr(asked, name) not in (None, "")}
     plan = make_plan(
         [model],

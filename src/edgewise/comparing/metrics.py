@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
-from edgewise.comparing.criteria import METRICS_COMPARED, Criteria
+from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_metric
 from edgewise.comparing.session_values import (
     LEAST_FOR_PERCENTILE,
     PERCENTILE_METRIC,
@@ -84,33 +83,6 @@ class _Relation:
     watched: bool
     itself: bool
     names: tuple[str, str]
-
-
-def check_metric(metric: str) -> str:
-    """`metric`, an id of the catalogue that is better one way. Raises `BadInput` with advice for any other word."""
-    row = METRICS.get(metric)
-    if row is None:
-        near = difflib.get_close_matches(metric, METRICS, n=3)
-        known = f"did you mean: {', '.join(near)}?" if near else f"one of: {', '.join(METRICS)}"
-        raise BadInput(f"unknown metric {metric!r}", advice=known)
-    if row.better == "none":
-        raise BadInput(f"{metric} is neither better high nor low", advice="it can't be compared")
-    return metric
-
-
-def check_criteria(criteria: Criteria) -> None:
-    """Check the criteria before anything is measured. Raises `BadInput`."""
-    for metric in (*criteria.metrics, *criteria.front):
-        check_metric(metric)
-    if not 0.0 <= criteria.threshold < math.inf:
-        raise BadInput(
-            f"the threshold must be a number of at least 0, not {criteria.threshold:g}", advice="0.03 is 3 %"
-        )
-    for metric, floor in criteria.floors.items():
-        if check_metric(metric) and not 0.0 <= floor < math.inf:
-            raise BadInput(
-                f"the floor of {metric} must be a number of at least 0, not {floor:g}", advice="it is in SI units"
-            )
 
 
 def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "B")) -> MetricContrast:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from edgewise.comparing.comparison import Comparison, ParetoFront, Variant
-from edgewise.comparing.criteria import FRONT_METRICS, Criteria
-from edgewise.comparing.metrics import check_metric, compare_pairs
+from edgewise.comparing.criteria import FRONT_METRICS, Criteria, check_metric
+from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.session_values import evidence_of
 
 LEAST_METRICS = 2

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from edgewise.comparing.comparison import Comparison, Ranked, Ranking, Variant
-from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.metrics import check_metric, compare_pairs
+from edgewise.comparing.criteria import Criteria, check_metric
+from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.session_values import evidence_of
 from edgewise.metrics import METRICS
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from edgewise.cancellation import Cancelled
 from edgewise.comparing.assessment import assess, require_fair
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
-from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.criteria import Criteria, check_criteria, check_metric
 from edgewise.comparing.fairness import check_fairness, check_jobs
-from edgewise.comparing.metrics import check_criteria, check_metric, compare_runs
+from edgewise.comparing.metrics import compare_runs
 from edgewise.errors import BadInput
 from edgewise.record import Job, Run
 from edgewise.run.dispatch import Interrupted

@@ -276,16 +276,19 @@ def _memory_section(inspection: Inspection, width: int | None) -> Section:
 
 
 def render_inspection(inspection: Inspection, kind: str) -> str:
-    """The text of a file: ``md``, ``csv`` (layers) or ``json``."""
+    """The text of a file: ``md``, ``html``, ``csv`` (layers) or ``json``."""
     import json
 
     from edgewise.report.csv import render_csv
+    from edgewise.report.document_html import render_document_page
     from edgewise.report.markdown import render_markdown
 
     if kind == "csv":
         return render_csv(layer_table(inspection))
     if kind == "md":
         return render_markdown(inspection_document(inspection))
+    if kind == "html":
+        return render_document_page(inspection_document(inspection), kind="inspection")
     return json.dumps(inspection.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

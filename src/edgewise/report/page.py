@@ -197,6 +197,7 @@ def view_table(
     identity: str,
     *,
     sortable: bool = False,
+    headed: bool = False,
     colours: Mapping[str, str] | None = None,
     colour_by: str = "Variant",
     runs: Container[str] = (),
@@ -205,6 +206,7 @@ def view_table(
 
     Args:
         identity: the id of its element.
+        headed: whether a heading above it shows its title, so that its caption is for screen readers only.
         colours: text in the column titled `colour_by` → colour of the row.
         runs: ids of the runs that have an entry on the page, which their rows link to.
     """
@@ -216,6 +218,7 @@ def view_table(
         "columns": table.visible,
         "notes": number_notes([table]),
         "sortable": sortable,
+        "headed": headed,
         "colours": [(colours or {}).get(key or "") for key in keys],
         "runs": [key if key in runs else None for key in keys],
     }

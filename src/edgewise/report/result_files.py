@@ -15,6 +15,7 @@ from edgewise.report.files import extension_of
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
     from edgewise.comparing.gate import GateResult
+    from edgewise.converting.result import Conversion
     from edgewise.estimating.base import Estimate
     from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
@@ -159,6 +160,7 @@ def _gate_writers() -> Writers[GateResult]:
 
 def _estimate_writers() -> Writers[Estimate]:
     from edgewise.report.csv import render_csv
+    from edgewise.report.document_html import render_document_page
     from edgewise.report.estimate import estimate_document, layer_table
     from edgewise.report.markdown import render_markdown
     from edgewise.report.mltk import to_json
@@ -166,6 +168,7 @@ def _estimate_writers() -> Writers[Estimate]:
 
     return {
         ".md": lambda result: render_markdown(estimate_document(result)),
+        ".html": lambda result: render_document_page(estimate_document(result), kind="estimate"),
         ".txt": lambda result: to_text(estimate_document(result), width=_TEXT_WIDTH, details=True),
         ".csv": lambda result: render_csv(layer_table(result)),
         ".json": lambda result: json_text(result.to_document()),
@@ -217,12 +220,26 @@ def _plain_writers(document_of: Callable[[T], Document]) -> Writers[T]:
 
 def _fits_writers() -> Writers[Fits]:
     from edgewise.report.csv import render_csv
+    from edgewise.report.document_html import render_document_page
     from edgewise.report.fits import boards_table, fits_document
     from edgewise.report.markdown import render_markdown
 
     return {
         ".md": lambda result: render_markdown(fits_document(result)),
+        ".html": lambda result: render_document_page(fits_document(result), kind="fits"),
         ".csv": lambda result: render_csv(boards_table(result.candidates)),
+        ".json": lambda result: json_text(result.to_document()),
+    }
+
+
+def _conversion_writers() -> Writers[Conversion]:
+    from edgewise.report.conversion import conversion_document
+    from edgewise.report.document_html import render_document_page
+    from edgewise.report.markdown import render_markdown
+
+    return {
+        ".md": lambda result: render_markdown(conversion_document(result)),
+        ".html": lambda result: render_document_page(conversion_document(result), kind="conversion"),
         ".json": lambda result: json_text(result.to_document()),
     }
 
@@ -253,7 +270,7 @@ OPTIMIZATION: ResultFormat[Optimization] = ResultFormat(
 )
 ESTIMATES: ResultFormat[Estimate] = ResultFormat(
     noun="estimate",
-    extensions=(".md", ".csv", ".json", ".txt", ".mltk.json"),
+    extensions=(".md", ".html", ".csv", ".json", ".txt", ".mltk.json"),
     load=_estimate_writers,
     load_folder=_estimate_folder_writers,
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
@@ -266,9 +283,15 @@ FORECASTS: ResultFormat[Forecasts] = ResultFormat(
 )
 FITS: ResultFormat[Fits] = ResultFormat(
     noun="list of boards",
-    extensions=(".md", ".csv", ".json"),
+    extensions=_USUAL,
     load=_fits_writers,
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
+)
+CONVERSIONS: ResultFormat[Conversion] = ResultFormat(
+    noun="conversion",
+    extensions=(".md", ".html", ".json"),
+    load=_conversion_writers,
+    model_paths=lambda result: [str(result.source["path"])] if result.source.get("path") else [],
 )
 GATE: ResultFormat[GateResult] = ResultFormat(
     noun="gate",

@@ -13,7 +13,9 @@ from typing import Any
 from sqlalchemy import (
     URL,
     Column,
+    ColumnElement,
     Connection,
+    Double,
     Engine,
     MetaData,
     String,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     create_engine,
     event,
     inspect,
+    literal_column,
     make_url,
     select,
     text,
@@ -32,13 +35,18 @@ from sqlalchemy.schema import CreateColumn
 from edgewise.errors import StoreError
 from edgewise.store.index import fill_kept, index_again
 from edgewise.store.location import DatabaseLocation
-from edgewise.store.tables import KEPT, metadata
+from edgewise.store.tables import KEPT, OWN, metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
-_SLOWER = ("0004", "0005")
-"""Revisions that lack nothing but indexes and kept tables: a store that can't be written is read as it is."""
+_SLOWER = ("0004", "0005", "0006")
+"""Revisions that lack nothing but indexes, jobs and kept tables: a store that can't be written is read as it is."""
+
+_NOW = {
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    "postgresql": "(extract(epoch from clock_timestamp())::double precision)",
+}
 
 BUSY_TIMEOUT_S = 30.0
 """How long a process waits for another one's write to end."""
@@ -63,6 +71,11 @@ class Database:
     name: str
     read_only: bool
     kept: bool = True
+
+    @property
+    def now(self) -> ColumnElement[float]:
+        """The time on the database's clock, s since 1970, as a part of a statement."""
+        return literal_column(_NOW[self.engine.dialect.name], Double)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -255,14 +268,14 @@ def _complete_tables(connection: Connection) -> Callable[[Connection], object]:
     """
     present = inspect(connection)
     missing = metadata.tables.keys() - present.get_table_names()
-    to_fill = bool(missing - {table.name for table in KEPT})
+    to_fill = bool(missing - OWN - KEPT)
     for name in metadata.tables.keys() & present.get_table_names():
         known = {column["name"] for column in present.get_columns(name)}
         for column in metadata.tables[name].columns:
             if column.name not in known:
                 definition = CreateColumn(column).compile(dialect=connection.dialect)
                 connection.execute(text(f"ALTER TABLE {name} ADD COLUMN {definition}"))
-                to_fill = True
+                to_fill = to_fill or name not in OWN
     metadata.create_all(connection)
     for table in metadata.tables.values():
         for index in table.indexes:

@@ -6,6 +6,7 @@ A run's document is the truth; the index tables serve listings and searches and 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from edgewise.store.connection import Database, open_database
 from edgewise.store.counts import Count, FacetValues, tags_of
 from edgewise.store.filters import RunFilter, conditions_of, possible
 from edgewise.store.index import ReindexResult, RunWriter, document_text, index_again
+from edgewise.store.jobs import Jobs
 from edgewise.store.leases import Leases
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
@@ -96,6 +98,11 @@ class Store:
     def leases(self) -> Leases:
         """Leases of devices, for hosts that share this store."""
         return Leases(self._database)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Jobs of the studio."""
+        return Jobs(self._database)
 
     def close(self) -> None:
         """Close all connections."""
@@ -190,6 +197,18 @@ class Store:
         """The ids of the runs that `resolve` would give, found without reading them. Raises `BadInput`."""
         with self._database.reading() as connection:
             return list(find_all(connection, references))
+
+    def identify(self, references: Iterable[str]) -> tuple[_Texts, str]:
+        """The ids of `find`, and a hash of these runs' documents: other content or other tags give another hash.
+
+        Raises `BadInput` as `find` does, and for a document whose text is damaged.
+        """
+        content = hashlib.sha256()
+        with self._database.reading() as connection:
+            ids = list(find_all(connection, references))
+            for one in ids:
+                content.update(hashlib.sha256(document_text(connection, one).encode()).digest())
+        return ids, content.hexdigest()
 
     def list(self, **wanted: Unpack[RunFilter]) -> _Rows:
         """The rows of `rows`."""

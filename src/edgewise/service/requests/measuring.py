@@ -110,8 +110,10 @@ class ProfileRequest(ProtocolRequest):
 
     def in_effect(self) -> Request:
         """An `EstimateRequest` where the device can be estimated and not measured. Raises `BadField`."""
-        if not is_estimated(self.device):
-            return self
+        return self.as_estimate() if is_estimated(self.device) else self
+
+    def as_estimate(self) -> EstimateRequest:
+        """The same on a device that can only be estimated. Raises `BadField` for fields that an estimate lacks."""
         found = self.changed_fields()
         models = found.pop("models")
         if unused := [f"{{{name}}}" for name in found if name not in EstimateRequest.model_fields]:

@@ -1,0 +1,58 @@
+"""The page of any `Document`: its warnings, each of its tables, and its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from edgewise.report.document import Document, Section, Table
+from edgewise.report.page import Block, Part, render_result_page, view_table
+from edgewise.text import one_line
+
+URGENT = ("poor", "bad")
+"""Tones of sections that must be read before the tables."""
+
+
+def render_document_page(document: Document, *, kind: str) -> str:
+    """The page of `document`: answer, sections with a warning, tables, other sections.
+
+    Args:
+        kind: what it is a page of, such as ``estimate``.
+    """
+    return render_result_page(
+        kind,
+        one_line(document.title),
+        [*urgent_parts(document.sections), *table_parts(document.tables), *section_parts(document.sections)],
+        evidence=" ".join(document.answer),
+    )
+
+
+def urgent_parts(sections: Iterable[Section]) -> list[Part]:
+    """One part with the sections that must be read before the tables; empty where there is none."""
+    found = [section for section in sections if section.tone in URGENT]
+    return [Part(id="warnings", title="Warnings", blocks=[("sections", found)])] if found else []
+
+
+def table_parts(tables: Iterable[Table]) -> list[Part]:
+    """A part for each table that has rows, with the table's title as heading."""
+    return [
+        Part(
+            id=f"part-table-{number}",
+            title=table.title or "Results",
+            blocks=[("table", view_table(table, f"table-{number}", sortable=len(table.rows) > 1, headed=True))],
+        )
+        for number, table in enumerate(tables)
+        if table.rows
+    ]
+
+
+def section_parts(sections: Sequence[Section]) -> list[Part]:
+    """A part for each section without a warning."""
+    calm = [section for section in sections if section.tone not in URGENT]
+    return [
+        Part(id=f"part-section-{number}", title=section.title, blocks=_blocks(section))
+        for number, section in enumerate(calm)
+    ]
+
+
+def _blocks(section: Section) -> list[Block]:
+    return [("command", "\n".join(section.drawing)), ("statements", section.lines)]

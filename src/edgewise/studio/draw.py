@@ -1,0 +1,220 @@
+"""The child process that draws: a request per line on standard input, an answer per line on standard output.
+
+A request is ``{"store", "kind", "extension", "runs", "settings"}``; an answer is ``{"content", "binary"}`` or
+``{"error", "message", "advice"}``. An empty `extension` asks for a fragment of a page.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from edgewise.child_process import Limits
+from edgewise.errors import BadInput, EdgewiseError
+
+if TYPE_CHECKING:
+    from edgewise.comparing.comparison import ComparisonResult
+    from edgewise.evaluating.evaluation import EvaluationResults
+    from edgewise.record import Run
+    from edgewise.store import Store
+
+MEMORY_BYTES = 2 * 2**30
+"""Private memory; the drawing library reserves 0.7 GB of it."""
+MOST_BYTES = 32 * 10**6
+"""Of one answer, which the server holds in memory."""
+MOST_S = 75
+"""A drawing whose server is gone ends by then; the server itself is less patient."""
+
+Settings = Mapping[str, Any]
+
+
+def main() -> int:
+    """Answer requests until standard input ends, which also ends what is being drawn."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print
+    os.nice(10)  # a measurement goes first
+    Limits(data_bytes=MEMORY_BYTES).apply()
+    for line in sys.stdin.buffer:
+        with _ended_by_server():
+            text = json.dumps(answer(json.loads(line)), ensure_ascii=False)
+        answers.write(text + "\n")
+        answers.flush()
+    return 0
+
+
+@contextmanager
+def _ended_by_server() -> Iterator[None]:
+    """Inside, the kernel ends this process once nobody holds the other end of standard input, or after `MOST_S`.
+
+    A thread that reads standard input is not enough: the drawing library holds the interpreter's lock for seconds. The
+    server sends nothing while it waits for an answer, so that only its end raises the signal, which nobody handles.
+    """
+    flags = fcntl.fcntl(0, fcntl.F_GETFL)
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC)
+    signal.alarm(MOST_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        fcntl.fcntl(0, fcntl.F_SETFL, flags)
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to one request."""
+    try:
+        runs = _store(request["store"]).resolve(request["runs"])
+        content = draw(request["kind"], runs, request["extension"], request["settings"])
+        if len(content) > MOST_BYTES:
+            raise BadInput(
+                f"this would be {len(content) // 10**6} MB", advice="use 'edgewise report RUN… -o F' for large files"
+            )
+    except EdgewiseError as error:
+        return {"error": type(error).__name__, "message": error.message, "advice": error.advice}
+    except MemoryError:
+        raise  # only the end of this process gives the memory back
+    except Exception as error:
+        message = f"internal error: {type(error).__name__}: {error}"
+        return {"error": "EdgewiseError", "message": message, "advice": "report what 'edgewise report RUN' prints"}
+    if isinstance(content, bytes):
+        return {"content": base64.b64encode(content).decode(), "binary": True}
+    return {"content": content.encode("utf-8", "replace").decode(), "binary": False}
+
+
+def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
+    """A fragment of a page, or the content of a file for other people's eyes where `extension` is not empty.
+
+    Raises `BadInput` for an unknown kind or extension and for runs that have nothing of the kind; `Unavailable`.
+    """
+    from edgewise.report.page import as_part
+
+    if extension:
+        if kind not in _FILES:
+            raise BadInput(f"there is no file of kind {kind!r}", advice=f"one of: {', '.join(_FILES)}")
+        return _FILES[kind](runs, extension, settings)
+    if kind not in _PARTS:
+        raise BadInput(f"there is no page of kind {kind!r}", advice=f"one of: {', '.join(_PARTS)}")
+    with as_part():
+        return _PARTS[kind](runs, settings)
+
+
+def _runs_part(runs: Sequence[Run], settings: Settings) -> str:
+    from edgewise.report.bench import default_title
+    from edgewise.report.html import render_html
+
+    return render_html(runs, title=settings.get("title") or default_title(runs))
+
+
+def _profile_part(runs: Sequence[Run], settings: Settings) -> str:
+    from edgewise.report.profile_files import profiled
+    from edgewise.report.profile_html import render_profile_html
+
+    return render_profile_html(profiled(runs), title=settings.get("title", ""))
+
+
+def _comparison_part(runs: Sequence[Run], settings: Settings) -> str:
+    from edgewise.report.comparison_html import render_comparison_html
+
+    return render_comparison_html(contrast(runs, settings))
+
+
+def _evaluation_part(runs: Sequence[Run], settings: Settings) -> str:
+    from edgewise.report.evaluation_html import render_evaluation_html
+
+    del settings
+    return render_evaluation_html(evaluations(runs))
+
+
+def _report_file(runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
+    from edgewise.report.files import render_report
+    from edgewise.store.redaction import redact_run
+
+    return render_report([redact_run(run) for run in runs], extension, **settings)
+
+
+def _comparison_file(runs: Sequence[Run], extension: str, settings: Settings) -> str:
+    from edgewise.report.result_files import COMPARISON
+    from edgewise.store.redaction import redact_run_paths
+
+    return redact_run_paths(COMPARISON.render(contrast(runs, settings), extension), runs)
+
+
+def _evaluation_file(runs: Sequence[Run], extension: str, settings: Settings) -> str:
+    from edgewise.report.result_files import EVALUATION
+    from edgewise.store.redaction import redact_run_paths
+
+    del settings
+    return redact_run_paths(EVALUATION.render(evaluations(runs), extension), runs)
+
+
+_PARTS: Mapping[str, Callable[[Sequence[Run], Settings], str]] = {
+    "runs": _runs_part,
+    "profile": _profile_part,
+    "comparison": _comparison_part,
+    "evaluation": _evaluation_part,
+}
+_FILES: Mapping[str, Callable[[Sequence[Run], str, Settings], str | bytes]] = {
+    "report": _report_file,
+    "comparison": _comparison_file,
+    "evaluation": _evaluation_file,
+}
+
+
+def contrast(runs: Sequence[Run], settings: Settings) -> ComparisonResult:
+    """What ``edgewise compare RUN RUN…`` says of stored runs: the later ones against the first.
+
+    Args:
+        settings: fields of `Criteria`, as ``force`` to compare what is not fair to compare.
+
+    Raises `BadInput` for fewer than two runs, and for what can't be compared fairly.
+    """
+    from edgewise.comparing.criteria import Criteria
+    from edgewise.comparing.jobs import Subject
+    from edgewise.comparing.subjects import compare_stored
+
+    return compare_stored([Subject(thing=run, argument=place) for place, run in enumerate(runs)], Criteria(**settings))
+
+
+def evaluations(runs: Sequence[Run]) -> EvaluationResults:
+    """The stored accuracies of `runs`. Differences on the same samples need the answers, which runs don't hold.
+
+    Raises `BadInput` where no run has an accuracy.
+    """
+    from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
+    from edgewise.evaluating.scores import Score
+    from edgewise.report.accuracy import chief_metric, judged_rows
+
+    def scores(run: Run, n: int) -> tuple[Score, ...]:
+        return tuple(
+            Score(metric=row.metric, n=n, value=row.value, low=row.low, high=row.high, method=row.method,
+                  absent_because=row.absent_because)
+            for row in judged_rows(run)
+        )  # fmt: skip
+
+    found = tuple(
+        ModelEvaluation(run=run, scores=scores(run, run.evaluation.n), headline=chief_metric(run) or "")
+        for run in runs
+        if run.evaluation is not None
+    )
+    if not found:
+        raise BadInput("none of these runs was evaluated", advice="use 'edgewise evaluate MODEL --data PATH'")
+    return EvaluationResults(models=found)
+
+
+@cache
+def _store(url: str | None) -> Store:
+    from edgewise.store import open_store
+
+    return open_store(url, create=False)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
