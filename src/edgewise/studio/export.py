@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgewise.studio.renderer import Renderer
     from edgewise.studio.studio import Studio
 
-app = typer.Typer(no_args_is_help=True, help="Freeze what the studio shows into static pages.")
+app = typer.Typer(no_args_is_help=True, help="Write what the studio shows as static pages.")
 
 MOST_RUNS = 1000
 MOST_COMPARED = 8
@@ -36,7 +36,7 @@ MOST_JOBS = 200
 
 @app.callback()
 def root() -> None:
-    """Freeze what the studio shows into static pages."""
+    """Write what the studio shows as static pages."""
 
 
 @app.command("export")
