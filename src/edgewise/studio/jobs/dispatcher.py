@@ -76,11 +76,11 @@ class Dispatcher:
         self._queue = ""
 
     def start(self) -> None:
-        """Begin to carry jobs out; where the folder can't be written, `problem` says so and there are none."""
+        """Begin to carry jobs out. Where the folder can't be written, `problem` says so and no job is taken."""
         try:
             self._queue = _queue_of(self._folder)
         except OSError as error:
-            self.problem = f"no jobs: the studio can't write to {self._folder}: {error.strerror}"
+            self.problem = f"no job can be carried out: {self._folder} can't be written: {error.strerror}"
             return
         self._dispatching.start()
 
@@ -88,7 +88,7 @@ class Dispatcher:
         """End the running jobs, which are lost, and wait for their ends."""
         self._stopping = True
         self._wake.set()
-        if self._queue:
+        if self._dispatching.is_alive():
             self._dispatching.join()
         for token in list(self._tokens.values()):
             token.cancel("stopped")
@@ -110,7 +110,7 @@ class Dispatcher:
             StoreError: the store can't be written.
         """
         if not self._queue:
-            raise StoreError(self.problem, advice="free it, or use another --store")
+            raise BadInput(self.problem, advice="start 'edgewise serve' with a store that can be written: --store PATH")
         effective = request.in_effect()
         if effective.verb not in VERBS:
             raise BadInput(f"{effective.verb} is not a job", advice=f"one of: {', '.join(VERBS)}")
