@@ -187,39 +187,6 @@ def _day(text: str, *, end: bool = False) -> datetime:
         raise BadInput(f"{text!r} is not a date", advice="write it like 2026-01-31") from None
 
 
-COLUMNS: Mapping[str, Column] = {
-    "made": Column("Made, UTC", lambda row: row.created_at[:16].replace("T", " "), lambda row: row.created_at),
-    "model": Column("Model", lambda row: row.model),
-    "runtime": Column("Runtime", lambda row: row.runtime + (f"/{row.provider}" if row.provider else "")),
-    "device": Column("Device", lambda row: row.device),
-    "result": Column("Result", result_of, _order_of, numeric=True),
-    "interval": Column("95 % interval", interval_of),
-    "spread": Column("± relative", _spread_text, _spread_of, numeric=True),
-    "basis": Column("Basis", lambda row: row.basis or ""),
-    "trust": Column("Trust", lambda row: row.grade or ""),
-    "tags": Column("Tags", lambda row: ", ".join(row.tags)),
-    "status": Column("Status", lambda row: row.status + (f": {row.cause}" if row.cause else "")),
-    "metric": Column("Metric", lambda row: label_of(row.metric) if row.metric else ""),
-    "machine": Column("Machine", lambda row: row.machine or ""),
-    "scenario": Column("Scenario", lambda row: row.scenario),
-    "threads": Column("Threads", lambda row: str(row.threads or ""), lambda row: row.threads, numeric=True),
-    "batch": Column("Batch", lambda row: str(row.batch), lambda row: row.batch, numeric=True),
-    "precision": Column("Precision", lambda row: row.precision or ""),
-    "version": Column("Version", lambda row: row.version or ""),
-    "format": Column("Format", lambda row: row.format),
-    "sha256": Column("SHA-256", lambda row: row.sha256[:16]),
-    "id": Column("Id", lambda row: row.id),
-}
-USUAL = ("made", "model", "result", "basis", "runtime", "device", "trust", "tags")
-
-
-def _day(text: str) -> datetime:
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-    except ValueError:
-        raise BadInput(f"{text!r} is not a date", advice="write it like 2026-01-31") from None
-
-
 @posted
 def remove(request: Request, form: FormData) -> Response:
     """Remove the ticked runs, once that is confirmed; before, show which they are."""
