@@ -22,14 +22,17 @@ _PREFIX = "edgewise-tmp-"
 
 
 @contextmanager
-def job_folder() -> Iterator[Path]:
+def job_folder(*, within: Path | None = None) -> Iterator[Path]:
     """A private folder that is removed afterwards; those that killed processes have left are swept before.
 
     It is locked as long as this process lives. A process number in its name would say less: containers that share the
     folder of temporary files have the same numbers.
+
+    Args:
+        within: the folder in which it is made; None is the folder of temporary files.
     """
-    sweep_folders()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+    sweep_folders(within=within)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=within, ignore_cleanup_errors=True) as name:
         descriptor = os.open(name, os.O_RDONLY)
         try:
             _lock(descriptor)
@@ -43,12 +46,17 @@ def enclosing_job_folder(folder: Path) -> Path | None:
     return folder.parent if folder.parent.name.startswith(_PREFIX) else None
 
 
-def sweep_folders(*, now: float | None = None) -> int:
-    """Remove this user's folders that no process holds any more; returns how many."""
+def sweep_folders(*, now: float | None = None, within: Path | None = None) -> int:
+    """Remove this user's folders that no process holds any more, and return their number.
+
+    Args:
+        now: seconds since 1970; None asks the clock.
+        within: as in `job_folder`.
+    """
     now = time.time() if now is None else now
     swept = 0
     with suppress(OSError):
-        for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        for folder in (within or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
             with suppress(OSError):
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 try:

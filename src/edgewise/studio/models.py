@@ -1,0 +1,299 @@
+"""Models and data that pages can name: uploads, and files below the folders given at the start.
+
+    FOLDER/models/SHA256/entry.json, files/…     an uploaded model; SHA256 is that of its runs
+    FOLDER/data/SHA256/entry.json, files/…       an uploaded data set
+    ROOT/some/model.onnx                         is named ROOT's name, then the path below it
+
+Nothing is read here but names, sizes and times: what a file is, a process with limits finds out (`intake_worker`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.formats.recognition import recognise
+from edgewise.folders import job_folder, sweep_folders
+from edgewise.text import one_line
+
+Kind = Literal["models", "data"]
+
+SAVED_MODEL = "saved_model.pb"
+FORMATS = {
+    ".onnx": "onnx",
+    ".tflite": "tflite",
+    ".lite": "tflite",
+    ".xml": "openvino",
+    ".pt2": "torch",
+    ".keras": "keras",
+    ".ort": "ort",
+    ".pb": "tensorflow",
+    ".pdmodel": "paddle",
+}
+"""Ending of a file's name → format of the model that it holds, as its runs name it."""
+DATA = (".npz", ".npy", ".csv", ".tsv")
+"""Endings of files that hold data."""
+
+MOST_SEEN = 20_000
+"""Files and folders that a look at one root goes through."""
+MOST_DEPTH = 8
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class NotThere(BadInput):
+    """A model or data set that is not there, or that no page may name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEntry:
+    """A model, or a data set.
+
+    Attributes:
+        key: names it in URLs: the sha256 of an upload; the root's name and the path below it of a file of a root.
+        name: for people; of an upload the client's name for it.
+        path: the file or folder that requests name.
+        sha256: as its runs have it; empty for files of a root, which are not read for a list.
+        format: as its runs have it; of a file of a root by the ending of its name.
+        size_bytes: of all its files; of a folder below a root None, since it is not gone through.
+        added: when it was uploaded or last changed.
+        left_out: members of its archive that were not taken, such as settings.
+        uploaded: whether it is an upload, which can be deleted.
+    """
+
+    key: str
+    name: str
+    path: Path
+    sha256: str = ""
+    format: str
+    size_bytes: int | None
+    added: datetime
+    left_out: Sequence[str] = ()
+    uploaded: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Models:
+    """What the studio may read.
+
+    Args:
+        folder: of uploads.
+        roots: folders given at the start.
+    """
+
+    folder: Path
+    roots: Sequence[Path] = ()
+    _names: dict[str, Path] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for root in self.roots:
+            name = root.name or "root"
+            while name in self._names:
+                name += "-2"
+            self._names[name] = root.resolve()
+        with suppress(OSError):  # whether it can be written is found out by the first upload
+            self.incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sweep_folders(within=self.incoming)
+
+    @property
+    def incoming(self) -> Path:
+        """Where uploads lie until they are whole."""
+        return self.folder / "incoming"
+
+    def entries(self) -> list[ModelEntry]:
+        """All models, the newest first."""
+        return self._entries("models")
+
+    def data_entries(self) -> list[ModelEntry]:
+        """All data sets and files of input arrays, the newest first."""
+        return self._entries("data")
+
+    def get(self, key: str) -> ModelEntry:
+        """The model that `key` names. Raises `NotThere`."""
+        return self._get("models", key)
+
+    def get_data(self, key: str) -> ModelEntry:
+        """The data set that `key` names. Raises `NotThere`."""
+        return self._get("data", key)
+
+    def add(self, made: Path, *, kind: Kind, key: str, main: str, label: str, **facts: object) -> ModelEntry:
+        """Keep the upload whose files lie in `made`, a folder in `incoming`; one that is there already stays as it is.
+
+        Args:
+            main: the file or folder in `made` that requests name; "" is `made` itself.
+            label: the client's name for it.
+            facts: further attributes of its entry.
+
+        Raises:
+            OSError: the disk is full, or the folder can't be written.
+        """
+        there = self._upload(kind, key)
+        if there is not None:
+            return there
+        whole = made.parent / "whole"
+        whole.mkdir(mode=0o700)
+        made.rename(whole / "files")
+        now = datetime.now(UTC).isoformat()
+        entry = {"name": clean_label(label), "main": main, "added": now, **facts}
+        (whole / "entry.json").write_text(json.dumps(entry), encoding="utf-8")
+        target = self.folder / kind / key
+        target.parent.mkdir(exist_ok=True, mode=0o700)
+        with suppress(OSError):  # another upload of the same files was quicker
+            whole.rename(target)
+        return self._get(kind, key)
+
+    def remove(self, kind: Kind, key: str) -> None:
+        """Delete an upload. Raises `NotThere` where `key` names none."""
+        if self._upload(kind, key) is None:
+            raise NotThere("there is no such upload", advice="files of a folder are not deleted by the studio")
+        with suppress(FileNotFoundError), job_folder(within=self.incoming) as gone:
+            # At once, however much is in it: half an upload is never listed.
+            (self.folder / kind / key).rename(gone / key)
+
+    def _entries(self, kind: Kind) -> list[ModelEntry]:
+        uploads: list[ModelEntry] = []
+        with suppress(FileNotFoundError):
+            names = os.listdir(self.folder / kind)  # noqa: PTH208 - names alone
+            uploads = [entry for name in names if (entry := self._upload(kind, name)) is not None]
+        found = [*uploads, *(entry for name, root in self._names.items() for entry in _walk(name, root, kind))]
+        return sorted(found, key=lambda entry: (entry.added, entry.key), reverse=True)
+
+    def _upload(self, kind: Kind, key: str) -> ModelEntry | None:
+        folder = self.folder / kind / key
+        if not _KEY.fullmatch(key):
+            return None
+        try:
+            facts = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
+            return ModelEntry(
+                key=key,
+                sha256=key,
+                path=folder / "files" / facts.pop("main"),
+                added=datetime.fromisoformat(facts.pop("added")),
+                uploaded=True,
+                **facts,
+            )
+        except (OSError, ValueError, KeyError, TypeError):  # none, or one that is being deleted
+            return None
+
+    def _get(self, kind: Kind, key: str) -> ModelEntry:
+        found = self._upload(kind, key) or self._below_root(kind, key)
+        if found is None:
+            noun = "model" if kind == "models" else "data set"
+            raise NotThere(f"there is no {noun} {key[:80]!r}", advice="pick one from the list, or upload it")
+        return found
+
+    def _below_root(self, kind: Kind, key: str) -> ModelEntry | None:
+        """The file or folder below a root that `key` names, where a look at the root would have found it."""
+        name, *parts = key.split("/")
+        root = self._names.get(name)
+        if root is None or not parts or len(parts) > MOST_DEPTH or any(map(_hidden, parts)) or "\0" in key:
+            return None
+        return _entry(name, root, Path(*parts), kind)
+
+
+def clean_label(text: str) -> str:
+    """A client's name for a file as a label of one line: what stands after the last slash, without controls."""
+    name = one_line(re.split(r"[/\\]", text)[-1])
+    return name if len(name) <= 80 else f"{name[:79]}…"
+
+
+def safe_name(label: str, *, otherwise: str) -> str:
+    """A file's name of ASCII letters, digits, ``-``, ``_`` and inner dots, without its ending.
+
+    Args:
+        otherwise: the name where nothing of `label` is left.
+    """
+    stem = Path(clean_label(label)).stem
+    kept = re.sub(r"[^A-Za-z0-9._-]+", "_", stem.encode("ascii", "ignore").decode()).strip("._-")
+    return kept[:60].strip("._-") or otherwise
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or not name
+
+
+def _walk(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
+    """What lies below a root, within bounds; hidden files, and links that lead out, are left out."""
+    seen, endings = 0, FORMATS if kind == "models" else DATA
+    for folder, folders, files in os.walk(root):
+        below = Path(folder).relative_to(root)
+        seen += len(folders) + len(files)
+        if seen > MOST_SEEN:
+            return
+        folders[:] = sorted(each for each in folders if not _hidden(each)) if len(below.parts) < MOST_DEPTH else []
+        possible = (each for each in files if not _hidden(each) and Path(each).suffix.lower() in endings)
+        for each in [*folders, *possible]:
+            if (entry := _entry(name, root, below / each, kind)) is not None:
+                yield entry
+        # Neither a data set nor a SavedModel has others inside; the files of one may be a hundred thousand.
+        folders[:] = [each for each in folders if not _is_whole(root / below / each)]
+
+
+def _is_whole(folder: Path) -> bool:
+    return (folder / SAVED_MODEL).is_file() or _holds_data(folder)
+
+
+def _holds_data(folder: Path) -> bool:
+    """Whether a folder is a data set, and none in which models lie beside pictures."""
+    if recognise(folder) is None:
+        return False
+    with os.scandir(folder) as found:
+        return not any(Path(each.name).suffix in FORMATS for _, each in zip(range(1000), found, strict=False))
+
+
+def _entry(root_name: str, root: Path, below: Path, kind: Kind) -> ModelEntry | None:
+    """The model or data set at `below` in a root; None where there is none, or a link leads out of the root."""
+    path = root / below
+    try:
+        if not path.resolve(strict=True).is_relative_to(root):
+            return None
+        state = path.stat()
+        form = _model_format(path) if kind == "models" else _data_format(path)
+    except (OSError, RuntimeError, ValueError):
+        return None
+    if form is None:
+        return None
+    return ModelEntry(
+        key="/".join((root_name, *below.parts)),
+        name="/".join(map(one_line, below.parts)),
+        path=path,
+        format=form,
+        size_bytes=None if path.is_dir() else state.st_size + _size_of(_weights_of(path)),
+        added=datetime.fromtimestamp(state.st_mtime, UTC),
+    )
+
+
+def _model_format(path: Path) -> str | None:
+    if path.is_dir():
+        return "savedmodel" if (path / SAVED_MODEL).is_file() else None
+    form = FORMATS.get(path.suffix.lower())
+    # Other programs have .xml files, too; and a SavedModel is named by its folder.
+    weights = _weights_of(path)
+    if (form == "openvino" and not (weights and weights.is_file())) or path.name == SAVED_MODEL:
+        return None
+    return form if path.is_file() else None
+
+
+def _data_format(path: Path) -> str | None:
+    if path.is_dir():
+        return recognise(path) if _holds_data(path) else None
+    return path.suffix.lower()[1:] if path.suffix.lower() in DATA and path.is_file() else None
+
+
+def _weights_of(path: Path) -> Path | None:
+    """The file beside a model that holds its weights; None where its format has none."""
+    suffix = {".xml": ".bin", ".pdmodel": ".pdiparams"}.get(path.suffix.lower())
+    return path.with_suffix(suffix) if suffix else None
+
+
+def _size_of(path: Path | None) -> int:
+    with suppress(OSError):
+        return path.stat().st_size if path else 0
+    return 0
