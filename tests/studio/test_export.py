@@ -147,14 +147,14 @@ def test_freezing_keeps_text_and_drawings_and_drops_what_needs_a_server():
     page = (
         '<html><head><title>A &amp; B – edgewise</title><script type="module" src="/static/studio.js?1"></script></head>'
         '<body><main id="main"><p>1 &lt; 2</p><form><label>Find <input name="q"></label><table><tr><td>kept</td></tr>'
-        '</table><button>Go</button></form><div data-live><p>gone</p><br><svg></svg></div><a href="/runs/1">one</a>'
+        '</table><button>Go</button></form><form data-live><p>gone</p></form><button>Sort</button><div data-live><p>gone</p><br><svg></svg></div><a href="/runs/1">one</a>'
         '<a href="/runs/2">two</a><a href="#x">here</a><svg viewBox="0 0 1 1"><linearGradient id="g"/></svg>'
         '<img src="/x.png"><script>alert(1)</script></main><footer>no</footer></body></html>'
     )
     text = frozen(page, lambda address: "2.html" if address == "/runs/2" else None)
     main = text[text.index('<main id="main">') : text.index("</main>")]
     assert main.split("\n")[1] == (
-        '<p>1 &lt; 2</p><table><tr><td>kept</td></tr></table>one<a href="2.html">two</a><a href="#x">here</a>'
+        '<p>1 &lt; 2</p><table><tr><td>kept</td></tr></table><button>Sort</button>one<a href="2.html">two</a><a href="#x">here</a>'
         '<svg viewBox="0 0 1 1"><linearGradient id="g"/></svg>'
     )
     assert "<title>A &amp; B</title>" in text

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgewise.studio.settings import Settings
 
-VIEWS = ("entrance", "home", "jobs", "events", "runs", "run", "trend", "compare", "share")
+VIEWS = ("entrance", "graph", "home", "jobs", "events", "runs", "run", "trend", "compare", "share")
 """Modules of `edgewise.studio.views`, each with its ``ROUTES``."""
 
 

@@ -148,7 +148,6 @@ class _Reader(HTMLParser):
         if self._within != "main":
             self._read_head(tag, had)
             return
-        self._forms += tag == "form"
         live = "data-live" in had or tag == "script" or (self._forms and tag in _CONTROLS)
         if live or (tag == "img" and not (had.get("src") or "").startswith("data:")):
             if tag not in _VOID:
@@ -158,7 +157,9 @@ class _Reader(HTMLParser):
             self._links.append(leads is not None)
             if leads is not None:
                 self.main.append(f'<a href="{escape(leads)}">')
-        elif tag != "form":
+        elif tag == "form":
+            self._forms += 1
+        else:
             if tag == "a":
                 self._links.append(True)
             self.main.append(self.get_starttag_text() or "")
