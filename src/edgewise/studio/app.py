@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgewise.studio.settings import Settings
 
-VIEWS = ("entrance", "home", "runs")
+VIEWS = ("entrance", "home", "runs", "new")
 """Modules of `edgewise.studio.views`, each with its ``ROUTES``."""
 
 
