@@ -116,6 +116,7 @@ class ChildProcess:
         request: what it reads from standard input; None leaves that open for `send`.
         environment: of the process; None is this one's.
         folder: where it runs; None is the current folder.
+        inherited: descriptors that it has as well, by the same numbers.
 
     Raises OSError where it can't be started.
     """
@@ -127,6 +128,7 @@ class ChildProcess:
         request: bytes | None = b"",
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
+        inherited: Sequence[int] = (),
     ) -> None:
         self.started = time.monotonic()
         # A file instead of a pipe: a large request can not block the parent while the child answers.
@@ -136,6 +138,7 @@ class ChildProcess:
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.PIPE if request is None else stdin, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, cwd=folder, env=environment, start_new_session=True,
+                pass_fds=inherited,
             )  # fmt: skip
         assert self._process.stdout is not None and self._process.stderr is not None
         self._stdout, self._stderr = self._process.stdout.fileno(), self._process.stderr.fileno()

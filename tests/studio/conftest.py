@@ -54,7 +54,7 @@ class Served:
 
     def link(self) -> str:
         """A link that lets one browser in, once."""
-        return f"{self.url}/enter?key={self.studio.sessions.new_key()}"
+        return self.studio.sessions.new_link(self.url)
 
     def client(self, **settings):
         """An HTTP client that is logged in; what it writes comes from the studio's own origin."""

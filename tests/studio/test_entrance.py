@@ -8,14 +8,14 @@ def test_a_link_lets_one_browser_in(studio, browser):
     page = context.new_page()
     link = studio.link()
     page.goto(link)
-    assert page.url == f"{studio.url}/"
+    page.wait_for_url(f"{studio.url}/")
     assert page.locator("h1").inner_text() == "Models"
     other = browser.new_context()
     late = other.new_page()
     assert late.goto(link).status == 403
     other.close()
     page.goto(link)  # the browser that is in may open its link again
-    assert page.url == f"{studio.url}/"
+    page.wait_for_url(f"{studio.url}/")
     context.close()
 
 

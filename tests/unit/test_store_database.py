@@ -27,10 +27,10 @@ from edgewise.record.reference import machine_key
 from edgewise.store import connection, database, from_document, open_store, to_document
 from edgewise.store.database import MergeResult, ReindexResult
 from edgewise.store.location import find_location
+from stores import DATABASES, POSTGRESQL, new_store
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
-POSTGRESQL = "EDGEWISE_TEST_POSTGRESQL"
 
 
 def golden(name="done") -> Run:
@@ -51,28 +51,10 @@ def run(number, **changes) -> Run:
     return Run(**(fields | changes))
 
 
-@pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get(POSTGRESQL) else [])])
+@pytest.fixture(params=DATABASES)
 def store(request, tmp_path):
-    if request.param == "sqlite":
-        with open_store(str(tmp_path / "runs.db")) as opened:
-            yield opened
-        return
-    url = os.environ[POSTGRESQL]
-    from sqlalchemy import create_engine, make_url, text
-
-    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
-    schema = f"edgewise_test_{os.getpid()}"
-    with engine.begin() as connected:
-        connected.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
-        connected.execute(text(f"CREATE SCHEMA {schema}"))
-    try:
-        own = make_url(url).update_query_dict({"options": f"-csearch_path={schema}"})
-        with open_store(own.render_as_string(hide_password=False)) as opened:
-            yield opened
-    finally:
-        with engine.begin() as connected:
-            connected.execute(text(f"DROP SCHEMA {schema} CASCADE"))
-        engine.dispose()
+    with new_store(request.param, tmp_path) as opened:
+        yield opened
 
 
 @pytest.mark.skipif(

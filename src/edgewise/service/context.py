@@ -28,6 +28,10 @@ def warn_of_unsaved(error: StoreError, runs: Sequence[Run]) -> None:
     warnings.warn(f"not saved: {error.message}", RuntimeWarning, stacklevel=2)
 
 
+def note_nothing(run: Run) -> None:
+    """Most callers get the runs with the result."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Everything around a request.
@@ -39,6 +43,7 @@ class Context:
         cancel: stops the work; None leaves the one in force.
         runs: by id, runs that a request names and that the caller holds already.
         on_unsaved: called with runs that could not be saved, once the work has ended in any way.
+        on_saved: called with each run that was saved, and again where it was saved again.
     """
 
     store: str | Store | None = None
@@ -47,6 +52,7 @@ class Context:
     cancel: CancelToken | None = None
     runs: Mapping[str, Run] = field(default_factory=dict)
     on_unsaved: Unsaved = warn_of_unsaved
+    on_saved: Callable[[Run], None] = note_nothing
 
     @property
     def history(self) -> History:
@@ -119,6 +125,7 @@ class Saver:
             self._errors.setdefault(error.message, error)
         else:
             self.unsaved.pop(run.id, None)
+            self._context.on_saved(run)
 
     def close(self) -> None:
         """Close the store if it was opened here, and tell the context of runs that are not saved."""

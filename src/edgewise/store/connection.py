@@ -13,7 +13,9 @@ from typing import Any
 from sqlalchemy import (
     URL,
     Column,
+    ColumnElement,
     Connection,
+    Double,
     Engine,
     MetaData,
     String,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     create_engine,
     event,
     inspect,
+    literal_column,
     make_url,
     select,
     text,
@@ -31,13 +34,18 @@ from sqlalchemy.schema import CreateColumn
 
 from edgewise.errors import StoreError
 from edgewise.store.location import DatabaseLocation
-from edgewise.store.tables import metadata
+from edgewise.store.tables import OWN, metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
-_SLOWER = ("0004",)
-"""Revisions that lack nothing but indexes: a store that can't be written is read as it is."""
+_SLOWER = ("0004", "0005")
+"""Revisions that lack nothing but indexes and the table of jobs: a store that can't be written is read as it is."""
+
+_NOW = {
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    "postgresql": "(extract(epoch from clock_timestamp())::double precision)",
+}
 
 BUSY_TIMEOUT_S = 30.0
 """How long a process waits for another one's write to end."""
@@ -60,6 +68,11 @@ class Database:
     engine: Engine
     name: str
     read_only: bool
+
+    @property
+    def now(self) -> ColumnElement[float]:
+        """The time on the database's clock, s since 1970, as a part of a statement."""
+        return literal_column(_NOW[self.engine.dialect.name], Double)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -249,14 +262,14 @@ def _complete_tables(connection: Connection) -> bool:
     No data moves, as index tables are filled from the documents.
     """
     present = inspect(connection)
-    to_fill = bool(metadata.tables.keys() - present.get_table_names())
+    to_fill = bool(metadata.tables.keys() - present.get_table_names() - OWN)
     for name in metadata.tables.keys() & present.get_table_names():
         known = {column["name"] for column in present.get_columns(name)}
         for column in metadata.tables[name].columns:
             if column.name not in known:
                 definition = CreateColumn(column).compile(dialect=connection.dialect)
                 connection.execute(text(f"ALTER TABLE {name} ADD COLUMN {definition}"))
-                to_fill = True
+                to_fill = to_fill or name not in OWN
     metadata.create_all(connection)
     for table in metadata.tables.values():
         for index in table.indexes:

@@ -25,6 +25,7 @@ from edgewise.record.reference import Reading
 from edgewise.store import tables
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
+from edgewise.store.jobs import Jobs
 from edgewise.store.leases import Leases
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
@@ -144,6 +145,11 @@ class Store:
     def leases(self) -> Leases:
         """Leases of devices, for hosts that share this store."""
         return Leases(self._database)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Jobs of the studio."""
+        return Jobs(self._database)
 
     def close(self) -> None:
         """Close all connections."""

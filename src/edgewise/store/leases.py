@@ -8,10 +8,6 @@ from sqlalchemy import text
 
 from edgewise.store.connection import Database
 
-_NOW = {
-    "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
-    "postgresql": "extract(epoch from clock_timestamp())::double precision",
-}
 _ACQUIRE = """
 INSERT INTO leases (device, holder, fence, expires) VALUES (:device, :holder, 1, {now} + :seconds)
 ON CONFLICT (device) DO UPDATE SET holder = excluded.holder, fence = leases.fence + 1, expires = excluded.expires
@@ -38,7 +34,7 @@ class Leases:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._now = _NOW[database.engine.dialect.name]
+        self._now = str(database.now)
 
     def acquire(self, device: str, holder: str, *, seconds: float) -> Lease | str:
         """A lease for `seconds`, or the holder of the one that is in force."""

@@ -36,6 +36,34 @@ leases = Table(
     Column("expires", Double, nullable=False),  # s since 1970, on the database's clock
 )
 
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("queue", String(64), nullable=False),
+    Column("device", Text, nullable=False),
+    Column("created", Double, nullable=False),  # s since 1970, on the database's clock, as the other times
+    Column("started", Double),
+    Column("finished", Double),
+    Column("verb", String(32), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("cancelling", Integer, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("advice", Text, nullable=False),
+    Column("exit_code", Integer),
+    Column("runs", Text, nullable=False),
+    Index("ix_jobs_created", "created", "id"),
+    Index("ix_jobs_status", "status", "created", "id"),
+)
+
+OWN = frozenset({"leases", "jobs"})
+"""Tables that are not made from the documents."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError
-from edgewise.studio.safety import Guard, Sessions
+from edgewise.studio.safety import Guard, Refused, refusal
+from edgewise.studio.sessions import Sessions
 from edgewise.studio.studio import Studio
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgewise.studio.settings import Settings
 
-VIEWS = ("entrance", "home", "runs", "new")
+VIEWS = ("entrance", "home", "runs", "run", "new")
 """Modules of `edgewise.studio.views`, each with its ``ROUTES``."""
 
 
@@ -30,7 +31,8 @@ def make_app(settings: Settings) -> Starlette:
         BadInput: its folder can't be written.
     """
     from starlette.applications import Starlette
-    from starlette.middleware import Middleware
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
 
     sessions = Sessions(settings.folder, port=settings.port, secure=settings.own_origin.startswith("https"))
     studio = Studio(settings=settings, sessions=sessions)
@@ -45,11 +47,19 @@ def make_app(settings: Settings) -> Starlette:
 
     app = Starlette(
         routes=[route for name in VIEWS for route in import_module(f"edgewise.studio.views.{name}").ROUTES],
-        middleware=[Middleware(Guard, settings=settings, sessions=sessions)],
-        exception_handlers={EdgewiseError: _explain, 404: _not_found},
+        exception_handlers={
+            EdgewiseError: _explain,
+            HTTPException: _explain_status,
+            Refused: _refuse,
+            ClientDisconnect: _end,
+            Exception: _confess,
+        },
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
     app.state.studio = studio
+    # Around everything, so that answers to errors have its headers as well.
+    app.middleware_stack = Guard(app.build_middleware_stack(), settings=settings, sessions=sessions)
     return app
 
 
@@ -59,8 +69,33 @@ async def _explain(request: Request, error: Any) -> Response:
     return error_page(request, error)
 
 
-async def _not_found(request: Request, error: Any) -> Response:
+async def _explain_status(request: Request, error: Any) -> Response:
     from edgewise.studio.pages import page
 
-    del error
-    return page(request, "error.html.jinja", title="There is no such page", status=404, error=None)
+    if error.status_code == 404:
+        return page(request, "error.html.jinja", title="There is no such page", status=404, error=None)
+    problem = EdgewiseError(error.detail)
+    return page(request, "error.html.jinja", title="This did not work", status=error.status_code, error=problem)
+
+
+async def _confess(request: Request, error: Any) -> Response:
+    from edgewise.studio.pages import page
+
+    problem = EdgewiseError(
+        f"this is a bug in edgewise: {type(error).__name__}",
+        advice="the terminal in which 'edgewise serve' runs shows where it is; please report it",
+    )
+    return page(request, "error.html.jinja", title="This did not work", status=500, error=problem)
+
+
+async def _refuse(request: Request, error: Any) -> Response:
+    del request
+    return refusal(error)
+
+
+async def _end(request: Request, error: Any) -> Response:
+    """Nothing: the browser that asked is gone."""
+    from starlette.responses import Response
+
+    del request, error
+    return Response(status_code=400)

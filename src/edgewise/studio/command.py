@@ -42,15 +42,10 @@ def command(values: Values) -> int:
     settings = settings_of(values)
     console = out()
 
-    def say(link: str) -> None:
-        console.print(f"the studio is at {link}", soft_wrap=True, markup=False, highlight=False)
-        console.print("Ctrl-C ends it.", markup=False)
-        if values["open"]:
-            import webbrowser
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
 
-            webbrowser.open(link)
-
-    serve(settings, next_port=values["next_port"], say=say)
+    serve(settings, next_port=values["next_port"], open_browser=values["open"], say=say)
     return 0
 
 
@@ -77,5 +72,5 @@ def settings_of(values: Values) -> Settings:
         roots=roots,
         certificate=certificate,
         key=key,
-        origin=proxy,
+        origin=proxy and proxy.removesuffix(":443"),
     )

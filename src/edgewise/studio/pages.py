@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from collections.abc import Awaitable, Callable
+from functools import cache, lru_cache, wraps
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from edgewise.text import without_controls
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from starlette.datastructures import FormData
     from starlette.requests import Request
-    from starlette.responses import HTMLResponse
+    from starlette.responses import HTMLResponse, Response
 
 PLACES = (("/", "Models"), ("/jobs", "Jobs"), ("/runs", "Runs"), ("/compare", "Compare"), ("/atlas", "Atlas"))
 """Path → name in the navigation."""
@@ -55,6 +57,19 @@ def page(
     return HTMLResponse(without_controls(text), status)
 
 
+def posted(view: Callable[[Request, FormData], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """A route's function from a `view` that takes a posted form and runs in a thread. Files are refused."""
+
+    @wraps(view)
+    async def read(request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+
+        async with request.form(max_files=0) as form:
+            return await run_in_threadpool(view, request, form)
+
+    return read
+
+
 def error_page(request: Request, error: EdgewiseError) -> HTMLResponse:
     """What is wrong and what to do about it, with the status that fits."""
     status = 400 if isinstance(error, BadInput) else 503 if isinstance(error, Unavailable) else 500
@@ -73,7 +88,7 @@ def templates() -> Environment:
     return found
 
 
-@cache
+@lru_cache(128)
 def static_file(name: str) -> bytes | None:
     """The content of a static file of the studio, or of a style sheet or script of the reports; None for any other."""
     if not all(part.isidentifier() for part in name.replace("-", "_").replace(".", "/").split("/")):

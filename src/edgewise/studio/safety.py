@@ -1,36 +1,42 @@
-"""Who may ask for what: the host, the session, the origin of writes, the size of bodies, and headers of every answer.
+"""Which requests reach a view: checks of the host, the session, the origin and the size; headers of every answer.
 
-An ASGI layer around all pages. What it refuses reaches no view.
+An ASGI layer around the whole application, errors included. What it refuses reaches no view.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import os
-import secrets
-import threading
-from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
+import asyncio
+import time
 from typing import TYPE_CHECKING
 
-from edgewise.errors import BadInput
+from edgewise.studio.sessions import ENTER
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from edgewise.studio.sessions import Sessions
     from edgewise.studio.settings import Settings
 
 MOST_BODY = 2**20
-"""Bytes of a body, but for uploads."""
+"""Bytes of a body, except for uploads."""
+
+MOST_HEAD = 2**16
+"""Bytes of a request before its body."""
+
+MOST_HEADERS = 100
+
+PATIENCE_S = 20.0
+"""How long a client may take to send a body, besides one second per `SLOWEST` bytes."""
+
+SLOWEST = 10_000
+"""Bytes per second of a body that is not refused."""
 
 UPLOADS = "/uploads"
 """The path that takes models."""
 
-ENTER = "/enter"
-_OPEN_TO_ALL = (ENTER,)
-_WRITES = ("POST", "PUT", "PATCH", "DELETE")
 _METHODS = ("GET", "HEAD", "POST")
+_READS = ("GET", "HEAD")
 
 POLICY = "; ".join(
     (
@@ -45,7 +51,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-_HEADERS = {
+HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",  # with "no-referrer", browsers send "Origin: null" with forms
@@ -53,82 +59,16 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-
-
-class Sessions:
-    """Links that open the studio once, and the cookie that a browser has afterwards.
-
-    Args:
-        folder: holds the secret, so that browsers stay in when the server starts again.
-    """
-
-    def __init__(self, folder: Path, *, port: int, secure: bool) -> None:
-        self._secret = _secret(folder / "secret")
-        self._keys: set[bytes] = set()
-        self._lock = threading.Lock()
-        # Cookies of one host are sent to all its ports.
-        self.name = f"edgewise-{port}"
-        self._secure = secure
-
-    def new_key(self) -> str:
-        """A key for one link."""
-        key = secrets.token_urlsafe(32)
-        with self._lock:
-            self._keys.add(_digest(key))
-        return key
-
-    def use(self, key: str) -> bool:
-        """Whether `key` is one that was not used yet; from now on it is."""
-        with self._lock:
-            found = _digest(key) in self._keys
-            self._keys.discard(_digest(key))
-        return found
-
-    def set_cookie(self) -> str:
-        """The value of the ``Set-Cookie`` header that lets a browser in."""
-        secure = "; Secure" if self._secure else ""
-        return f"{self.name}={self._value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000{secure}"
-
-    def knows(self, header: str) -> bool:
-        """Whether a ``Cookie`` header holds the cookie."""
-        try:
-            morsel = SimpleCookie(header).get(self.name)
-        except CookieError:
-            return False
-        return morsel is not None and hmac.compare_digest(morsel.value.encode(), self._value.encode())
-
-    @property
-    def _value(self) -> str:
-        return hmac.new(self._secret, self.name.encode(), hashlib.sha256).hexdigest()
-
-
-def _secret(path: Path) -> bytes:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            content = path.read_bytes()
-            if len(content) == 32 and not path.stat().st_mode & 0o077:
-                return content
-            path.unlink()
-            return _secret(path)
-        content = secrets.token_bytes(32)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        return content
-    except OSError as error:
-        raise BadInput(
-            f"the studio can't write to {path.parent}: {error.strerror}", advice="free it, or use another --store"
-        ) from error
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+_NOT_IN = (
+    "this browser is not in the studio: open the link that 'edgewise serve' printed last, or start 'edgewise serve' "
+    "again for a new one"
+)
+# A browser keeps a strict cookie from a page that a link elsewhere leads to, but not from what that page leads to.
+_ONCE_MORE = '<!doctype html><title>edgewise</title><meta http-equiv="refresh" content="0;url={url}">'
 
 
 class Refused(Exception):
-    """A request that no view sees, with the status and the reason."""
+    """A request that can't be served, with the status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -142,7 +82,7 @@ class Guard:
         self._app = app
         self._settings = settings
         self._sessions = sessions
-        self._hosts = frozenset(origin.partition("://")[2] for origin in settings.origins)
+        self._origins = {origin.partition("://")[2]: origin for origin in settings.origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -157,7 +97,7 @@ class Guard:
                 own = {name for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
-                    *((name.encode(), text.encode()) for name, text in _HEADERS.items()),
+                    *((name.encode(), text.encode()) for name, text in HEADERS.items()),
                     *([] if b"cache-control" in own else [(b"cache-control", b"no-store")]),
                 ]
             await send(message)
@@ -165,41 +105,89 @@ class Guard:
         try:
             limit = self._check(scope)
         except Refused as refused:
-            from starlette.responses import PlainTextResponse
-
-            answer = PlainTextResponse(f"{refused.reason}\n", refused.status, {"connection": "close"})
-            await answer(scope, receive, send_safely)
+            await self._refuse(refused, scope)(scope, receive, send_safely)
             return
         await self._app(scope, _limited(receive, limit), send_safely)
 
+    def _refuse(self, refused: Refused, scope: Scope) -> Response:
+        from html import escape
+
+        from starlette.datastructures import URL
+        from starlette.responses import HTMLResponse
+
+        if refused.reason is _NOT_IN and _led_from_elsewhere(_Headers(scope)):
+            url = URL(scope=scope)
+            place = f"{url.path}?{url.query}" if url.query else url.path
+            return HTMLResponse(_ONCE_MORE.format(url=escape(place)), refused.status)
+        return refusal(refused)
+
     def _check(self, scope: Scope) -> int:
         """The most bytes that the body may have. Raises `Refused`."""
+        if len(scope["headers"]) > MOST_HEADERS or _head_bytes(scope) > MOST_HEAD:
+            raise Refused(431, f"more than {MOST_HEADERS} headers, or more than {MOST_HEAD} bytes of them")
         headers = _Headers(scope)
-        if headers.one("host") not in self._hosts:
+        origin = self._origins.get(headers.one("host"))
+        if origin is None:
             raise Refused(421, f"this is not the address of the studio; it is {self._settings.own_origin}")
-        method = scope["method"]
-        if method not in _METHODS:
-            raise Refused(405, "not allowed")
-        if scope["path"] not in _OPEN_TO_ALL and not self._sessions.knows(headers.one("cookie")):
-            raise Refused(
-                403, "this browser is not in the studio: open the link that 'edgewise serve' printed, or start it again"
-            )
-        if method in _WRITES:
-            self._check_origin(headers)
-        limit = self._settings.most_upload + MOST_BODY if scope["path"] == UPLOADS else MOST_BODY
-        length = headers.one("content-length")
-        if length and (not length.isascii() or not length.isdigit() or int(length) > limit):
+        if scope["method"] not in _METHODS:
+            raise Refused(405, "the studio only takes GET, HEAD and POST")
+        path = scope["path"]
+        if not path.startswith("/") or path.startswith("//") or any(part in (".", "..") for part in path.split("/")):
+            raise Refused(400, "no path of the studio")
+        if any(character < " " or character == "\x7f" for character in path):
+            raise Refused(400, "control characters in the path")
+        if path != ENTER and not self._sessions.knows(headers.one("cookie")):
+            raise Refused(403, _NOT_IN)
+        if scope["method"] in _READS:
+            _check_read(headers)
+        else:
+            _check_write(headers, origin)
+        return self._check_length(headers, path)
+
+    def _check_length(self, headers: _Headers, path: str) -> int:
+        limit = self._settings.most_upload + MOST_BODY if path == UPLOADS else MOST_BODY
+        length, chunked = headers.one("content-length"), headers.one("transfer-encoding")
+        if length and chunked:
+            raise Refused(400, "two lengths of the body")
+        if length and not (length.isascii() and length.isdigit() and len(length) < 20 and int(length) <= limit):
             raise Refused(413, f"more than {limit} bytes")
         return limit
 
-    def _check_origin(self, headers: _Headers) -> None:
-        site, origin = headers.one("sec-fetch-site"), headers.one("origin")
-        if site and site != "same-origin":
-            raise Refused(403, "a write from another page")
-        if origin and origin not in self._settings.origins:
-            raise Refused(403, "a write from another page")
-        if not site and not origin:
-            raise Refused(403, "a write that does not say which page it comes from")
+
+def refusal(refused: Refused) -> Response:
+    """The answer to a request that is refused."""
+    from starlette.responses import PlainTextResponse
+
+    allowed = {"allow": ", ".join(_METHODS)} if refused.status == 405 else {}
+    return PlainTextResponse(f"{refused.reason}\n", refused.status, {"connection": "close", **allowed})
+
+
+def _check_read(headers: _Headers) -> None:
+    """Refuse what a page elsewhere loads into itself; links to the studio are welcome."""
+    if headers.one("sec-fetch-site") in ("cross-site", "same-site") and not _led_from_elsewhere(headers):
+        raise Refused(403, "a page elsewhere can't load parts of the studio")
+
+
+def _check_write(headers: _Headers, own: str) -> None:
+    site, origin = headers.one("sec-fetch-site"), headers.one("origin")
+    if (site and site != "same-origin") or (origin and origin != own):
+        raise Refused(403, "a write from another page")
+    if not site and not origin:
+        raise Refused(403, "a write that does not name the page it comes from: it needs the header Origin")
+
+
+def _head_bytes(scope: Scope) -> int:
+    named = sum(len(name) + len(value) for name, value in scope["headers"])
+    return named + len(scope["raw_path"]) + len(scope["query_string"])
+
+
+def _led_from_elsewhere(headers: _Headers) -> bool:
+    """Whether a browser follows a link on a page of another site, in a window of its own."""
+    return (
+        headers.one("sec-fetch-site") in ("cross-site", "same-site")
+        and headers.one("sec-fetch-mode") == "navigate"
+        and headers.one("sec-fetch-dest") == "document"
+    )
 
 
 class _Headers:
@@ -216,16 +204,24 @@ class _Headers:
 
 
 def _limited(receive: Receive, limit: int) -> Receive:
-    """`receive` that ends a body which is longer than `limit`, whatever its header said."""
-    done = 0
+    """`receive` that raises `Refused` for a body that is slow, or has more than `limit` bytes, whatever its header."""
+    done, waited, whole = 0, 0.0, False
 
     async def receive_within() -> Message:
-        nonlocal done
-        message = await receive()
-        if message["type"] == "http.request":
-            done += len(message.get("body", b""))
-            if done > limit:
-                return {"type": "http.disconnect"}
+        nonlocal done, waited, whole
+        if whole:  # what still comes is the end of the connection
+            return await receive()
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(max(PATIENCE_S + done / SLOWEST - waited, 0)):
+                message = await receive()
+        except TimeoutError:
+            raise Refused(408, "the body came too slowly") from None
+        waited += time.monotonic() - began
+        done += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+        if done > limit:
+            raise Refused(413, f"more than {limit} bytes")
         return message
 
     return receive_within

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgewise.errors import BadInput
-from edgewise.studio.settings import LOOPBACK
+from edgewise.studio.settings import ANY_ADDRESS, LOOPBACK
 
 if TYPE_CHECKING:
     import uvicorn
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
 MOST_TRIED = 100
 
 
-def serve(settings: Settings, *, next_port: bool, say: Callable[[str], None]) -> None:
+def serve(settings: Settings, *, next_port: bool, open_browser: bool, say: Callable[[str], None]) -> None:
     """Serve the studio until Ctrl-C.
 
     Args:
         next_port: whether to take the next free port where this one is in use.
-        say: is told the link to open.
+        open_browser: whether to open the link in a browser.
+        say: prints a line: the link to open, and the next one when it was used.
 
     Raises:
         BadInput: a port in use, an address that is not this machine's, or one beyond loopback without TLS or a proxy.
@@ -36,34 +39,65 @@ def serve(settings: Settings, *, next_port: bool, say: Callable[[str], None]) ->
     listener, settings = listen(settings, next_port=next_port)
     with listener:
         app = make_app(settings)
-        say(f"{settings.own_origin}/enter?key={app.state.studio.sessions.new_key()}")
-        make_server(app, settings).run(sockets=[listener])
+        server = make_server(app, settings)
+        sessions = app.state.studio.sessions
+
+        def say_link(text: str) -> str:
+            link: str = sessions.new_link(settings.own_origin)
+            say(f"{text} {link}")
+            return link
+
+        sessions.when_used = lambda: say_link("a browser came in; the link for another one is")
+        link = say_link("the studio is at")
+        say("Ctrl-C ends it.")
+        if open_browser:
+            webbrowser.open(link)
+        server.run(sockets=[listener])
 
 
 def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
-    """The HTTP server of `app`."""
+    """The HTTP server of `app`. Raises `BadInput` for a certificate or key that can't be used."""
     import uvicorn
 
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            ssl_certfile=settings.certificate,
-            ssl_keyfile=settings.key,
-            timeout_graceful_shutdown=1,
-            proxy_headers=False,
-        )
+    from edgewise.studio.connections import BoundedConnection
+
+    config = uvicorn.Config(
+        app,
+        http=BoundedConnection,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        timeout_graceful_shutdown=1,
+        proxy_headers=False,
     )
+    try:
+        config.load()
+    except OSError as error:  # an ssl.SSLError is one
+        raise BadInput(
+            f"TLS does not work with {settings.certificate} and {settings.key}: {error.strerror or error}",
+            advice="give a certificate and its unencrypted key, both in PEM",
+        ) from error
+    return uvicorn.Server(config)
 
 
 def check_reach(settings: Settings) -> None:
     """Refuse to be reached from other machines in plain text. Raises `BadInput`."""
-    if settings.host not in LOOPBACK and settings.certificate is None and settings.origin is None:
+    if settings.host in LOOPBACK or settings.origin is not None:
+        return
+    if settings.certificate is None:
         raise BadInput(
             f"--host {settings.host} can be reached from other machines, in plain text",
             advice="give --tls-certificate and --tls-key, or --proxy https://NAME for a proxy with TLS",
+        )
+    if settings.host in ANY_ADDRESS:
+        raise BadInput(
+            f"--host {settings.host or chr(39) * 2} is no name that browsers could ask for",
+            advice="give the name or address of this machine that the certificate is for: --host lab.example.org",
         )
 
 
@@ -81,7 +115,7 @@ def listen(settings: Settings, *, next_port: bool) -> tuple[socket.socket, Setti
             raise BadInput(f"port {port} needs more rights", advice="use one above 1023: --port 8765") from error
         except OSError as error:
             found.close()
-            if error.errno != 98:
+            if error.errno != errno.EADDRINUSE:
                 raise BadInput(
                     f"can't listen at {settings.host}: {error.strerror}", advice="use --host 127.0.0.1"
                 ) from error

@@ -7,6 +7,7 @@ from pathlib import Path
 
 DEFAULT_PORT = 8765
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +39,16 @@ class Settings:
         """The origin of its pages: scheme, host and port as browsers write them."""
         if self.origin is not None:
             return self.origin
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
+        return self._origin(f"[{self.host}]" if ":" in self.host else self.host.lower())
 
     @property
     def origins(self) -> frozenset[str]:
         """The origins that pages may be asked for by: on loopback by each of its names."""
-        own = self.own_origin
         if self.origin is not None or self.host not in LOOPBACK:
-            return frozenset([own])
-        scheme = own.partition("://")[0]
+            return frozenset([self.own_origin])
         names = ("127.0.0.1", "localhost") if self.host != "::1" else ("[::1]", "localhost")
-        return frozenset(f"{scheme}://{name}:{self.port}" for name in names)
+        return frozenset(self._origin(name) for name in names)
+
+    def _origin(self, name: str) -> str:
+        scheme, usual = ("https", 443) if self.certificate else ("http", 80)
+        return f"{scheme}://{name}" if self.port == usual else f"{scheme}://{name}:{self.port}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgewise.store import Store, open_store
+from edgewise.studio.jobs import Dispatcher
 from edgewise.studio.models import Models
 from edgewise.studio.renderer import Renderer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from edgewise.studio.safety import Sessions
+    from edgewise.studio.sessions import Sessions
     from edgewise.studio.settings import Settings
 
 
@@ -22,6 +24,7 @@ class Studio:
 
     Attributes:
         store: the store of runs and jobs.
+        jobs: carries jobs out.
         renderer: draws pages and files of stored runs.
         models: models and data that pages can name.
     """
@@ -29,19 +32,23 @@ class Studio:
     settings: Settings
     sessions: Sessions
     store: Store = field(init=False)
+    jobs: Dispatcher = field(init=False)
     renderer: Renderer = field(init=False)
     models: Models = field(init=False)
 
     def __post_init__(self) -> None:
         self.store = open_store(self.settings.store)
+        self.jobs = Dispatcher(self.store, folder=self.settings.folder, store_url=self.settings.store)
         self.renderer = Renderer(self.store, self.settings.store)
         self.models = Models(folder=self.settings.folder, roots=self.settings.roots)
 
     async def start(self) -> None:
         """Begin to work: called once the server listens."""
+        self.jobs.start()
 
     async def stop(self) -> None:
         """End what goes on."""
+        await to_thread(self.jobs.stop)
         self.renderer.close()
         self.store.close()
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from edgewise.studio.pages import static_file, static_path
+from edgewise.studio.sessions import ENTER
 from edgewise.studio.studio import studio_of
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_INSIDE = """<!doctype html><html lang="en"><title>edgewise</title><meta http-equiv="refresh" content="0;url=/">
+<p><a href="/">To the studio</a></p></html>"""
 
 
 def enter(request: Request) -> Response:
     """Let a browser in that brings the key of a link."""
+    if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
+        return Response(status_code=204)  # what only looks ahead does not use the link up
     sessions = studio_of(request).sessions
     if sessions.knows(request.headers.get("cookie", "")) or sessions.use(request.query_params.get("key", "")):
-        return RedirectResponse("/", 303, {"set-cookie": sessions.set_cookie()})
+        # A page rather than a redirection: browsers send a new strict cookie only from the studio's own pages.
+        return HTMLResponse(_INSIDE, headers={"set-cookie": sessions.set_cookie()})
     return PlainTextResponse(
-        "this link was used already, or is not whole: start 'edgewise serve' again for a new one\n", 403
+        "this link was used already, or is not whole: 'edgewise serve' printed another one when it was used\n", 403
     )
 
 
@@ -37,4 +43,4 @@ def static(request: Request) -> Response:
     return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
 
-ROUTES = (Route("/enter", enter), Route("/static/{name:path}", static))
+ROUTES = (Route(ENTER, enter), Route("/static/{name:path}", static))

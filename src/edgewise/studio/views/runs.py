@@ -1,21 +1,238 @@
-"""The list of runs."""
+"""All stored runs: filters, pages, columns; and what can be done with those that are ticked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from edgewise.studio.pages import page
+from edgewise.errors import BadInput, StoreError
+from edgewise.formatting import range_text, value_text
+from edgewise.report.cells import label_of
+from edgewise.studio.pages import page, posted
 from edgewise.studio.studio import studio_of
+from edgewise.units import significant
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData, QueryParams
+
+    from edgewise.store import Store
+    from edgewise.store.database import RunFilter
+    from edgewise.store.tables import RunRow
 
 PAGE = 50
+"""Rows of a page."""
+STATUSES = ("done", "failed", "cancelled")
+FILTERS = ("model", "runtime", "device", "tag", "status", "since", "until")
+GRADE_TONES = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading, its text for a row, and the key that its rows are sorted by (None: no value, last)."""
+
+    title: str
+    text: Callable[[RunRow], str]
+    key: Callable[[RunRow], Any] | None = None
+    numeric: bool = False
 
 
 def runs(request: Request) -> Response:
-    """The newest runs."""
-    rows = studio_of(request).store.list(limit=PAGE)
-    return page(request, "runs.html.jinja", title="Runs", rows=rows)
+    """A page of the runs that match the filters in the query."""
+    store, query = studio_of(request).store, request.query_params
+    wanted = filter_of(query)
+    sort = query.get("sort", "")
+    if sort and sort.removeprefix("-") not in COLUMNS:
+        raise BadInput(f"there is no column {sort!r}", advice=f"sort by one of: {', '.join(COLUMNS)}")
+    wanted["limit"] = PAGE + 1
+    rows = store.list(**wanted)
+    shown = rows[:PAGE]
+    return page(
+        request,
+        "runs.html.jinja",
+        title="Runs",
+        styles=("history.css",),
+        scripts=("history.js",),
+        rows=sorted_rows(shown, sort),
+        columns=COLUMNS,
+        shown=[name for name in query.getlist("column") if name in COLUMNS] or USUAL,
+        words={name: query.get(name, "") for name in (*FILTERS, "sort")},
+        kept=partial(_kept, query),
+        link=partial(link, request),
+        cleared=dict.fromkeys(FILTERS, ""),
+        filtered=any(query.get(name) for name in FILTERS),
+        facets={},
+        count=f"{len(shown)} on this page",
+        newer=None,
+        older=link(request, before=shown[-1].id) if len(rows) > PAGE else None,
+        address=urlencode(_kept(query)),
+        read_only=store.read_only,
+        tones=GRADE_TONES,
+    )
 
 
-ROUTES = (Route("/runs", runs),)
+def filter_of(query: Mapping[str, str]) -> RunFilter:
+    """The filter in a query; empty words set none. Raises `BadInput` for a date or status that is none."""
+    names = ("model", "runtime", "device", "tag", "status", "before", "after")
+    found: RunFilter = {name: query[name] for name in names if query.get(name)}  # type: ignore[assignment]
+    if found.get("status", "done") not in STATUSES:
+        raise BadInput(f"{found['status']!r} is not a status", advice=f"one of: {', '.join(STATUSES)}")
+    if since := query.get("since"):
+        found["since"] = _day(since)
+    return found
+
+
+def link(request: Request, *, same_page: bool = False, **changes: str) -> str:
+    """The address of this page with other words in its query; an empty one takes a word out.
+
+    Args:
+        same_page: whether it stays on its page of the list; otherwise it is the first.
+    """
+    kept = _kept(request.query_params, *changes, *(() if same_page else ("before", "after")))
+    return f"{request.url.path}?{urlencode([*kept, *((name, word) for name, word in changes.items() if word)])}"
+
+
+def _kept(query: QueryParams, *without: str) -> list[tuple[str, str]]:
+    """The words of a query, but for those of the names `without` and those that are empty."""
+    return [(name, word) for name, word in query.multi_items() if word and name not in without]
+
+
+def sorted_rows(rows: Sequence[RunRow], sort: str) -> Sequence[RunRow]:
+    """`rows` by the column `sort`, downwards with ``-`` before its name; what has no value comes last."""
+    column = COLUMNS.get(sort.removeprefix("-"))
+    if column is None:
+        return rows
+    key: Callable[[RunRow], Any] = column.key or (lambda row: column.text(row).casefold() or None)
+    known = [row for row in rows if key(row) is not None]
+    known.sort(key=key, reverse=sort.startswith("-"))
+    return [*known, *(row for row in rows if key(row) is None)]
+
+
+def result_of(row: RunRow) -> str:
+    """The headline as a person reads it, or why there is none."""
+    if row.status != "done":
+        return row.status + (f": {row.cause}" if row.cause else "")
+    if row.value is None or row.unit is None or row.metric is None:
+        return "absent"
+    return value_text(row.metric, row.unit, row.value)
+
+
+def interval_of(row: RunRow) -> str:
+    """The interval of the headline; empty where it has none."""
+    return range_text(row.metric, row.unit, row.low, row.high) if row.metric and row.unit else ""
+
+
+def _order_of(row: RunRow) -> Any:
+    return None if row.value is None else (row.metric, row.value)
+
+
+def _spread_of(row: RunRow) -> float | None:
+    if not row.value or row.low is None or row.high is None:
+        return None
+    return max(row.value - row.low, row.high - row.value) / abs(row.value)
+
+
+def _spread_text(row: RunRow) -> str:
+    spread = _spread_of(row)
+    return "" if spread is None else f"{significant(spread * 100, 2)} %"
+
+
+COLUMNS: Mapping[str, Column] = {
+    "made": Column("Made, UTC", lambda row: row.created_at[:16].replace("T", " "), lambda row: row.created_at),
+    "model": Column("Model", lambda row: row.model),
+    "runtime": Column("Runtime", lambda row: row.runtime + (f"/{row.provider}" if row.provider else "")),
+    "device": Column("Device", lambda row: row.device),
+    "result": Column("Result", result_of, _order_of, numeric=True),
+    "interval": Column("95 % interval", interval_of),
+    "spread": Column("± relative", _spread_text, _spread_of, numeric=True),
+    "basis": Column("Basis", lambda row: row.basis or ""),
+    "trust": Column("Trust", lambda row: row.grade or ""),
+    "tags": Column("Tags", lambda row: ", ".join(row.tags)),
+    "status": Column("Status", lambda row: row.status + (f": {row.cause}" if row.cause else "")),
+    "metric": Column("Metric", lambda row: label_of(row.metric) if row.metric else ""),
+    "machine": Column("Machine", lambda row: row.machine or ""),
+    "scenario": Column("Scenario", lambda row: row.scenario),
+    "threads": Column("Threads", lambda row: str(row.threads or ""), lambda row: row.threads, numeric=True),
+    "batch": Column("Batch", lambda row: str(row.batch), lambda row: row.batch, numeric=True),
+    "precision": Column("Precision", lambda row: row.precision or ""),
+    "version": Column("Version", lambda row: row.version or ""),
+    "format": Column("Format", lambda row: row.format),
+    "sha256": Column("SHA-256", lambda row: row.sha256[:16]),
+    "id": Column("Id", lambda row: row.id),
+}
+USUAL = ("made", "model", "result", "basis", "runtime", "device", "trust", "tags")
+
+
+def _day(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise BadInput(f"{text!r} is not a date", advice="write it like 2026-01-31") from None
+
+
+@posted
+def remove(request: Request, form: FormData) -> Response:
+    """Remove the ticked runs, once that is confirmed; before, show which they are."""
+    store = studio_of(request).store
+    ids = store.find(ticked(form))
+    if form.get("sure") != "yes":
+        return _ask(request, form, f"Remove {len(ids)} run{'' if len(ids) == 1 else 's'}?")
+    store.remove(ids)
+    return RedirectResponse(_list_address(form), 303)
+
+
+@posted
+def tag(request: Request, form: FormData) -> Response:
+    """Name the one ticked run, once the name is there."""
+    ids, name = ticked(form), str(form.get("name", "")).strip()
+    if len(ids) > 1:
+        raise BadInput(f"a tag names one run, and {len(ids)} are ticked", advice="tick one run")
+    if not name:
+        return _ask(request, form, "Tag this run")
+    studio_of(request).store.tag(name, ids[0], move=form.get("move") == "yes")
+    return RedirectResponse(_list_address(form), 303)
+
+
+def _ask(request: Request, form: FormData, title: str) -> Response:
+    """The page on which a name is given or a removal is confirmed."""
+    store = studio_of(request).store
+    rows = [(one, _title_of(store, one)) for one in store.find(ticked(form))]
+    return page(
+        request, "ticked.html.jinja", title=title, styles=("history.css",), rows=rows, back=str(form.get("back", ""))
+    )
+
+
+def ticked(words: FormData | QueryParams) -> Sequence[str]:
+    """The runs that a form or a query names, each once. Raises `BadInput` where it names none."""
+    found = list(dict.fromkeys(str(word) for word in words.getlist("run") if word))
+    if not found:
+        raise BadInput("no run is ticked", advice="go back and tick the runs that you mean")
+    return found
+
+
+def _list_address(form: FormData) -> str:
+    """The list with the filters that it had."""
+    kept = parse_qsl(str(form.get("back", "")))
+    return "/runs" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _title_of(store: Store, one: str) -> str:
+    try:
+        run = store.get(one)
+    except StoreError as error:
+        return error.message
+    return f"{run.job.label}, {run.created_at[:16].replace('T', ' ')} UTC"
+
+
+ROUTES = (
+    Route("/runs", runs),
+    Route("/runs/remove", remove, methods=["POST"]),
+    Route("/runs/tag", tag, methods=["POST"]),
+)

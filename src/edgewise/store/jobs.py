@@ -1,0 +1,204 @@
+"""Jobs of the studio: rows in a store. One dispatcher claims a job at a time, and each claim has a higher fence.
+
+A dispatcher that lost its job can't finish it: its fence is old. All times are the database's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Row, and_, exists, insert, inspect, select, tuple_, update
+
+from edgewise.errors import BadInput
+from edgewise.record import new_run_id
+from edgewise.store import tables
+from edgewise.store.connection import Database
+from edgewise.text import one_line
+
+Status = Literal["queued", "running", "done", "failed", "cancelled", "lost"]
+End = Literal["done", "failed", "cancelled", "lost"]
+
+_JOBS = tables.jobs
+_NO_END: dict[str, Any] = {
+    "started": None, "finished": None, "cancelling": 0, "message": "", "advice": "", "exit_code": None, "runs": "[]",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A job of the studio.
+
+    Attributes:
+        queue: the studio that carries it out: a job's files lie in one place only.
+        device: what it keeps busy; the jobs of a queue take turns on a device.
+        created, started, finished: s since 1970; None as long as there is none.
+        request: what to do, as the text of a JSON document (`edgewise.service.request`).
+        attempt: how often it was started.
+        fence: grows with each claim, so that only the latest holder can finish the job.
+        holder: who claimed it last.
+        cancelling: whether a running job was told to stop.
+        message, advice: why it did not end well, and what to do; empty where there is nothing to say.
+        exit_code: of the command that does the same; None where it did not get that far.
+        runs: ids of the runs that it saved.
+    """
+
+    id: str
+    queue: str
+    device: str
+    created: float
+    started: float | None
+    finished: float | None
+    verb: str
+    title: str
+    request: str
+    status: Status
+    attempt: int
+    fence: int
+    holder: str
+    cancelling: bool
+    message: str
+    advice: str
+    exit_code: int | None
+    runs: tuple[str, ...]
+
+
+class Jobs:
+    """The jobs in one store. Every method raises `StoreError` where the database fails."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, request: Mapping[str, Any], *, title: str, queue: str, device: str) -> str:
+        """Queue a job; its id.
+
+        Args:
+            request: the document of a request, with its ``verb``.
+            title: one line for lists.
+        """
+        job = {
+            "id": new_run_id(), "queue": queue, "device": one_line(device), "created": self._database.now,
+            "verb": request["verb"], "title": one_line(title), "request": json.dumps(request), "status": "queued",
+            "attempt": 0, "fence": 0, "holder": "", **_NO_END,
+        }  # fmt: skip
+        with self._database.writing() as connection:
+            connection.execute(insert(_JOBS).values(job))
+        return str(job["id"])
+
+    def get(self, job_id: str) -> JobRow:
+        """The job with this id. Raises `BadInput` where there is none."""
+        found = self._select(_is(job_id), limit=1)
+        if not found:
+            raise _unknown()
+        return found[0]
+
+    def list(self, *, status: Sequence[Status] = (), before: str | None = None, limit: int = 50) -> Sequence[JobRow]:
+        """The jobs of a page, newest first.
+
+        Args:
+            status: only those with one of these; empty takes all.
+            before: only those that come after this job in the list: the next page.
+            limit: the most of them.
+
+        Raises `BadInput` for an unknown `before`.
+        """
+        wanted: ColumnElement[bool] = _JOBS.c.status.in_(status) if status else _JOBS.c.id.is_not(None)
+        if before is not None:
+            last = self.get(before)
+            wanted = and_(wanted, tuple_(_JOBS.c.created, _JOBS.c.id) < (last.created, last.id))
+        return self._select(wanted, limit=limit)
+
+    def running(self, queue: str) -> Sequence[JobRow]:
+        """The running jobs of a queue."""
+        return self._select(and_(_JOBS.c.status == "running", _JOBS.c.queue == queue), limit=1000)
+
+    def claim(self, queue: str, holder: str) -> JobRow | None:
+        """Start the oldest queued job of a queue whose device is free; None where there is none."""
+        waiting, other = _JOBS.alias(), _JOBS.alias()
+        busy = exists().where(other.c.status == "running", other.c.queue == queue, other.c.device == waiting.c.device)
+        oldest = (
+            select(waiting.c.id)
+            .where(waiting.c.status == "queued", waiting.c.queue == queue, ~busy)
+            .order_by(waiting.c.created, waiting.c.id)
+            .limit(1)
+        )
+        changes = _NO_END | {
+            "status": "running", "fence": _JOBS.c.fence + 1, "attempt": _JOBS.c.attempt + 1, "holder": one_line(holder),
+            "started": self._database.now,
+        }  # fmt: skip
+        found = self._update(_JOBS.c.id == oldest.scalar_subquery(), ("queued",), changes)
+        return self.get(found) if found else None
+
+    def finish(
+        self,
+        job: JobRow,
+        status: End,
+        *,
+        message: str = "",
+        advice: str = "",
+        exit_code: int | None = None,
+        runs: Sequence[str] = (),
+    ) -> bool:
+        """End a claimed job; False where it was ended or claimed again since `job` was."""
+        changes = {
+            "status": status, "finished": self._database.now, "message": one_line(message),
+            "advice": one_line(advice), "exit_code": exit_code, "runs": json.dumps(list(runs)),
+        }  # fmt: skip
+        return bool(self._update(and_(_JOBS.c.id == job.id, _JOBS.c.fence == job.fence), ("running",), changes))
+
+    def cancel(self, job_id: str) -> Status:
+        """Cancel a queued job, or have its holder stop a running one; the status that it has then.
+
+        Raises `BadInput` where another one was faster, or the job has ended.
+        """
+        if self._update(_is(job_id), ("queued",), {"status": "cancelled", "finished": self._database.now}):
+            return "cancelled"
+        if self._update(and_(_is(job_id), _JOBS.c.cancelling == 0), ("running",), {"cancelling": 1}):
+            return "running"
+        job = self.get(job_id)
+        state = "is being cancelled already" if job.status == "running" else f"is {job.status} already"
+        raise BadInput(f"this job {state}", advice="reload its page to see how it is now")
+
+    def again(self, job_id: str) -> str:
+        """Queue a job again that did not end well, or a new one like a job that is done; the id.
+
+        Raises `BadInput` where it is queued or running, such as by another one who was faster.
+        """
+        job = self.get(job_id)
+        if job.status == "done":
+            return self.add(json.loads(job.request), title=job.title, queue=job.queue, device=job.device)
+        if not self._update(_is(job_id), ("failed", "cancelled", "lost"), {"status": "queued", **_NO_END}):
+            raise BadInput(f"this job is {self.get(job_id).status} already", advice="reload its page")
+        return job_id
+
+    def _update(self, where: ColumnElement[bool], status: Sequence[Status], changes: Mapping[str, Any]) -> str | None:
+        """Change the one job that has one of `status`; its id, None where there is none such."""
+        # PostgreSQL looks at the status again after it has waited for another one who changes the job.
+        query = update(_JOBS).where(where, _JOBS.c.status.in_(status)).values(changes).returning(_JOBS.c.id)
+        with self._database.writing() as connection:
+            return connection.execute(query).scalar()
+
+    def _select(self, where: ColumnElement[bool], *, limit: int) -> Sequence[JobRow]:
+        query = select(_JOBS).where(where).order_by(_JOBS.c.created.desc(), _JOBS.c.id.desc()).limit(limit)
+        with self._database.reading() as connection:
+            if self._database.read_only and not inspect(connection).has_table(_JOBS.name):
+                return []  # an older store
+            return [_row(each) for each in connection.execute(query)]
+
+
+def _is(job_id: str) -> ColumnElement[bool]:
+    """The condition that it is this job. Raises `BadInput` for what no id can be."""
+    if not job_id.isprintable():
+        raise _unknown()
+    return _JOBS.c.id == job_id
+
+
+def _unknown() -> BadInput:
+    return BadInput("there is no such job", advice="see the list of jobs")
+
+
+def _row(row: Row[Any]) -> JobRow:
+    told = {field.name: row._mapping[field.name] for field in fields(JobRow)}
+    return JobRow(**{**told, "cancelling": bool(row.cancelling), "runs": tuple(json.loads(row.runs))})

@@ -1,0 +1,291 @@
+"""Carries jobs out: claims them in the store, starts a process for each, and says in the store how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from edgewise.cancellation import Cancelled, CancelToken, cancellable
+from edgewise.child_process import ChildProcess, explain_end
+from edgewise.device.devices import LOCAL
+from edgewise.device.lease import holder
+from edgewise.errors import BadInput, EdgewiseError, StoreError
+from edgewise.record import new_run_id
+from edgewise.studio.jobs.live import Live
+from edgewise.studio.jobs.messages import JobState, Message
+
+if TYPE_CHECKING:
+    from edgewise.service.request import Request
+    from edgewise.store import Store
+    from edgewise.store.jobs import JobRow
+
+VERBS = ("bench", "profile", "inspect", "evaluate", "optimize", "compare", "gate", "estimate", "fits", "predict",
+         "convert", "calibrate")  # fmt: skip
+_MEASURING = ("bench", "profile", "evaluate", "optimize", "compare", "gate")
+"""Verbs that keep the device of their request busy; others work on this machine."""
+
+TICK_S = 30.0
+"""How often the queue is looked at where nothing wakes the dispatcher: another server may have left a job."""
+
+LOOK_S = 2.0
+"""How often a running job is looked at in the store: another server may have cancelled it."""
+
+GRACE_S = 20.0
+"""How long a cancelled job may take to end, s; then its process is killed."""
+
+AGAIN = "run it again; the runs that were finished are in the store"
+
+
+class Dispatcher:
+    """The jobs of one studio: queued in the store, carried out here.
+
+    Attributes:
+        live: the states of running jobs.
+        problem: why no job can be started at the moment; empty where nothing is in the way.
+
+    Args:
+        folder: of the studio; a job's files lie in ``jobs/ID`` there.
+        store_url: of `store`; None is the user's own.
+    """
+
+    def __init__(self, store: Store, *, folder: Path, store_url: str | None) -> None:
+        self.live = Live()
+        self.problem = ""
+        self._store = store
+        self._folder = folder / "jobs"
+        self._environment = dict(os.environ) | ({"EDGEWISE_STORE": store_url} if store_url else {})
+        self._wake = threading.Event()
+        self._stopping = False
+        self._tokens: dict[str, CancelToken] = {}
+        self._unsaid: dict[str, tuple[JobRow, Message]] = {}
+        self._dispatching = threading.Thread(target=self._dispatch, daemon=True)
+        self._threads: list[threading.Thread] = []
+        self._queue = ""
+
+    def start(self) -> None:
+        """Begin to carry jobs out. Raises `BadInput` where the folder can't be written."""
+        try:
+            self._queue = _queue_of(self._folder)
+        except OSError as error:
+            raise BadInput(
+                f"the studio can't write to {self._folder}: {error.strerror}", advice="free it, or use another --store"
+            ) from error
+        self._dispatching.start()
+
+    def stop(self) -> None:
+        """End the running jobs, which are lost, and wait for their ends."""
+        self._stopping = True
+        self._wake.set()
+        self._dispatching.join()
+        for token in list(self._tokens.values()):
+            token.cancel("stopped")
+        for thread in self._threads:
+            thread.join()
+
+    def folder_of(self, job_id: str) -> Path:
+        """The folder of a job's files. `job_id` is one of the store's."""
+        return self._folder / job_id
+
+    def add(self, request: Request, *, title: str) -> str:
+        """Queue a job that carries out `request`; its id.
+
+        Args:
+            title: one line for lists.
+
+        Raises:
+            BadInput: a verb that is no job, or a request that runs code.
+            StoreError: the store can't be written.
+        """
+        effective = request.in_effect()
+        if effective.verb not in VERBS:
+            raise BadInput(f"{effective.verb} is not a job", advice=f"one of: {', '.join(VERBS)}")
+        if effective.functions:
+            raise BadInput("a job of the studio runs no code of its own", advice="use the command line for factories")
+        device = getattr(effective, "device", None) if effective.verb in _MEASURING else None
+        job_id = self._store.jobs.add(request.to_document(), title=title, queue=self._queue, device=device or LOCAL)
+        self._wake.set()
+        return job_id
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel a job. Raises `BadInput` where it has ended, or another one cancelled it; `StoreError`."""
+        self._store.jobs.cancel(job_id)
+        if job_id in self._tokens:
+            self._tokens[job_id].cancel()
+
+    def again(self, job_id: str) -> str:
+        """Queue a job again that did not end well, or a new one like a job that is done; its id. Raises `BadInput`."""
+        found = self._store.jobs.again(job_id)
+        self._wake.set()
+        return found
+
+    def _dispatch(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                self._look()
+                self.problem = ""
+            except (StoreError, OSError) as error:
+                self.problem = f"jobs can't be started: {getattr(error, 'message', error)}"
+            self._wake.wait(TICK_S)
+
+    def _look(self) -> None:
+        """Say in the store what could not be said, mark jobs as lost whose server is gone, and start those that can."""
+        for job_id, (job, end) in list(self._unsaid.items()):
+            self._finish(job, end)
+            del self._unsaid[job_id]
+        while not self._stopping:
+            with _locked(self._folder / "lock"):
+                self._mark_lost()
+                claimed = self._store.jobs.claim(self._queue, holder())
+                if claimed is None:
+                    return
+                try:
+                    lock = self._lock_job(claimed.id)
+                except OSError as error:
+                    self._finish(claimed, _not_started(error))
+                    continue
+            if lock is None:  # its last process has not ended yet: it is marked as lost once that has
+                return
+            self._tokens[claimed.id] = CancelToken()
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            self._threads.append(threading.Thread(target=self._carry_out, args=(claimed, lock), daemon=True))
+            self._threads[-1].start()
+
+    def _mark_lost(self) -> None:
+        for running in self._store.jobs.running(self._queue):
+            if running.id in self._tokens or running.id in self._unsaid:
+                continue
+            lock = self._lock_job(running.id)
+            if lock is not None:
+                lock.close()
+                message = "the studio ended while this job ran"
+                self._finish(running, {"status": "lost", "message": message, "advice": AGAIN})
+
+    def _lock_job(self, job_id: str) -> IO[bytes] | None:
+        """The lock that the processes of a job hold; None where one of them is alive."""
+        folder = self.folder_of(job_id)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (folder / "lock").open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return None
+        return file
+
+    def _carry_out(self, job: JobRow, lock: IO[bytes]) -> None:
+        """The thread of one job, from its start to its end."""
+        self.live.begin(JobState(id=job.id, title=job.title, verb=job.verb))
+        try:
+            with lock:
+                end = self._run_child(job, lock)
+        except OSError as error:
+            end = {
+                "message": f"the job could not be started: {error.strerror}",
+                "advice": "free some space, run it again",
+            }
+        end = {"status": "failed", **end}
+        state = self.live.get(job.id) or {}
+        try:
+            self._finish(job, end, runs=state.get("saved", ()))
+        except StoreError as error:
+            self._unsaid[job.id] = job, end
+            end["message"] = f"{end.get('message', '')} {error.message}".strip()
+            end["advice"] = error.advice
+        del self._tokens[job.id]
+        self.live.end(job.id, end["status"], message=end.get("message", ""), advice=end.get("advice", ""))
+        self._wake.set()
+
+    def _run_child(self, job: JobRow, lock: IO[bytes]) -> Message:
+        """How the process of a job ended. Raises OSError where it can't be started."""
+        folder = self.folder_of(job.id)
+        shutil.rmtree(folder / "result", ignore_errors=True)
+        (folder / "request.json").write_text(job.request, encoding="utf-8")
+        command = [sys.executable, "-P", "-m", "edgewise.studio.work", str(folder)]
+        with (
+            (folder / "log.txt").open("w", encoding="utf-8", errors="replace") as log,
+            ChildProcess(command, request=None, environment=self._environment, inherited=(lock.fileno(),)) as child,
+        ):
+            end = self._listen(job, child, log)
+        if self._stopping and (end is None or end["status"] == "cancelled"):
+            return {"status": "lost", "message": "the studio was ended while this job ran", "advice": AGAIN}
+        if end is not None:
+            return end
+        if self._tokens[job.id].cancelled:
+            message = f"it did not stop within {GRACE_S:g} s and was killed"
+            return {"status": "cancelled", "message": message, "advice": "runs that were finished are in the store"}
+        _, failure = explain_end(child.returncode, child.tail)
+        message = f"the process of this job {failure or 'ended without a result'}"
+        return {"status": "failed", "message": message, "advice": AGAIN}
+
+    def _listen(self, job: JobRow, child: ChildProcess, log: IO[str]) -> Message | None:
+        """Take the messages of a job's process until its end; the last one, None where it did not come to that."""
+        token, deadline = self._tokens[job.id], float("inf")
+        while True:
+            until = min(deadline, time.monotonic() + LOOK_S)
+            try:
+                with cancellable(token if deadline == float("inf") else None):
+                    line = child.read_line(until=until)
+            except Cancelled:
+                deadline = time.monotonic() + (0.0 if self._stopping else GRACE_S)
+                with contextlib.suppress(OSError):
+                    child.send(b"x")
+                continue
+            except TimeoutError:
+                if time.monotonic() >= deadline:
+                    return None
+                self._look_at(job)
+                continue
+            if not line:
+                return None
+            message = json.loads(line)
+            if message["kind"] == "end":
+                return dict(message)
+            if message["kind"] == "log":
+                with contextlib.suppress(OSError):
+                    log.write(message["text"] + "\n")
+                    log.flush()
+            self.live.tell(job.id, message)
+
+    def _look_at(self, job: JobRow) -> None:
+        """Stop a running job that another server cancelled, or that is no longer this one's."""
+        with contextlib.suppress(EdgewiseError):
+            found = self._store.jobs.get(job.id)
+            if found.cancelling or found.fence != job.fence or found.status != "running":
+                self._tokens[job.id].cancel()
+
+    def _finish(self, job: JobRow, end: Message, *, runs: Any = ()) -> None:
+        told = {name: end[name] for name in ("message", "advice", "exit_code") if name in end}
+        self._store.jobs.finish(job, end["status"], runs=runs, **told)
+
+
+def _not_started(error: OSError) -> Message:
+    message = f"the job could not be started: {error.strerror}"
+    return {"status": "failed", "message": message, "advice": "free some space, and run it again"}
+
+
+def _queue_of(folder: Path) -> str:
+    """The name of the queue whose jobs lie in `folder`, which goes with it where it is moved. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place = folder / "queue"
+    with _locked(folder / "lock"):
+        if not place.exists():
+            place.write_text(new_run_id(), encoding="ascii")
+        return place.read_text(encoding="ascii").strip()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of `path`, which processes share. Raises OSError."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,169 @@
+"""What a job's process says, one JSON object a line, and the state of the job that follows from it.
+
+| ``kind`` | fields |
+|---|---|
+| ``stage`` | ``title`` |
+| ``job`` | ``label``, ``index`` (from 0), ``total``: what is measured now |
+| ``session`` | ``index`` (from 0), ``total`` |
+| ``steps`` | ``done``, ``total`` (or null), ``of``: what is counted |
+| ``run`` | ``id``, ``label``, ``status`` of a run that is complete |
+| ``saved`` | ``id`` of a run in the store |
+| ``log`` | ``text``, as the command line prints it |
+| ``end`` | ``status``, ``message``, ``advice``, ``exit_code`` |
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgewise.progress import (
+    BinDone,
+    Event,
+    InferencesDone,
+    JobStarted,
+    LogLine,
+    RunFinished,
+    SamplesDone,
+    SamplesStarted,
+    SessionStarted,
+    StageStarted,
+)
+from edgewise.text import one_line
+
+Message = dict[str, Any]
+EVERY_S = 0.2
+"""Counts of steps are said at most this often: there may be thousands in a second."""
+
+MOST_LINES = 200
+WAITING = "waiting for "
+"""How the lines begin that `edgewise.device.lease` logs while another process measures."""
+
+
+class Reporter:
+    """A `edgewise.progress.Progress` that says events as messages."""
+
+    def __init__(self, say: Callable[[Message], None], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._say = say
+        self._clock = clock
+        self._said = float("-inf")
+
+    def __call__(self, event: Event, /) -> None:
+        """Say one event."""
+        message = message_of(event)
+        if message is None:
+            return
+        if message["kind"] == "steps" and message["done"] != message["total"]:
+            now = self._clock()
+            if now - self._said < EVERY_S:
+                return
+            self._said = now
+        self._say(message)
+
+
+def message_of(event: Event) -> Message | None:
+    """The message of an event; None for one that goes to the log only."""
+    match event:
+        case StageStarted(title=title):
+            return {"kind": "stage", "title": title}
+        case JobStarted(job=job, index=index, total=total):
+            return {"kind": "job", "label": job.label, "index": index, "total": total}
+        case SamplesStarted(job=job, total=total):
+            return {"kind": "job", "label": job.label, "index": 0, "total": 1}
+        case SessionStarted(index=index, total=total):
+            return {"kind": "session", "index": index, "total": total}
+        case InferencesDone(done=done):
+            return {"kind": "steps", "done": done, "total": None, "of": "inferences"}
+        case SamplesDone(done=done, total=total):
+            return {"kind": "steps", "done": done, "total": total, "of": "samples"}
+        case BinDone(elapsed_s=elapsed, total_s=total):
+            return {"kind": "steps", "done": round(min(elapsed, total)), "total": round(total), "of": "s"}
+        case RunFinished(run=run):
+            return {"kind": "run", "id": run.id, "label": run.job.label, "status": run.status}
+        case LogLine(text=text) if text.startswith(WAITING):
+            return {"kind": "waiting", "text": text}
+    return None
+
+
+class LogLines(io.TextIOBase):
+    """A text file whose lines become messages."""
+
+    def __init__(self, say: Callable[[Message], None]) -> None:
+        super().__init__()
+        self._say = say
+        self._begun = ""
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, text: str, /) -> int:
+        """Say the lines that are complete."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._say({"kind": "log", "text": line.rstrip()})
+        return len(text)
+
+
+@dataclass(slots=True, kw_only=True)
+class JobState:
+    """What is known of a running job.
+
+    Attributes:
+        job, session, steps: the latest message of that kind; None before the first.
+        waiting: for whom it waits; empty while it works.
+        runs: messages of complete runs; `saved` has the ids of those in the store.
+        log: the latest lines.
+        ended: whether no more will come.
+    """
+
+    id: str
+    title: str
+    verb: str
+    status: str = "running"
+    stage: str = ""
+    waiting: str = ""
+    job: Message | None = None
+    session: Message | None = None
+    steps: Message | None = None
+    message: str = ""
+    advice: str = ""
+    runs: list[Message] = field(default_factory=list)
+    saved: list[str] = field(default_factory=list)
+    log: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
+
+    def apply(self, message: Message) -> None:
+        """Take a message into account."""
+        match message["kind"]:
+            case "stage":
+                self.stage, self.job, self.session, self.steps = message["title"], None, None, None
+            case "job":
+                self.job, self.session, self.steps = message, None, None
+            case "session":
+                self.session, self.steps = message, None
+            case "steps":
+                self.steps = message
+            case "run":
+                self.runs.append(message)
+            case "saved":
+                self.saved = [*dict.fromkeys([*self.saved, message["id"]])]
+            case "log":
+                self.log.append(one_line(message["text"]))
+        self.waiting = message["text"] if message["kind"] == "waiting" else self.waiting
+        if message["kind"] in ("stage", "job", "session"):
+            self.waiting = ""
+
+    def to_document(self) -> dict[str, Any]:
+        """The state as JSON."""
+        told = {name: getattr(self, name) for name in self.__slots__}
+        return told | {"log": list(self.log)}
+
+
+def line_of(message: Message) -> bytes:
+    """`message` as it goes through the pipe."""
+    return json.dumps(message).encode() + b"\n"

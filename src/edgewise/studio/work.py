@@ -1,0 +1,176 @@
+"""The process of one job: ``python -m edgewise.studio.work FOLDER``.
+
+It reads ``request.json`` in FOLDER, carries it out, and leaves the folder ``result`` there, whole or not at all. Its
+standard output has messages (`edgewise.studio.jobs.messages`). A byte on standard input cancels the job; its end, which
+is the server's, ends this process and what it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from edgewise.cancellation import CancelToken
+from edgewise.cli.progress import ProgressLines
+from edgewise.cli.verb import Output, Presentation
+from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreError
+from edgewise.progress import Event
+from edgewise.studio.jobs.messages import LogLines, Message, Reporter, line_of
+
+FILES = (".json", ".html", ".md", ".csv", ".xml", ".txt", ".mltk.json", ".trace.json", ".nodes.json")
+"""Extensions of the files of a result; a verb may lack some, but not the first."""
+
+_LOG_WIDTH = 160
+_WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
+"""Exit codes of a request that was carried out; a gate that says no is one."""
+
+
+def main(folder: Path) -> int:
+    """Carry the job out."""
+    control, stream = os.dup(0), os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what libraries print is no message
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    lock = threading.Lock()
+
+    def say(message: Message) -> None:
+        with lock:
+            stream.write(line_of(message))
+
+    token = CancelToken()
+    threading.Thread(target=_obey, args=(control, token), daemon=True).start()
+    say({"kind": "end", **carry_out(folder, say, token)})
+    return 0
+
+
+def _obey(control: int, token: CancelToken) -> None:
+    while os.read(control, 1):
+        token.cancel()
+    os.killpg(0, signal.SIGKILL)
+
+
+def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) -> Message:
+    """The fields of the message ``end``: how the job in `folder` ended."""
+    from edgewise.service import carry_out as carry_out_request
+    from edgewise.service.command_line import flag_of
+    from edgewise.service.context import Context
+    from edgewise.service.reading import read_request
+
+    log = LogLines(say)
+    lines, reporter = ProgressLines(Console(file=log, width=_LOG_WIDTH, highlight=False)), Reporter(say)  # type: ignore[arg-type]
+
+    def progress(event: Event, /) -> None:
+        lines(event)
+        reporter(event)
+
+    context = Context(
+        progress=progress,
+        cancel=token,
+        on_saved=lambda run: say({"kind": "saved", "id": run.id}),
+        on_unsaved=lambda error, runs: say({"kind": "log", "text": f"{len(runs)} runs not saved: {error.message}"}),
+    )
+    try:
+        request = read_request(json.loads((folder / "request.json").read_bytes())).in_effect()
+        presentation: Presentation[Any] = import_module(f"edgewise.cli.{request.verb}").PRESENTATION
+        result = carry_out_request(request, context)
+        with contextlib.redirect_stderr(log):
+            write_result(result, presentation, folder)
+        return how_it_ended(result, presentation, say)
+    except KeyboardInterrupt:
+        return _end("cancelled", ExitCode.INTERRUPTED, "cancelled before anything was finished")
+    except BadField as error:
+        named = error.named(flag_of)
+        return _end("failed", named.exit_code, named.message, named.advice)
+    except EdgewiseError as error:
+        return _end("failed", error.exit_code, error.message, error.advice)
+    except Exception as error:  # what is wrong is said on the page, whatever it is
+        traceback.print_exc(file=log)
+        return _end(
+            "failed",
+            ExitCode.INTERNAL,
+            f"internal error: {type(error).__name__}: {error}",
+            "report the log of this job",
+        )
+
+
+def _end(status: str, code: int, message: str = "", advice: str = "") -> Message:
+    return {"status": status, "exit_code": int(code), "message": message, "advice": advice}
+
+
+def write_result(result: Any, presentation: Presentation[Any], folder: Path) -> None:
+    """Write the files of a result, and ``part.html``, into the folder ``result`` in `folder`: all of them or none.
+
+    Raises `BadInput` where there is nothing to write, `StoreError` where the disk is full.
+    """
+    from edgewise.report.page import as_part
+
+    new, place = folder / ".result", folder / "result"
+    try:
+        for old in (new, place):
+            shutil.rmtree(old, ignore_errors=True)
+        new.mkdir()
+        for extension in FILES:
+            try:
+                presentation.check_file(new / f"result{extension}", overwrite=False)
+                presentation.write(result, new / f"result{extension}", overwrite=False)
+            except BadInput:
+                if extension == FILES[0]:
+                    raise
+        if (new / "result.html").exists():
+            with as_part():
+                presentation.write(result, new / "part.html", overwrite=False)
+        new.rename(place)
+    except OSError as error:
+        raise StoreError(
+            f"can't write {place}: {error.strerror}", advice="free some space, and run it again"
+        ) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def how_it_ended(result: Any, presentation: Presentation[Any], say: Callable[[Message], None]) -> Message:
+    """The fields of the message ``end`` of a job whose result is written: as the command line ends."""
+    told: list[str] = []
+
+    def note(message: Message) -> None:
+        told.append(message["text"])
+        say(message)
+
+    log = LogLines(note)
+    with contextlib.redirect_stderr(log):
+        code = presentation.finish(result, output=Output())
+    if code == ExitCode.INTERRUPTED:
+        return _end("cancelled", code, "cancelled: what was finished is below")
+    if code in _WELL:
+        return _end("done", code)
+    errors, advice = (
+        " ".join(line.removeprefix(word) for line in told if line.startswith(word)) for word in ("error: ", "try: ")
+    )
+    return _end("failed", code, errors or _why(result), advice)
+
+
+def _why(result: Any) -> str:
+    """Why a result is not what was asked for."""
+    reasons = [error.message for error in getattr(result, "save_errors", ())]
+    for run in getattr(result, "runs", ()):
+        if run.failure is not None:
+            reasons.append(f"{run.job.label}: {run.failure.cause}: {run.failure.message}")
+        elif run.profile_absent_because:
+            reasons.append(f"{run.job.label}: {run.profile_absent_because}")
+    return "; ".join(dict.fromkeys(reasons)) or "a part of it could not be measured: see the result"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))

@@ -1,0 +1,45 @@
+"""Runs for tests of lists, trends and matrices: some hundred, each with one headline, made an hour apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from edgewise.record import Measurement, ModelRef, Run
+from sample_runs import make_run, run_id
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}\n\u202e😀.onnx"
+_PATTERN = make_run(1)
+_FEW = tuple(row for row in _PATTERN.measurements if row.metric in ("memory_peak", "model_size", "energy"))
+
+
+def made_run(
+    number: int,
+    *,
+    model: str = "kws.onnx",
+    runtime: str = "onnxruntime",
+    device: str = "local",
+    latency: float = 1e-3,
+    basis: str = "measured",
+    version: str = "1.0",
+    **changes,
+) -> Run:
+    """The run of hour `number`; ``0.98`` and ``1.02`` times its latency are the ends of its interval."""
+    job = replace(
+        _PATTERN.job,
+        model=ModelRef(name=model, path=f"/m/{model}", format="onnx", sha256=f"{len(model):02x}" * 32, size_bytes=1),
+        runtime=replace(_PATTERN.job.runtime, name=runtime, version=version),
+        target=replace(_PATTERN.job.target, device=device),
+    )
+    row = Measurement(metric="latency", unit="s", basis=basis, method="made up", value=latency,
+                      low=latency * 0.98, high=latency * 1.02)  # fmt: skip
+    fields = {
+        "id": run_id(number),
+        "created_at": (START + timedelta(hours=number)).isoformat(timespec="milliseconds"),
+        "group": None,
+        "job": job,
+        "measurements": (row, *_FEW),
+        "sessions": (),
+    }
+    return replace(_PATTERN, **(fields | changes))

@@ -1,0 +1,75 @@
+"""The list of runs and the page of one in Chromium: keyboard, width, themes, with and without scripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from made_runs import HOSTILE, made_run
+from sample_runs import make_run, run_id
+
+NARROW = {"width": 400, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def filled(serve):
+    it = serve()
+    for number in range(1, 61):
+        it.store.save(made_run(number, model=HOSTILE if number == 60 else f"net{number % 3}.onnx"))
+    it.store.save(make_run(99))
+    return it
+
+
+def test_a_filter_narrows_the_list_and_ticked_runs_can_be_compared(open_page, filled):
+    page = open_page("/runs", at=filled)
+    page.get_by_role("searchbox", name="Model").fill("net1")
+    page.get_by_role("button", name="Filter").press("Enter")
+    page.wait_for_url("**/runs?model=net1*")
+    boxes = page.locator("input[name=run]")
+    assert boxes.count() == 20
+    compare = page.get_by_role("button", name="Compare")
+    assert compare.is_disabled()
+    boxes.nth(0).check()
+    assert compare.is_disabled()
+    boxes.nth(1).check()
+    assert compare.is_enabled()
+    assert page.locator("#how-many").inner_text() == "With the 2 ticked:"
+    page.locator("#tick-all").check()
+    assert page.locator("input[name=run]:checked").count() == 20
+
+
+def test_a_number_is_opened_and_closed_by_keyboard(open_page, filled):
+    page = open_page(f"/runs/{run_id(99)}", at=filled)
+    value = page.get_by_role("button", name="420 µs")
+    value.focus()
+    page.keyboard.press("Enter")
+    more = page.locator("#m0")
+    assert more.is_visible()
+    assert "0.000409 to 0.000431 s" in more.inner_text()
+    page.keyboard.press("Escape")
+    assert not more.is_visible()
+    assert value.evaluate("it => it === document.activeElement")
+    page.goto(f"{filled.url}/runs/{run_id(99)}#m0")
+    more.wait_for(state="visible")
+    page.locator("#part svg").first.wait_for(state="attached", timeout=45_000)
+    assert page.locator("#part table.sortable thead button").count() > 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_phone_and_words_can_be_read(open_page, filled, contrast, scheme):
+    for path in ("/runs", f"/runs/{run_id(60)}"):
+        page = open_page(path, at=filled, viewport=NARROW, color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") == 400, path
+        assert contrast(page) >= 4.5, path
+
+
+def test_numbers_open_and_runs_are_sorted_without_scripts(open_page, filled):
+    page = open_page("/runs", at=filled, java_script_enabled=False)
+    page.get_by_role("link", name="Result").click()
+    assert "sort=result" in page.url
+    page.goto(f"{filled.url}/runs/{run_id(99)}")
+    page.get_by_role("button", name="420 µs").click()
+    assert page.locator("#m0").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#m0").is_visible()
+    page.get_by_role("link", name="Show tables and charts").click()
+    assert page.locator("#part svg").count() > 0

@@ -1,0 +1,283 @@
+"""The list of runs and the page of one, as a browser without scripts sees them."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+
+from edgewise.record import Measurement, ModelRef
+from edgewise.store import from_document
+from made_runs import HOSTILE, made_run
+from sample_runs import failed_run, make_run, run_id, single_session
+
+COUNT = 120
+
+
+@pytest.fixture(scope="module")
+def filled(serve):
+    """A studio with 120 runs: number i is made in hour i; every third is openvino's, every fourth on pi4."""
+    it = serve()
+    for number in range(COUNT):
+        it.store.save(
+            made_run(
+                number,
+                model="kws.onnx" if number % 2 else "vww.onnx",
+                runtime="onnxruntime" if number % 3 else "openvino",
+                device="local" if number % 4 else "pi4",
+                latency=1e-3 * (1 + (number * 7) % 120),
+                tags=("baseline",) if number == 7 else (),
+            )
+        )
+    it.store.save(replace(failed_run(COUNT), created_at="2026-01-06T00:00:00.000+00:00"))
+    return it
+
+
+@pytest.fixture
+def browse(filled):
+    with filled.client() as client:
+        yield client
+
+
+def rows_of(text):
+    """The cells of each row of the first table, without tags."""
+    body = text.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [
+        [html.unescape(re.sub(r"<br>", " ", cell)) and " ".join(html.unescape(re.sub(r"<[^>]+>", " ", cell)).split())
+         for cell in re.findall(r"<t[dh].*?>(.*?)</t[dh]>", row, re.DOTALL)]
+        for row in re.findall(r"<tr.*?>(.*?)</tr>", body, re.DOTALL)
+    ]  # fmt: skip
+
+
+def ids_of(text):
+    return re.findall(r'name="run" value="([^"]+)"', text)
+
+
+def numbers_of(text):
+    return [int(one[-12:], 16) for one in ids_of(text)]
+
+
+def href(text, label):
+    """The address that the link with `label` leads to."""
+    return html.unescape(re.search(rf'<a href="([^"]+)"[^>]*>{label}', text)[1])
+
+
+def test_newest_first_with_value_interval_basis_and_grade(browse):
+    rows = rows_of(browse.get("/runs").text)
+    assert len(rows) == 50
+    assert rows[0][1:7] == ["2026-01-06 00:00", "kws.onnx", "failed: Unsupported", "", "litert/interpreter", "local"]
+    assert rows[1][1:] == [
+        "2026-01-05 23:00", "kws.onnx", "114 ms 112 ms to 116 ms", "measured", "onnxruntime/cpu", "local", "B", "",
+    ]  # fmt: skip
+
+
+def test_pages_lead_through_all_runs_once(browse):
+    text, seen = browse.get("/runs").text, []
+    while True:
+        seen += numbers_of(text)
+        if "Older →" not in text:
+            break
+        text = browse.get(href(text, "Older")).text
+    assert seen == list(range(COUNT, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("model=KWS&runtime=openvino", range(117, 0, -6)),
+        ("model=vww&device=pi4&runtime=openvino", range(108, -1, -12)),
+        ("status=failed", [COUNT]),
+        ("tag=baseline", [7]),
+        ("since=2026-01-05&runtime=openvino&device=pi4", [108, 96]),
+        ("model=nothing", []),
+        ("device=", list(range(COUNT, COUNT - 50, -1))),
+        ("model=%27%20OR%201%3D1%20--", []),
+    ],
+)
+def test_filters_give_exactly_their_runs(browse, query, expected):
+    assert numbers_of(browse.get(f"/runs?{query}").text) == list(expected)[:50]
+
+
+def test_sorting_is_within_the_page_and_what_has_no_value_comes_last(browse):
+    down = browse.get("/runs?sort=-result&column=made&column=result").text
+    values = [float(row[2].split()[0]) for row in rows_of(down)[:-1]]
+    assert values == sorted(values, reverse=True)
+    assert rows_of(down)[-1][2] == "failed: Unsupported"
+    assert "sorted within this page" in down
+    up = numbers_of(browse.get("/runs?sort=result").text)
+    assert up[:-1] == numbers_of(down)[-2::-1]
+    assert up[-1] == COUNT
+
+
+def test_columns_are_in_the_address_and_stay_while_filtering(browse):
+    text = browse.get("/runs?column=id&column=scenario&column=nonsense&model=kws").text
+    assert re.findall(r'<th scope="col"[^>]*><a[^>]*>([^<]*)', text) == ["Id", "Scenario"]
+    assert rows_of(text)[0][1:] == [run_id(COUNT), "single-stream"]
+    assert "column=id&column=scenario" in href(text, "Id")
+    assert '<input type="hidden" name="column" value="id">' in text
+
+
+@pytest.mark.parametrize("query", ["status=odd", "since=yesterday", "since=2026-02-31", "sort=-size", "before=zzzz"])
+def test_what_a_filter_does_not_know_is_said_with_advice(browse, query):
+    answer = browse.get(f"/runs?{query}")
+    assert answer.status_code == 400
+    assert 'role="alert"' in answer.text
+
+
+def test_an_empty_store_says_how_to_fill_it(client):
+    text = client.get("/runs").text
+    assert "There are no runs yet" in text
+    assert "<table" not in text
+    assert "No runs match" in client.get("/runs?model=x").text
+
+
+def test_tag_needs_one_run_and_a_name_that_can_be_one(studio, client):
+    for number in (1, 2):
+        studio.store.save(made_run(number))
+    two = {"run": [run_id(1), run_id(2)], "back": "model=kws"}
+    assert client.post("/runs/tag", data=two).status_code == 400
+    asked = client.post("/runs/tag", data={"run": run_id(1), "back": "model=kws"})
+    assert asked.status_code == 200
+    assert 'name="name"' in asked.text
+    assert client.post("/runs/tag", data={"run": run_id(1), "name": "all"}).status_code == 400
+    done = client.post("/runs/tag", data={"run": run_id(1), "name": "best", "back": "model=kws&device=a%26b"})
+    assert (done.status_code, done.headers["location"]) == (303, "/runs?model=kws&device=a%26b")
+    taken = client.post("/runs/tag", data={"run": run_id(2), "name": "best"})
+    assert taken.status_code == 400
+    assert client.post("/runs/tag", data={"run": run_id(2), "name": "best", "move": "yes"}).status_code == 303
+    assert studio.store.get("best").id == run_id(2)
+
+
+def test_removal_is_confirmed_first(studio, client):
+    for number in (1, 2, 3):
+        studio.store.save(made_run(number))
+    asked = client.post("/runs/remove", data={"run": [run_id(1), run_id(2)], "back": "sort=made"})
+    assert "Remove 2 runs?" in asked.text
+    assert len(studio.store.list()) == 3
+    done = client.post("/runs/remove", data={"run": [run_id(1), run_id(2)], "sure": "yes", "back": "//evil.example"})
+    assert (done.status_code, done.headers["location"]) == (303, "/runs")
+    assert [row.id for row in studio.store.list()] == [run_id(3)]
+    assert client.post("/runs/remove", data={}).status_code == 400
+    assert client.get("/runs/remove").status_code in (400, 404, 405)
+
+
+def test_hostile_names_are_text(studio, client):
+    found = made_run(1, model=HOSTILE, device="<b>x</b>", runtime="<i>", tags=("t",))
+    found = replace(found, cautions=(), environment={"<u>key</u>": "</dd><script>alert(2)</script>"})
+    studio.store.save(found)
+    for path in ("/runs", f"/runs/{run_id(1)}", f"/runs?model={'%3Cscript%3E'}"):
+        text = client.get(path).text
+        assert "<script>alert" not in text
+        assert "<b>x</b>" not in text
+        assert "<u>key" not in text
+        assert "{{ 7*7 }}" in html.unescape(text) or "%7B%7B" in text or "No runs match" in text
+    asked = client.post("/runs/remove", data={"run": run_id(1), "back": '"><script>alert(3)</script>'})
+    assert "<script>alert" not in asked.text
+
+
+def test_every_number_has_its_basis_method_interval_samples_conditions_and_cautions(studio, client):
+    studio.store.save(make_run(1))
+    text = client.get(f"/runs/{run_id(1)}").text
+    rows = {row[0]: row[1:] for row in rows_of(text)}
+    assert rows["Latency"] == ["420 µs", "409 µs to 431 µs", "± 2.6 %", "measured"]
+    assert rows["Model size"] == ["53.9 kB", "none", "", "measured"]
+    assert "Energy" not in rows
+    assert "rapl: /sys/class/powercap has no intel-rapl domain" in text
+    more = text.partition('id="m0"')[2].partition("<div popover")[0]
+    for words in ("0.00042 s", "0.000409 to 0.000431 s", "measured: read from a clock or a sensor",
+                  "monotonic clock around each call of the engine, 5 fresh processes", "1200 in 5 sessions", "p99",
+                  "Example CPU @ 2.00 GHz", "single-stream, batch 1"):  # fmt: skip
+        assert words in html.unescape(more), words
+    assert len(re.findall(r'popovertarget="m\d+">', text)) == len(rows)
+
+
+def test_cautions_stand_with_the_numbers_that_they_concern(studio, client):
+    studio.store.save(make_run(1, cautions=(single_session(),)))
+    text = client.get(f"/runs/{run_id(1)}").text
+    latency, size = (
+        text.partition(f'aria-labelledby="m{index}-name"')[2].partition("<div popover")[0] for index in (0, 11)
+    )
+    assert "single-session" in latency
+    assert "Model size" in size
+    assert "single-session" not in size
+
+
+def test_a_failed_run_says_why(studio, client):
+    studio.store.save(failed_run(4))
+    text = html.unescape(client.get(f"/runs/{run_id(4)}").text)
+    assert "the run failed in phase load: Unsupported: operator 'Einsum' is not supported; try another runtime" in text
+    assert "ERROR: no kernel" in text
+    assert "This run has no numbers." in text
+
+
+def test_a_tag_or_the_beginning_of_an_id_leads_to_the_permalink(studio, client):
+    studio.store.save(made_run(1, tags=("best",)))
+    for reference in ("best", "last", run_id(1)[:30]):
+        answer = client.get(f"/runs/{reference}")
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run_id(1)}")
+    assert client.get("/runs/nothing").status_code == 400
+
+
+def test_tags_are_given_and_taken_on_the_page_of_a_run(studio, client):
+    studio.store.save(made_run(1))
+    address = f"/runs/{run_id(1)}"
+    assert client.post(f"{address}/tag", data={"name": "good"}).headers["location"] == address
+    assert studio.store.get(run_id(1)).tags == ("good",)
+    assert client.post(f"{address}/tag", data={"remove": "good"}).status_code == 303
+    assert studio.store.get(run_id(1)).tags == ()
+    assert client.post(f"{address}/tag", data={"name": "1x"}).status_code == 400
+
+
+def test_a_document_that_cannot_be_read_is_said_and_can_be_removed(studio, client):
+    from sqlalchemy import text
+
+    studio.store.save(made_run(1))
+    studio.store.save(made_run(2))
+    with studio.store._database.writing() as connection:
+        connection.execute(text("UPDATE documents SET document = '{broken' WHERE id = :id"), {"id": run_id(1)})
+    assert numbers_of(client.get("/runs").text) == [2, 1]
+    answer = client.get(f"/runs/{run_id(1)}")
+    assert answer.status_code == 500
+    assert "can&#39;t be read" in answer.text
+    asked = client.post("/runs/remove", data={"run": run_id(1)})
+    assert "can&#39;t be read" in asked.text
+    assert client.post("/runs/remove", data={"run": run_id(1), "sure": "yes"}).status_code == 303
+    assert numbers_of(client.get("/runs").text) == [2]
+
+
+def test_downloads_are_what_the_reports_write(studio, client):
+    studio.store.save(made_run(1))
+    studio.store.save(made_run(2, latency=2e-3))
+    both = f"run={run_id(2)}&run={run_id(1)}"
+    answer = client.get(f"/runs/download?{both}&format=.json")
+    assert [from_document(run).id for run in answer.json()["runs"]] == [run_id(2), run_id(1)]
+    assert answer.headers["content-disposition"].endswith("edgewise-0195f0c0-0000-7000-and-1-more.json")
+    assert "/m/kws.onnx" not in answer.text
+    lines = client.get(f"/runs/download?{both}&format=.csv").text.splitlines()
+    assert len(lines) == 3
+    page = client.get(f"/runs/download?run={run_id(1)}&format=.html")
+    assert page.text.startswith("<!doctype html>")
+    assert "default-src 'none'" in page.text
+    assert client.get(f"/runs/download?run={run_id(1)}&format=.trace.json").status_code == 400
+    assert client.get(f"/runs/download?run={run_id(1)}&format=../../etc/passwd").status_code == 400
+    assert client.get("/runs/download").status_code == 400
+
+
+def test_the_report_comes_as_a_fragment_and_without_scripts_in_the_page(studio, client):
+    studio.store.save(made_run(1))
+    part = client.get(f"/runs/{run_id(1)}/report").text
+    assert part.startswith('<div class="result">')
+    assert part in client.get(f"/runs/{run_id(1)}?report=1").text
+
+
+def test_a_run_of_another_schema_shows_what_it_has(studio, client):
+    """A metric that the catalogue lacks keeps its id; a value without an interval says so."""
+    row = Measurement(metric="score:mine", unit="1", basis="estimated", method="m", value=0.25)
+    model = ModelRef(name="x" * 300, path="/x", format="onnx", sha256="0" * 64, size_bytes=0)
+    found = made_run(1)
+    studio.store.save(replace(found, job=replace(found.job, model=model), measurements=(row,), trust=None))
+    text = client.get(f"/runs/{run_id(1)}").text
+    assert rows_of(text) == [["mine", "0.250", "none", "", "estimated"]]
+    assert "estimated: from a model of the hardware" in text

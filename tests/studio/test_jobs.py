@@ -1,0 +1,235 @@
+"""Jobs from the queue to their end, by the fake engine in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.service.requests import BenchRequest, ExecRequest
+from edgewise.store import open_store
+from edgewise.studio.jobs import Dispatcher
+from edgewise.testing import write_fake_model
+
+MS = 1_000_000
+LIMIT_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path, monkeypatch):
+    """A job must not wait for what other tests measure."""
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(str(tmp_path / "runs.db")) as opened:
+        yield opened
+
+
+@contextmanager
+def dispatching(store, folder):
+    """A dispatcher at work."""
+    found = Dispatcher(store, folder=folder, store_url=store.name)
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def jobs(store, tmp_path):
+    with dispatching(store, tmp_path) as found:
+        yield found
+
+
+def fake(folder, name="m.fake", **script):
+    path = folder / name
+    write_fake_model(path, **{"latency_ns": [2 * MS], **script})
+    return str(path)
+
+
+def bench(folder, name="m.fake", *, sessions=1, **script):
+    return BenchRequest(models=(fake(folder, name, **script),), iterations=20, warmup=0, sessions=sessions)
+
+
+def hanging(folder, name="slow.fake"):
+    """A benchmark whose first run is complete and whose second hangs, and the file that it makes then."""
+    sign = folder / f"{name}.hangs"
+    slow = fake(folder, name, behaviour={"at": "invoke", "after": 5, "do": "hang", "touch": str(sign)})
+    return BenchRequest(models=(fake(folder, "quick.fake"), slow), iterations=20, warmup=0, sessions=1), sign
+
+
+def wait_until(condition):
+    """Wait, woken often, until a condition of another process is true."""
+    end = time.monotonic() + LIMIT_S
+    while not (found := condition()):
+        assert time.monotonic() < end, "it does not come to that"
+        time.sleep(0.01)
+    return found
+
+
+def ended(store, job_id):
+    """The job once it has ended."""
+    return wait_until(lambda: (job := store.jobs.get(job_id)).finished and job)
+
+
+def test_a_job_leaves_what_the_command_leaves(jobs, store, tmp_path):
+    job_id = jobs.add(bench(tmp_path), title="Bench m.fake")
+    job = ended(store, job_id)
+    assert (job.status, job.exit_code, job.message, job.attempt, job.device) == ("done", 0, "", 1, "local")
+    (run,) = store.resolve(["all"])
+    assert job.runs == (run.id,) and run.value("latency") == 0.002
+    result = jobs.folder_of(job_id) / "result"
+    assert {path.name for path in result.iterdir()} == {
+        "part.html", "result.html", "result.md", "result.csv", "result.json",
+    }  # fmt: skip
+    assert json.loads((result / "result.json").read_text())["runs"][0]["id"] == run.id
+    assert (result / "part.html").read_text().startswith('<div class="result">')
+    assert (result / "result.html").read_text().startswith("<!doctype html>")
+    log = (jobs.folder_of(job_id) / "log.txt").read_text()
+    assert "m.fake" in log and "2.00 ms" in log
+    state = jobs.live.get(job_id)
+    assert (state["status"], state["saved"], state["job"]["index"], state["job"]["total"]) == ("done", [run.id], 0, 1)
+    assert [(each["id"], each["status"]) for each in state["runs"]] == [(run.id, "done")]
+
+
+def test_a_run_that_fails_fails_its_job_and_is_shown(jobs, store, tmp_path):
+    job_id = jobs.add(bench(tmp_path, behaviour={"at": "load", "do": "segfault"}), title="A")
+    job = ended(store, job_id)
+    assert (job.status, job.exit_code) == ("failed", 4)
+    assert "SIGSEGV" in job.message and "m.fake" in job.message
+    assert (jobs.folder_of(job_id) / "result" / "part.html").exists()
+
+
+def test_bad_input_is_said_with_its_advice(jobs, store, tmp_path):
+    job_id = jobs.add(BenchRequest(models=(str(tmp_path / "nothing.onnx"),)), title="A")
+    job = ended(store, job_id)
+    assert (job.status, job.exit_code) == ("failed", 2)
+    assert "nothing.onnx" in job.message and job.advice
+    assert not (jobs.folder_of(job_id) / "result").exists()
+
+
+def test_code_is_refused(jobs, tmp_path):
+    with pytest.raises(BadInput, match="runs no code"):
+        jobs.add(BenchRequest(models=(f"{tmp_path}/evil.py:model",)), title="A")
+    with pytest.raises(BadInput, match="exec is not a job"):
+        jobs.add(ExecRequest(command=("true",)), title="A")
+
+
+def test_cancelling_keeps_what_was_finished(jobs, store, tmp_path):
+    request, sign = hanging(tmp_path)
+    job_id = jobs.add(request, title="A")
+    later = jobs.add(bench(tmp_path, "later.fake"), title="B")
+    wait_until(sign.exists)
+    assert store.jobs.get(later).status == "queued"
+    jobs.cancel(job_id)
+    with pytest.raises(BadInput, match="already"):
+        jobs.cancel(job_id)
+    job = ended(store, job_id)
+    assert (job.status, job.exit_code) == ("cancelled", 130)
+    kept = json.loads((jobs.folder_of(job_id) / "result" / "result.json").read_text())["runs"]
+    assert {run["job"]["model"]["name"]: run["status"] for run in kept} == {
+        "quick.fake": "done",
+        "slow.fake": "cancelled",
+    }
+    assert ended(store, later).status == "done"
+
+
+def test_a_queued_job_is_cancelled_at_once_and_can_be_started_again(jobs, store, tmp_path):
+    request, sign = hanging(tmp_path)
+    first = jobs.add(request, title="A")
+    second = jobs.add(bench(tmp_path), title="B")
+    wait_until(sign.exists)
+    jobs.cancel(second)
+    assert store.jobs.get(second).status == "cancelled"
+    assert jobs.again(second) == second
+    jobs.cancel(first)
+    assert ended(store, first).status == "cancelled"
+    job = wait_until(lambda: (job := store.jobs.get(second)).status == "done" and job)
+    assert (job.attempt, job.fence) == (1, 1)
+
+
+def test_a_killed_child_is_said_and_the_next_job_goes_on(jobs, store, tmp_path):
+    request, sign = hanging(tmp_path)
+    job_id = jobs.add(request, title="A")
+    later = jobs.add(bench(tmp_path, "later.fake"), title="B")
+    wait_until(sign.exists)
+    os.kill(child_of(job_id), signal.SIGKILL)
+    job = ended(store, job_id)
+    assert (job.status, job.exit_code) == ("failed", None)
+    assert job.message == "the process of this job was killed, most likely for want of memory"
+    assert job.advice == "run it again; the runs that were finished are in the store"
+    assert [run.job.model.name for run in store.resolve(job.runs)] == ["quick.fake"]
+    assert not (jobs.folder_of(job_id) / "result").exists()
+    assert ended(store, later).status == "done"
+
+
+def test_one_that_does_not_stop_is_killed(jobs, store, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgewise.studio.jobs.dispatcher.GRACE_S", 0.0)
+    request, sign = hanging(tmp_path)
+    job_id = jobs.add(request, title="A")
+    wait_until(sign.exists)
+    jobs.cancel(job_id)
+    job = ended(store, job_id)
+    assert (job.status, job.message) == ("cancelled", "it did not stop within 0 s and was killed")
+
+
+def test_another_server_cancels(jobs, store, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgewise.studio.jobs.dispatcher.LOOK_S", 0.05)
+    request, sign = hanging(tmp_path)
+    job_id = jobs.add(request, title="A")
+    wait_until(sign.exists)
+    with open_store(store.name) as other:
+        other.jobs.cancel(job_id)
+    assert ended(store, job_id).status == "cancelled"
+
+
+def test_two_dispatchers_share_a_queue(store, tmp_path):
+    with dispatching(store, tmp_path) as one, dispatching(store, tmp_path) as two:
+        ids = [each.add(bench(tmp_path, f"{number}.fake"), title=str(number)) for number, each in enumerate((one, two))]
+        assert {ended(store, job_id).status for job_id in ids} == {"done"}
+    assert [store.jobs.get(job_id).fence for job_id in ids] == [1, 1]
+    assert len(store.list()) == 2
+
+
+def test_a_server_that_stops_loses_its_job_and_the_next_goes_on_with_the_queue(store, tmp_path):
+    request, sign = hanging(tmp_path)
+    with dispatching(store, tmp_path) as first:
+        lost = first.add(request, title="A")
+        queued = first.add(bench(tmp_path, "later.fake"), title="B")
+        wait_until(sign.exists)
+    job = store.jobs.get(lost)
+    assert (job.status, job.message) == ("lost", "the studio was ended while this job ran")
+    assert len(job.runs) == 1 and store.jobs.get(queued).status == "queued"
+    with dispatching(store, tmp_path):
+        assert ended(store, queued).status == "done"
+        assert store.jobs.get(lost).status == "lost"
+
+
+def child_of(job_id):
+    """The number of the process that carries a job out."""
+    import psutil
+
+    for process in psutil.process_iter():
+        try:
+            command = process.cmdline()
+        except psutil.Error:
+            continue
+        if "edgewise.studio.work" in command and command[-1].endswith(job_id):
+            return process.pid
+    raise LookupError(job_id)
+
+
+def test_threads_end_with_the_dispatcher(store, tmp_path):
+    before = threading.active_count()
+    with dispatching(store, tmp_path) as found:
+        ended(store, found.add(bench(tmp_path), title="A"))
+    assert threading.active_count() == before
