@@ -97,7 +97,8 @@ class Field:
     @property
     def help(self) -> str:
         """The option's help, in words of a form."""
-        return _HELP.get(self.name) or str(self.option.info.help).replace("; repeatable", "; one per line")
+        text: str = _HELP.get(self.name) or self.option.info.help
+        return text.replace("; repeatable", "; one per line").replace(" or MODULE:FUNCTION", "")
 
     @property
     def example(self) -> str:
@@ -185,14 +186,14 @@ class Filled:
     problems: Mapping[str, EdgewiseError] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Form:
     """The form of one verb.
 
     Attributes:
-        module: of `edgewise.cli`, with the options.
-        verbs: of the requests that it can make.
         top: names of the options that most people set.
+        module: of `edgewise.cli`, with the options; empty is the verb's own.
+        verbs: of the requests that it can make; empty is the verb.
         kept: options about output that change the result.
         fixed: values of options that the verb stands for.
         intro: what it is for; empty is the command's own sentence.
@@ -201,9 +202,9 @@ class Form:
 
     verb: str
     title: str
-    module: str
-    verbs: tuple[str, ...]
     top: tuple[str, ...]
+    module: str = ""
+    verbs: tuple[str, ...] = ()
     places: tuple[str, ...] = ("measured",)
     kept: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -211,7 +212,7 @@ class Form:
 
     @property
     def _module(self) -> Any:
-        return import_module(f"edgewise.cli.{self.module}")
+        return import_module(f"edgewise.cli.{self.module or self.verb}")
 
     @property
     def sentence(self) -> str:
@@ -219,9 +220,8 @@ class Form:
         return self.intro or self._module.command.__doc__.partition("\n")[0]
 
     @property
-    def stores(self) -> bool:
-        """Whether the command saves runs."""
-        return any(one.name == "store" for one in self._module.OPTIONS)
+    def _requests(self) -> list[type[Request]]:
+        return [REQUESTS[verb] for verb in self.verbs or (self.verb,)]
 
     def fields(self) -> list[Field]:
         """The inputs, in the command's order. Raises `Unavailable`."""
@@ -235,8 +235,7 @@ class Form:
 
     def _fields_of(self, option: Option) -> list[Any]:
         """What the requests say of the field that an option fills."""
-        kinds = [REQUESTS[verb] for verb in self.verbs]
-        return [kind.model_fields[name] for kind in kinds if (name := option.field_of(kind)) is not None]
+        return [kind.model_fields[name] for kind in self._requests if (name := option.field_of(kind)) is not None]
 
     def _field(self, option: Option, known: Catalogue) -> Field:
         kind = _KINDS.get(option.name)
@@ -301,9 +300,8 @@ class Form:
     def _field_of(self, error: BadInput, fields: Sequence[Field]) -> str:
         """The name of the field that an error is about; empty where it does not say."""
         wanted = error.field if isinstance(error, BadField) else ""
-        kinds = [REQUESTS[verb] for verb in self.verbs]
         for one in fields:
-            if wanted in {one.option.field_of(kind) for kind in kinds}:
+            if wanted in {one.option.field_of(kind) for kind in self._requests}:
                 return one.name
             if not wanted and re.search(rf"{one.option.flag}\b", error.message) and one.option.flag.startswith("-"):
                 return one.name
@@ -313,8 +311,8 @@ class Form:
         """The texts of which `fill` makes `request`; without models and data that can't be picked any more."""
         found: dict[str, list[str]] = {}
         for one in self.fields():
-            names = (one.option.field_of(type(request)), *(("model", "models") if one.name == "model" else ()))
-            name = next((each for each in names if each and each in request.changed_fields()), "")
+            names = (one.option.field_of(type(request)) or "", *(("model", "models") if one.name == "model" else ()))
+            name = next((each for each in names if each in request.changed_fields()), "")
             if not name:
                 continue
             words = words_of(request, only=(name,))
@@ -322,7 +320,7 @@ class Form:
                 value = getattr(request, name)
                 entries = models.data_entries() if one.kind == "data" else models.entries()
                 keys = {str(entry.path): entry.key for entry in entries}
-                things = value if isinstance(value, tuple) else (value,)
+                things: Sequence[str] = value if isinstance(value, tuple) else (value,)
                 found[one.name] = [keys.get(each, each) for each in things if each in keys or _RUN.fullmatch(each)]
             elif one.option.type is bool:
                 found[one.name] = ["no" if words[0].startswith("--no-") else "yes"]
@@ -349,64 +347,40 @@ def _with_clock(one: Field, texts: Texts) -> Sequence[str]:
 FORMS = {
     form.verb: form
     for form in (
+        Form("bench", "Bench", top=("runtime", "device", "threads", "batch", "precision", "duration")),
         Form(
-            verb="bench",
-            title="Bench",
-            module="bench",
-            verbs=("bench",),
-            top=("runtime", "device", "threads", "batch", "precision", "duration"),
-        ),
-        Form(
-            verb="profile",
-            title="Profile",
-            module="profile",
+            "profile",
+            "Profile",
             verbs=("profile", "estimate"),
             top=("device", "runtime", "threads", "duration"),
             places=("measured", "estimated"),
             intro="Time and cost of each layer and of the whole model: measured here or on a registered device, or "
             "estimated for a core, board or accelerator that is not at hand.",
         ),
+        Form("evaluate", "Evaluate", top=("data", "task", "runtime", "device", "limit")),
         Form(
-            verb="evaluate",
-            title="Evaluate",
-            module="evaluate",
-            verbs=("evaluate",),
-            top=("data", "task", "runtime", "device", "limit"),
-        ),
-        Form(
-            verb="optimize",
-            title="Optimize",
-            module="optimize",
-            verbs=("optimize",),
+            "optimize",
+            "Optimize",
             top=("data", "task", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
         ),
+        Form("compare", "Compare", top=("runtime", "device", "threads", "precision", "time_budget"), kept=("force",)),
         Form(
-            verb="compare",
-            title="Compare",
-            module="compare",
-            verbs=("compare",),
-            top=("runtime", "device", "threads", "precision", "time_budget"),
-            kept=("force",),
-        ),
-        Form(
-            verb="estimate",
-            title="Estimate",
-            module="estimate",
+            "estimate",
+            "Estimate",
             verbs=("estimate", "predict"),
             top=("device", "set", "target"),
             places=("calibrated", "estimated"),
             fixed={"fits": False},
         ),
         Form(
-            verb="fits",
-            title="Does it fit?",
+            "fits",
+            "Does it fit?",
             module="estimate",
-            verbs=("fits",),
             top=("max_latency", "max_ram", "max_flash"),
             fixed={"fits": True},
             intro="The boards of the catalogue that hold a model, with an estimate of its latency on each.",
         ),
-        Form(verb="convert", title="Convert", module="convert", verbs=("convert",), top=("to", "precision", "opset")),
+        Form("convert", "Convert", top=("to", "precision", "opset")),
     )
 }
 """Verb → its form."""

@@ -4,15 +4,11 @@ const [shown, show, copy, copied] = ["command", "show", "copy", "copied"].map((i
 let asked = 0;
 let timer;
 
-// What a browser would send, without empty fields; of a box and the "no" behind it only one.
-const query = () => {
-  const pairs = new Map();
-  for (const [name, value] of new FormData(form)) {
-    const many = form.querySelector(`input[type=checkbox][name="${name}"]:not([id])`);
-    pairs.set(name, many ? [...(pairs.get(name) ?? []), value] : [value]);
-  }
-  return new URLSearchParams([...pairs].flatMap(([name, values]) => values.filter((one) => one.trim()).map((one) => [name, one])));
-};
+// What a browser would send, but for empty fields, and for the "no" before the "yes" of a box.
+const query = () =>
+  new URLSearchParams(
+    [...new FormData(form)].filter(([name, value], at, all) => value.trim() && !(value === "no" && all[at + 1]?.[0] === name)),
+  );
 
 const follow = async () => {
   const number = ++asked;

@@ -43,7 +43,7 @@ def command(request: Request) -> Response:
     form, studio = _form_of(request), studio_of(request)
     filled = form.fill(_texts_of(request, form, studio), studio.models)
     problem = next((error.message for error in filled.problems.values()), "")
-    return JSONResponse({"command": _command(filled, form, studio), "problem": problem})
+    return JSONResponse({"command": _command(filled, studio), "problem": problem})
 
 
 async def submit(request: Request) -> Response:
@@ -92,13 +92,13 @@ def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
     return texts
 
 
-def _command(filled: Filled, form: Form, studio: Studio) -> str:
+def _command(filled: Filled, studio: Studio) -> str:
     """The command line, with the store where it is not the user's own; empty where something is wrong."""
     if filled.request is None:
         return ""
-    place = find_location(studio.settings.store)
-    store = f" --store {shlex.quote(str(place.path))}" if place.chosen and place.path and form.stores else ""
-    return command_of(filled.request) + store
+    place, line = find_location(studio.settings.store), command_of(filled.request)
+    stores = filled.request.verb not in ("estimate", "predict", "fits", "convert")
+    return f"{line} --store {shlex.quote(str(place.path))}" if stores and place.chosen and place.path else line
 
 
 def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain: bool, status: int = 200) -> Response:
@@ -127,7 +127,7 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
         texts=texts,
         problems=problems,
         labels={one.name: one.label for one in fields.values()},
-        command=_command(filled, form, studio),
+        command=_command(filled, studio),
     )
 
 
@@ -141,7 +141,7 @@ def _with_choices(one: Field, texts: Texts, studio: Studio) -> Field:
         return one
     entries = studio.models.data_entries() if one.kind == "data" else studio.models.entries()
     picks = {entry.key: _pick(entry) for entry in entries}
-    chosen = [picks.pop(key, None) or Choice(value=key, text=f"run {key[:36]}") for key in given]
+    chosen = [picks.pop(key, Choice(value=key, text=f"run {key[:36]}")) for key in given]
     return replace(one, choices=[*chosen, *list(picks.values())[:MOST_LISTED]])
 
 
