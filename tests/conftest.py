@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -93,6 +95,20 @@ def shared_models() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared models (../shared/models/mlperf_tiny) are not here")
     return folder
+
+
+@pytest.fixture
+def bound_by_modes() -> tuple[str, ...]:
+    """What a command begins with so that file modes bind it even where the tests are run by root."""
+    if os.geteuid() != 0:
+        return ()
+    prefix = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+    if (
+        shutil.which("setpriv") is None
+        or subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("run by root, which modes do not bind, and setpriv can't drop that")
+    return prefix
 
 
 @pytest.fixture

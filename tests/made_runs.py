@@ -1,7 +1,9 @@
-"""Runs for tests of lists, trends and matrices: some hundred, each with one headline, made an hour apart."""
+"""Runs, and rows of pages, for tests of lists, trends and matrices: some hundred, each with one headline, made an hour apart."""
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -43,3 +45,11 @@ def made_run(
         "sessions": (),
     }
     return replace(_PATTERN, **(fields | changes))
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The cells of each row of a page's first table, without tags."""
+    body = text.partition("<tbody>")[2].partition("</tbody>")[0]
+    rows = re.findall(r"<tr.*?>(.*?)</tr>", body, re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[" ".join(html.unescape(re.sub(r"<[^>]+>", " ", cell)).split()) for cell in row] for row in cells]

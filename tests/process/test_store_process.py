@@ -185,20 +185,6 @@ def test_a_new_store_on_a_full_disk_is_said(tmp_path):
 
 
 @pytest.fixture
-def bound_by_modes():
-    """What a command begins with so that file modes bind it even where the tests are run by root."""
-    if os.geteuid() != 0:
-        return ()
-    prefix = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
-    if (
-        shutil.which("setpriv") is None
-        or subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode
-    ):
-        pytest.skip("run by root, which modes do not bind, and setpriv can't drop that")
-    return prefix
-
-
-@pytest.fixture
 def locked_folder(tmp_path):
     """Makes folders with a store, whose modes a test may set."""
     made = []

@@ -10,7 +10,7 @@ import pytest
 
 from edgewise.record import Measurement, ModelRef
 from edgewise.store import from_document
-from made_runs import HOSTILE, made_run
+from made_runs import HOSTILE, made_run, rows_of
 from sample_runs import failed_run, make_run, run_id, single_session
 
 COUNT = 120
@@ -39,16 +39,6 @@ def filled(serve):
 def browse(filled):
     with filled.client() as client:
         yield client
-
-
-def rows_of(text):
-    """The cells of each row of the first table, without tags."""
-    body = text.partition("<tbody>")[2].partition("</tbody>")[0]
-    return [
-        [html.unescape(re.sub(r"<br>", " ", cell)) and " ".join(html.unescape(re.sub(r"<[^>]+>", " ", cell)).split())
-         for cell in re.findall(r"<t[dh].*?>(.*?)</t[dh]>", row, re.DOTALL)]
-        for row in re.findall(r"<tr.*?>(.*?)</tr>", body, re.DOTALL)
-    ]  # fmt: skip
 
 
 def ids_of(text):

@@ -171,7 +171,7 @@ def test_memory_for_what_was_drawn_is_bounded(renderer, monkeypatch):
 
 SILENT = "import sys, time\nfor line in sys.stdin: time.sleep(600)"
 ONCE = (
-    "import json, sys, time\nprint(json.dumps({'content': 'drawn', 'binary': False}), flush=True)\n"
+    'import sys, time\nprint(\'{"content": "eJxLKUoszwMABkACHQ=="}\', flush=True)\n'
     "sys.stdin.readline(); sys.stdin.readline(); time.sleep(600)"
 )
 

@@ -24,7 +24,7 @@ from edgewise.record import (
     Workload,
 )
 from edgewise.record.reference import machine_key
-from edgewise.store import connection, database, from_document, open_store, to_document
+from edgewise.store import connection, database, filters, from_document, open_store, to_document
 from edgewise.store.database import MergeResult, ReindexResult
 from edgewise.store.location import find_location
 from stores import DATABASES, POSTGRESQL, new_store
@@ -264,7 +264,7 @@ def test_models_are_found_by_part_of_their_name_however_many_there_are(store, mo
     expected = [row.id for row in store.list(model="NET")]
     assert expected and [row.id for row in store.list(model="net2")] == [run(2).id]
     for name, value in limits.items():
-        monkeypatch.setattr(database, name, value)
+        monkeypatch.setattr(filters, name, value)
     assert [row.id for row in store.list(model="NET")] == expected
     assert [row.id for row in store.list(model="net2")] == [run(2).id] and store.list(model="cat") == []
 
@@ -535,7 +535,7 @@ def test_a_store_of_the_first_revision_gets_the_tables_that_the_code_describes(s
         connected.execute(text("ALTER TABLE runs DROP COLUMN machine"))
         connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     assert described() != newest
-    connection._bring_up_to_date(store._database, reindex=database._index_again)
+    connection._bring_up_to_date(store._database)
     assert described() == newest
     with store._database.reading() as connected:
         assert connection._revision(connected, name="") == connection.REVISIONS[-1]
@@ -562,7 +562,7 @@ def test_a_store_of_schema_1_lists_its_records_as_they_are_read(store):
         connected.execute(text("DROP TABLE readings"))
         connected.execute(text("ALTER TABLE runs DROP COLUMN machine"))
         connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    connection._bring_up_to_date(store._database, reindex=database._index_again)
+    connection._bring_up_to_date(store._database)
     # What can't be read keeps its index.
     assert {row.id: row.value for row in store.list()} == {old["id"]: call, run(1).id: by_engine}
     with store._database.reading() as connected:
@@ -603,7 +603,7 @@ def test_a_store_that_lacks_indexes_gets_them_without_reading_its_documents(tmp_
         )
         with open_store(str(path)) as opened:
             assert opened.read_only and [row.id for row in opened.list(model="net")] == [run(1).id]
-    monkeypatch.setattr(database, "_index_again", lambda connection: pytest.fail("the documents were read"))
+    monkeypatch.setattr(connection, "index_again", lambda connection: pytest.fail("the documents were read"))
     with open_store(str(path)) as opened, opened._database.reading() as connected:
         assert "ix_runs_model" in {index["name"] for index in inspect(connected).get_indexes("runs")}
         assert connection._revision(connected, name="") == connection.REVISIONS[-1]

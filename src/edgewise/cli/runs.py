@@ -20,7 +20,8 @@ from edgewise.text import one_line
 from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
-    from edgewise.store.database import RunFilter, Store
+    from edgewise.store.database import Store
+    from edgewise.store.filters import RunFilter
 
 app = typer.Typer(no_args_is_help=True, help="List, show, export, import and remove stored runs.")
 

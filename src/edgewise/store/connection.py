@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,15 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateColumn
 
 from edgewise.errors import StoreError
+from edgewise.store.index import fill_kept, index_again
 from edgewise.store.location import DatabaseLocation
-from edgewise.store.tables import OWN, metadata
+from edgewise.store.tables import KEPT, OWN, metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
-_SLOWER = ("0004", "0005")
-"""Revisions that lack nothing but indexes and the table of jobs: a store that can't be written is read as it is."""
+_SLOWER = ("0004", "0005", "0006")
+"""Revisions that lack nothing but indexes, jobs and kept tables: a store that can't be written is read as it is."""
 
 _NOW = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
@@ -63,11 +64,13 @@ class Database:
     Attributes:
         name: what messages call it; never with a password.
         read_only: whether writing is out of the question.
+        kept: whether the store has the kept tables (`edgewise.store.tables.KEPT`), which older revisions lack.
     """
 
     engine: Engine
     name: str
     read_only: bool
+    kept: bool = True
 
     @property
     def now(self) -> ColumnElement[float]:
@@ -91,24 +94,22 @@ class Database:
                 yield connection
 
 
-def open_database(location: DatabaseLocation, *, create: bool, reindex: Callable[[Connection], object]) -> Database:
+def open_database(location: DatabaseLocation, *, create: bool) -> Database:
     """The database at `location`, its tables up to date.
 
     Args:
         location: where it is.
         create: whether to make a SQLite file that is not there.
-        reindex: makes the index tables again from the documents; called in the transaction that migrated them.
 
     Raises:
         StoreError: it is missing, corrupt, newer, something else's, out of reach, or of a kind that can't be used.
     """
     database = _open_sqlite(location, create=create) if location.path else _open_url(location.url)
     try:
-        _bring_up_to_date(database, reindex=reindex)
+        return replace(database, kept=_bring_up_to_date(database))
     except BaseException:
         database.engine.dispose()
         raise
-    return database
 
 
 def _open_url(url: str) -> Database:
@@ -227,11 +228,12 @@ def _listen(engine: Engine, *, pragmas: tuple[str, ...]) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
-def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], object]) -> None:
+def _bring_up_to_date(database: Database) -> bool:
+    """Give an older store the tables, columns and indexes that it lacks; whether it has them all then."""
     with database.reading() as connection:
         revision = _revision(connection, name=database.name)
     if revision == REVISIONS[-1]:
-        return
+        return True
     if revision is not None and revision not in REVISIONS:
         raise StoreError(
             f"the store {database.name} was written by a newer edgewise (revision {revision!r}; this one supports up "
@@ -239,7 +241,7 @@ def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], obj
             advice="update edgewise, or use another store: --store PATH",
         )
     if database.read_only and revision in _SLOWER:
-        return
+        return False
     if database.read_only and revision is None:
         raise StoreError(f"{database.name} contains no store", advice="use another one: --store PATH")
     if database.read_only:
@@ -252,17 +254,21 @@ def _bring_up_to_date(database: Database, *, reindex: Callable[[Connection], obj
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
         # Another process may have done it while this one waited for the lock.
         revision = _revision(connection, name=database.name)
-        if revision != REVISIONS[-1] and _complete_tables(connection) and revision is not None:
-            reindex(connection)
+        if revision != REVISIONS[-1]:
+            fill = _complete_tables(connection)
+            if revision is not None:
+                fill(connection)
+    return True
 
 
-def _complete_tables(connection: Connection) -> bool:
-    """Make the tables, columns and indexes that are missing; whether tables or columns must be filled.
+def _complete_tables(connection: Connection) -> Callable[[Connection], object]:
+    """Make the tables, columns and indexes that are missing; return the function that fills them.
 
-    No data moves, as index tables are filled from the documents.
+    No data moves, as index tables are filled from the documents, and kept tables from the index.
     """
     present = inspect(connection)
-    to_fill = bool(metadata.tables.keys() - present.get_table_names() - OWN)
+    missing = metadata.tables.keys() - present.get_table_names()
+    to_fill = bool(missing - OWN - KEPT)
     for name in metadata.tables.keys() & present.get_table_names():
         known = {column["name"] for column in present.get_columns(name)}
         for column in metadata.tables[name].columns:
@@ -277,7 +283,7 @@ def _complete_tables(connection: Connection) -> bool:
     _VERSION.create(connection, checkfirst=True)
     connection.execute(_VERSION.delete())
     connection.execute(_VERSION.insert(), {"version_num": REVISIONS[-1]})
-    return to_fill
+    return index_again if to_fill else fill_kept
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:

@@ -1,7 +1,7 @@
 """The store's tables: documents, which are the truth, and the index tables that are made from them.
 
-A new column may be null and a new table is filled from the documents: then opening an older store needs no more than a
-new revision in `edgewise.store.connection`.
+A new column may be null and a new table is filled from the documents, or from the index if it is one of `KEPT`: then
+opening an older store needs no more than a new revision in `edgewise.store.connection`.
 """
 
 from __future__ import annotations
@@ -124,6 +124,9 @@ runs = Table(
     *(Index(f"ix_runs_{name}", name, "created", "id") for name in ("model", "runtime", "device", "status")),
 )
 
+NEWEST = (runs.c.created.desc(), runs.c.id.desc())
+"""The order of every list."""
+
 measurements = Table(
     "measurements",
     metadata,
@@ -157,6 +160,22 @@ tags = Table(
     Column("name", Text, primary_key=True),
     Index("ix_tags_name", "name"),
 )
+
+run_counts = Table(
+    "run_counts",
+    metadata,
+    # Runs of which the facet `facet` has this value, and the later facet `other` that one; both "" for all.
+    Column("facet", String(16), primary_key=True),
+    Column("other", String(16), primary_key=True),
+    Column("value", Text, primary_key=True),
+    Column("other_value", Text, primary_key=True),
+    Column("runs", Integer, nullable=False),
+    Index("ix_run_counts_other", "facet", "other", "other_value"),
+    sqlite_with_rowid=False,
+)
+
+KEPT = frozenset({"run_counts"})
+"""Tables that are kept up to date with `runs` and `tags`, and filled from these."""
 
 
 def index_rows(run: Run) -> dict[Table, list[dict[str, Any]]]:

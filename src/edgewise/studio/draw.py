@@ -1,7 +1,7 @@
 """The child process that draws: a request per line on standard input, an answer per line on standard output.
 
-A request is ``{"store", "kind", "extension", "runs", "settings"}``; an answer is ``{"content", "binary"}`` or
-``{"error", "message", "advice"}``. An empty `extension` asks for a fragment of a page.
+A request is ``{"store", "kind", "extension", "runs", "settings"}``; an answer is ``{"content"}``, compressed and in
+base64, or ``{"error", "message", "advice"}``. An empty `extension` asks for a fragment of a page.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -44,7 +45,7 @@ def main() -> int:
     Limits(data_bytes=MEMORY_BYTES).apply()
     for line in sys.stdin.buffer:
         with _ended_by_server():
-            text = json.dumps(answer(json.loads(line)), ensure_ascii=False)
+            text = json.dumps(answer(json.loads(line)))
         answers.write(text + "\n")
         answers.flush()
     return 0
@@ -72,7 +73,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to one request."""
     try:
         runs = _store(request["store"]).resolve(request["runs"])
-        content = draw(request["kind"], runs, request["extension"], request["settings"])
+        drawn = draw(request["kind"], runs, request["extension"], request["settings"])
+        content = drawn if isinstance(drawn, bytes) else drawn.encode("utf-8", "replace")
         if len(content) > MOST_BYTES:
             raise BadInput(
                 f"this would be {len(content) // 10**6} MB", advice="use 'edgewise report RUN… -o F' for large files"
@@ -84,9 +86,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     except Exception as error:
         message = f"internal error: {type(error).__name__}: {error}"
         return {"error": "EdgewiseError", "message": message, "advice": "report what 'edgewise report RUN' prints"}
-    if isinstance(content, bytes):
-        return {"content": base64.b64encode(content).decode(), "binary": True}
-    return {"content": content.encode("utf-8", "replace").decode(), "binary": False}
+    return {"content": base64.b64encode(zlib.compress(content)).decode()}
 
 
 def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:

@@ -12,6 +12,7 @@ import json
 import sys
 import threading
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ MOST_RUNS = 200
 MOST_WAITING = 24
 """Requests that wait at once; the server has 40 threads, and the others must stay free for other pages."""
 MOST_KEPT = 16 * 10**6
-"""Bytes of finished fragments in memory."""
+"""Bytes of finished pages in memory, compressed."""
 DRAW_S, WAIT_S, IDLE_S = 60.0, 45.0, 60.0
 _COMMAND: Final = (sys.executable, "-P", "-m", "edgewise.studio.draw")
 
@@ -110,7 +111,7 @@ class Renderer:
             raise BadInput("a setting of this page is too long", advice="shorten its title")
         key = hashlib.sha256(request + content.encode()).hexdigest()
         if (found := self._find(key)) is not None:
-            return found
+            return zlib.decompress(found)
         if not self._waiting.acquire(blocking=False):
             raise Unavailable("too many pages are being drawn", advice="load this page again in a moment")
         try:
@@ -124,10 +125,12 @@ class Renderer:
                 self._turn.release()
         finally:
             self._waiting.release()
-        return found
+        return zlib.decompress(found)
 
     def _ask(self, request: bytes) -> bytes:
-        """The child's answer. A child that has drawn before and fails is replaced once: it may just have grown large.
+        """The child's answer, compressed.
+
+        A child that has drawn before and fails is replaced once: it may just have grown large.
 
         Raises `Unavailable`, and what the child answers.
         """
@@ -180,9 +183,9 @@ class Renderer:
 
 
 def _read(line: bytes) -> bytes:
-    """The content in an answer. Raises the error that it tells of."""
+    """The compressed content in an answer. Raises the error that it tells of."""
     answer = json.loads(line)
     if "error" not in answer:
-        return base64.b64decode(answer["content"]) if answer["binary"] else str(answer["content"]).encode()
+        return base64.b64decode(answer["content"])
     kind = getattr(errors, answer["error"], EdgewiseError)
     raise kind(answer["message"], advice=answer["advice"])

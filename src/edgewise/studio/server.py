@@ -49,6 +49,8 @@ def serve(settings: Settings, *, next_port: bool, open_browser: bool, say: Calla
 
         sessions.when_used = lambda: say_link("a browser came in; the link for another one is")
         link = say_link("the studio is at")
+        if app.state.studio.store.read_only:
+            say(f"the store {app.state.studio.store.name} is read-only: its runs can be seen, nothing can be measured")
         say("Ctrl-C ends it.")
         if open_browser:
             webbrowser.open(link)
@@ -128,14 +130,16 @@ def listen(settings: Settings, *, next_port: bool) -> tuple[socket.socket, Setti
 
 
 def holder_of(port: int) -> str:
-    """`` by NAME (process NUMBER)`` where this user may see that; empty otherwise."""
+    """`` by COMMAND (process NUMBER)`` where this user may see that; empty otherwise."""
     import psutil
+
+    from edgewise.text import one_line
 
     try:
         found = next(
             (one.pid for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr.port == port),
             None,
         )
-        return f" by {psutil.Process(found).name()} (process {found})" if found else ""
+        return f" by '{one_line(' '.join(psutil.Process(found).cmdline()))[:80]}' (process {found})" if found else ""
     except psutil.Error:
         return ""

@@ -72,20 +72,20 @@ class Dispatcher:
         self._queue = ""
 
     def start(self) -> None:
-        """Begin to carry jobs out. Raises `BadInput` where the folder can't be written."""
+        """Begin to carry jobs out. Where the folder can't be written, `problem` says so and no job is taken."""
         try:
             self._queue = _queue_of(self._folder)
         except OSError as error:
-            raise BadInput(
-                f"the studio can't write to {self._folder}: {error.strerror}", advice="free it, or use another --store"
-            ) from error
+            self.problem = f"no job can be carried out: {self._folder} can't be written: {error.strerror}"
+            return
         self._dispatching.start()
 
     def stop(self) -> None:
         """End the running jobs, which are lost, and wait for their ends."""
         self._stopping = True
         self._wake.set()
-        self._dispatching.join()
+        if self._dispatching.is_alive():
+            self._dispatching.join()
         for token in list(self._tokens.values()):
             token.cancel("stopped")
         for thread in self._threads:
@@ -105,6 +105,8 @@ class Dispatcher:
             BadInput: a verb that is no job, or a request that runs code.
             StoreError: the store can't be written.
         """
+        if not self._queue:
+            raise BadInput(self.problem, advice="start 'edgewise serve' with a store that can be written: --store PATH")
         effective = request.in_effect()
         if effective.verb not in VERBS:
             raise BadInput(f"{effective.verb} is not a job", advice=f"one of: {', '.join(VERBS)}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData, QueryParams
 
     from edgewise.store import Store
-    from edgewise.store.database import RunFilter
+    from edgewise.store.filters import RunFilter
     from edgewise.store.tables import RunRow
 
 PAGE = 50

@@ -1,0 +1,97 @@
+"""Writing in one transaction: a run's document, its rows in the index tables and the kept tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import text as sql
+from sqlalchemy.exc import DBAPIError
+
+from edgewise.errors import BadInput
+from edgewise.record import SCHEMA, Run
+from edgewise.store import counts
+from edgewise.store.codec import decode
+from edgewise.store.tables import documents, index_rows, runs
+
+_WRITE_LOCK = 0x65646766  # any number that all edgewise processes share: PostgreSQL's advisory lock
+
+# Both databases know this form; SQLAlchemy has it once per dialect, and importing one of those takes long.
+_UPSERT = sql(
+    "INSERT INTO documents (id, schema, document) VALUES (:id, :schema, :document) "
+    "ON CONFLICT (id) DO UPDATE SET schema = excluded.schema, document = excluded.document"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReindexResult:
+    """What `Store.reindex` did: runs indexed, and ``(id, why)`` of each whose document can't be read."""
+
+    indexed: int
+    unreadable: tuple[tuple[str, str], ...]
+
+
+class RunWriter:
+    """Writes and removes runs within one transaction; `finish` then brings the kept tables up to date."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._counts = counts.Changes()
+        if connection.dialect.name == "postgresql":  # as in SQLite, one at a time: kept rows depend on all runs
+            connection.execute(sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
+
+    def write(self, run: Run, text: str) -> None:
+        """Put `run`, whose document is `text`, in place of the run with its id."""
+        self._counts.add(self._connection, run.id, -1)
+        self._connection.execute(_UPSERT, {"id": run.id, "schema": SCHEMA, "document": text})
+        _write_index(self._connection, run)
+        self._counts.add(self._connection, run.id, +1)
+
+    def remove(self, run_id: str) -> bool:
+        """Remove the run with this id; whether there was one."""
+        self._counts.add(self._connection, run_id, -1)
+        return bool(self._connection.execute(delete(documents).where(documents.c.id == run_id)).rowcount)
+
+    def finish(self) -> None:
+        """Bring the kept tables up to date."""
+        self._counts.apply(self._connection)
+
+
+def document_text(connection: Connection, run_id: str) -> str:
+    """The text of a document. Raises `BadInput` where the database holds something else."""
+    try:
+        text = connection.execute(select(documents.c.document).where(documents.c.id == run_id)).scalar_one()
+    except (DBAPIError, sqlite3.OperationalError) as error:
+        if "decode to UTF-8" not in str(error):
+            raise
+        text = None
+    if not isinstance(text, str):
+        raise BadInput("its text is damaged", advice=f"'edgewise runs rm {run_id}' removes it")
+    return text
+
+
+def index_again(connection: Connection) -> ReindexResult:
+    """Make the index tables again from the documents, and from them the kept tables."""
+    ids = connection.scalars(select(documents.c.id).order_by(documents.c.id)).all()
+    unreadable = []
+    for one in ids:
+        try:
+            _write_index(connection, decode(document_text(connection, one)))
+        except BadInput as error:
+            unreadable.append((one, f"run {one} can't be read: {error.message}"))
+    fill_kept(connection)
+    return ReindexResult(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))
+
+
+def fill_kept(connection: Connection) -> None:
+    """Make the kept tables again from the index, without reading documents."""
+    counts.fill(connection)
+
+
+def _write_index(connection: Connection, run: Run) -> None:
+    for table, rows in index_rows(run).items():
+        key = "id" if table is runs else "run"
+        connection.execute(delete(table).where(table.c[key] == run.id))
+        if rows:
+            connection.execute(insert(table), rows)

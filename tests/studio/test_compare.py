@@ -1,0 +1,148 @@
+"""The page that compares stored runs: its verdicts are those of the command line."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import replace
+
+import pytest
+
+from edgewise.cli.main import run as run_command
+from sample_profiles import HOSTILE
+from sample_runs import CREATED, VWW, make_run, run_id
+
+A, B, C, OTHER, UNFAIR = map(run_id, range(1, 6))
+
+
+@pytest.fixture(scope="module")
+def filled(serve):
+    studio = serve()
+    runs = [
+        make_run(1),
+        make_run(2, latency=1.7e-4, half=4e-6),
+        replace(make_run(3, latency=4.21e-4), created_at="2026-03-06T05:06:07.000+00:00"),
+        make_run(4, model=VWW),
+        make_run(5, model=VWW, batch=8),
+    ]
+    for run in runs:
+        studio.store.save(replace(run, group=None))
+    studio.store.tag("golden", A)
+    return studio
+
+
+@pytest.fixture
+def client(filled):
+    with filled.client() as client:
+        yield client
+
+
+def test_the_verdicts_are_those_of_the_command_line(filled, client, capsys):
+    assert run_command(["compare", A, B, "--store", filled.settings.store, "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    got = client.get("/compare/file", params={"run": [A, B], "format": ".json"}).json()
+    assert got["comparisons"] == expected["comparisons"]
+    assert {row["verdict"] for row in expected["comparisons"]} >= {"faster", "same"}
+    page = client.get("/compare", params={"run": [A, B]}).text
+    faster = next(row for row in expected["comparisons"] if row["metric"] == "latency")
+    assert faster["verdict"] == "faster"
+    assert f"{1 / faster['ratio']:.2f}× faster" in html.unescape(page)
+
+
+def test_the_first_run_is_the_baseline(client):
+    there, back = (
+        client.get("/compare/file", params={"run": runs, "format": ".json"}).json() for runs in ([A, B], [B, A])
+    )
+    assert [one["comparisons"][0]["verdict"] for one in (there, back)] == ["faster", "slower"]
+    page = client.get("/compare", params={"run": [A, B]}).text
+    assert f'href="/compare?run={B}&amp;run={A}"' in page
+
+
+def test_tags_and_beginnings_of_ids_name_runs(client):
+    by_name = client.get("/compare", params={"run": ["golden", B]}).text
+    assert f"edgewise compare {A} {B}" in by_name
+
+
+def test_runs_measured_apart_lead_to_a_comparison_in_turns(client):
+    page = client.get("/compare", params={"run": [A, C]}).text
+    assert "measured one after the other, from 2026-03-04 05:06 to 2026-03-06 05:06 UTC." in page
+    assert f'href="/new/compare?model={A}&amp;model={C}"' in page
+
+
+def test_what_is_unfair_is_said_and_compared_on_request(client):
+    page = client.get("/compare", params={"run": [A, UNFAIR]})
+    assert page.status_code == 200
+    assert "compared fairly" in page.text
+    assert f'href="/compare?run={A}&amp;run={UNFAIR}&amp;force=1"' in page.text
+    forced = client.get("/compare", params={"run": [A, UNFAIR], "force": "1"}).text
+    assert "Not a fair comparison: it was forced" in forced
+    assert f"edgewise compare {A} {UNFAIR} --force" in forced
+    assert client.get("/compare/file", params={"run": [A, UNFAIR], "format": ".md"}).status_code == 400
+
+
+@pytest.mark.parametrize("runs", [["nowhere"], ["all"], [A, "/etc/passwd"], ["\x00"], ["x" * 5000]])
+def test_what_is_no_run_is_an_error_of_one_page(client, runs):
+    answer = client.get("/compare", params={"run": runs})
+    assert answer.status_code == 400
+    assert 'class="problem"' in answer.text
+
+
+def test_two_hundred_runs_are_refused_with_advice(filled, client):
+    for number in range(200):
+        filled.store.save(replace(make_run(1), id=run_id(5000 + number), measurements=(), group=run_id(9999)))
+    answer = client.get("/compare", params={"run": f"group:{run_id(9999)}"})
+    assert answer.status_code == 400
+    assert "200 runs are too many" in answer.text
+    assert "pick at most 24" in answer.text
+    filled.store.remove([run_id(5000 + number) for number in range(200)])
+
+
+def test_runs_are_found_by_model_and_tag_and_those_picked_are_not_offered_again(client):
+    def offered(**query):
+        text = client.get("/compare", params=query).text
+        return [one for one in (A, B, C, OTHER, UNFAIR) if f'type="checkbox" name="run" value="{one}"' in text]
+
+    assert offered() == [A, B, C, OTHER, UNFAIR]
+    assert offered(run=A) == [B, C]
+    assert offered(run=A, q="vww") == [OTHER, UNFAIR]
+    assert offered(run=B, q="golden") == [A]
+    assert "No run for “nothing”" in client.get("/compare", params={"q": "nothing"}).text
+
+
+def test_hostile_names_stay_text(filled, client):
+    run = make_run(77)
+    run = replace(run, job=replace(run.job, model=replace(run.job.model, name=HOSTILE)))
+    filled.store.save(run)
+    for query in ({"run": [A, run.id]}, {"q": HOSTILE.splitlines()[1]}, {"q": "</td><script>alert(1)"}):
+        text = client.get("/compare", params=query).text
+        assert "<script>alert" not in text
+    filled.store.remove([run.id])
+
+
+def test_two_runs_are_picked_in_a_browser(filled, open_page):
+    page = open_page("/compare", at=filled)
+    for name in (B, A):
+        page.locator(f'input[type=checkbox][value="{name}"]').check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    assert page.url.endswith(f"/compare?run={A}&run={B}")
+    assert "faster" in page.locator("h1").inner_text()
+    assert page.locator("h1").count() == 1
+    assert page.locator("figure svg").count() >= 1
+    page.get_by_role("link", name="make baseline").click()
+    assert "slower" in page.locator("h1").inner_text()
+    assert page.url.endswith(f"/compare?run={B}&run={A}")
+
+
+def test_the_page_is_whole_without_scripts_on_a_narrow_screen(filled, open_page):
+    page = open_page(
+        f"/compare?run={A}&run={B}&run={C}",
+        at=filled,
+        java_script_enabled=False,
+        viewport={"width": 400, "height": 800},
+    )
+    assert page.locator("h1").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.locator("#q").fill("vww")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator(f'input[type=checkbox][value="{OTHER}"]').count() == 1
+    assert CREATED[:10] in page.inner_text("main")

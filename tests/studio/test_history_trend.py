@@ -1,0 +1,115 @@
+"""A model over time: which runs are one trend, what changed between them, the chart and its table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+import pytest
+
+from made_runs import HOSTILE, made_run, rows_of
+from sample_runs import failed_run, run_id
+
+
+@pytest.fixture(scope="module")
+def filled(serve):
+    """Runs 1 to 20 of kws.onnx on openvino; 11 and later are slower, 15 and later of another version; others beside."""
+    it = serve()
+    for number in range(1, 21):
+        slow = 1.5 if number > 10 else 1.0
+        it.store.save(
+            made_run(number, runtime="openvino", latency=2e-3 * slow, version="2.0" if number >= 15 else "1.0")
+        )
+    it.store.save(made_run(30, runtime="openvino", device="pi4", latency=9e-3))
+    it.store.save(made_run(0, runtime="litert", basis="simulated", latency=4e-3))
+    it.store.save(made_run(31, model="my_kws.onnx", runtime="openvino"))
+    it.store.save(made_run(32, model=HOSTILE))
+    it.store.save(replace(failed_run(33), created_at="2026-02-01T00:00:00.000+00:00"))
+    return it
+
+
+@pytest.fixture
+def browse(filled):
+    with filled.client() as client:
+        yield client
+
+
+def test_a_trend_has_the_runs_of_one_setting_oldest_first(browse):
+    rows = rows_of(browse.get("/trend?model=kws.onnx&runtime=openvino&device=local").text)
+    assert len(rows) == 20
+    assert rows[0] == ["2026-01-01 01:00", "2.00 ms", "1.96 ms to 2.04 ms", "measured", "B", ""]
+    assert rows[14][0] == "2026-01-01 15:00"
+    assert "runtime version: 1.0 → 2.0" in rows[14][5]
+    assert [index for index, row in enumerate(rows) if "runtime version" in row[5]] == [14]
+
+
+def test_what_is_left_open_is_as_in_the_newest_run(browse):
+    text = browse.get("/trend?model=kws.onnx").text
+    assert rows_of(text) == [["2026-01-02 06:00", "9.00 ms", "8.82 ms to 9.18 ms", "measured", "B", ""]]
+    chosen = re.findall(r'aria-current="true">([^<]+?) <span', text)
+    assert chosen == ["latency", "openvino", "pi4", "cpu, 1 thread, batch 1, single-stream"]
+    assert ">local <" in text
+
+
+def test_the_table_as_csv_is_exact(browse):
+    answer = browse.get("/trend?model=kws.onnx&runtime=litert&format=.csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [(row["id"], row["value"], row["low"], row["unit"], row["basis"]) for row in rows] == [
+        (run_id(0), "0.004", "0.00392", "s", "simulated")
+    ]
+    assert answer.headers["content-disposition"] == "attachment; filename=trend.csv"
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?model=", "?model=nothing", "?model=kws.onnx&runtime=none", "?model=kws", "?model=%00", "?model=%ff"]
+)
+def test_no_runs_are_said(browse, query):
+    answer = browse.get(f"/trend{query}")
+    assert answer.status_code == 200
+    assert "<table" not in answer.text
+    assert "No finished run of" in answer.text or "Name a model" in answer.text
+
+
+def test_hostile_names_are_text(browse):
+    from urllib.parse import quote
+
+    text = browse.get(f"/trend?model={quote(HOSTILE)}").text
+    assert "<script>alert" not in text
+    assert 'name="model" value="&lt;script&gt;' in text
+
+
+def test_the_chart_is_read_and_zoomed_by_keyboard_and_saved(open_page, filled):
+    page = open_page("/trend?model=kws.onnx&runtime=openvino&device=local", at=filled)
+    chart = page.locator("#trend")
+    page.locator("#trend canvas").wait_for()
+    chart.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    told = page.locator("#told")
+    assert told.inner_text() == "2026-01-01 19:00: 3.00 ms (2.94 ms to 3.06 ms), measured, grade B"
+    page.keyboard.press("Home")
+    assert told.inner_text().startswith("2026-01-01 01:00: 2.00 ms")
+    page.keyboard.press("+")
+    page.keyboard.press("Escape")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="PNG").click()
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+    page.keyboard.press("Shift+Tab")
+    chart.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run_id(20)}")
+
+
+def test_the_table_stands_without_scripts_and_fits_a_phone(open_page, filled, contrast):
+    page = open_page("/trend?model=kws.onnx&runtime=openvino&device=local", at=filled, java_script_enabled=False)
+    assert not page.locator("#figure").is_visible()
+    assert page.locator("#points tbody tr").count() == 20
+    narrow = {"viewport": {"width": 400, "height": 800}, "color_scheme": "dark"}
+    page = open_page("/trend?model=kws.onnx&runtime=openvino&device=local", at=filled, **narrow)
+    page.locator("#trend canvas").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    assert contrast(page) >= 4.5
+    assert "→" in page.locator("#points").inner_text()

@@ -1,0 +1,121 @@
+"""`edgewise serve` as a process: its lines, its port, its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import httpx2
+
+from edgewise.errors import BadInput
+from edgewise.store import open_store
+from edgewise.studio.server import listen
+from edgewise.studio.settings import Settings
+from sample_runs import all_runs
+
+
+@contextmanager
+def serving(*arguments, store, prefix=()):
+    """The process of `edgewise serve`; what it prints is its standard output."""
+    command = [*prefix, sys.executable, "-m", "edgewise", "serve", "--store", str(store), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def link_of(line: str) -> str:
+    return re.search(r"https?://\S+", line)[0]
+
+
+@contextmanager
+def enter(link: str):
+    """A client that a link let in."""
+    with httpx2.Client(base_url=f"http://{urlsplit(link).netloc}", trust_env=False, timeout=30) as client:
+        assert client.get(link).status_code == 200
+        yield client
+
+
+def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(tmp_path):
+    with serving("--port", "0", store=tmp_path / "runs.db") as process:
+        first = process.stdout.readline()
+        assert first.startswith("the studio is at http://127.0.0.1:")
+        assert process.stdout.readline() == "Ctrl-C ends it.\n"
+        with enter(link_of(first)) as client:
+            assert client.get("/runs").status_code == 200
+            second = process.stdout.readline()
+            assert second.startswith("a browser came in; the link for another one is http://127.0.0.1:")
+            with enter(link_of(second)) as other, other.stream("GET", "/events") as events:
+                # Streams and connections that are kept open do not keep it from ending.
+                process.send_signal(signal.SIGINT)
+                assert process.wait(10) == 130
+                del events
+        assert "Traceback" not in process.stderr.read()
+    assert (tmp_path / "runs.studio" / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_browsers_stay_in_when_the_server_starts_again(tmp_path):
+    port = free_port()
+    cookies = None
+    for _ in range(2):
+        with serving("--port", str(port), store=tmp_path / "runs.db") as process:
+            link = link_of(process.stdout.readline())
+            if cookies is None:
+                with enter(link) as client:
+                    cookies = dict(client.cookies)
+            with httpx2.Client(cookies=cookies, trust_env=False) as client:
+                assert client.get(f"http://127.0.0.1:{port}/runs").status_code == 200
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_a_port_in_use_names_the_process_and_the_way_out(tmp_path):
+    settings = Settings(port=0, folder=tmp_path)
+    held, settings = listen(settings, next_port=False)
+    with held:
+        with pytest.raises(BadInput) as caught:
+            listen(settings, next_port=False)
+        assert caught.value.message.startswith(f"port {settings.port} is in use by '")
+        assert caught.value.message.endswith(f"' (process {os.getpid()})")
+        assert "--next-port" in caught.value.advice
+        found, chosen = listen(settings, next_port=True)
+        with found:
+            assert settings.port < chosen.port < settings.port + 100
+            assert chosen.own_origin.endswith(f":{chosen.port}")
+
+
+def test_a_store_that_can_not_be_written_can_be_looked_at(tmp_path, bound_by_modes):
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    with open_store(str(folder / "runs.db")) as store:
+        for run in all_runs():
+            store.save(run)
+    folder.chmod(0o555)
+    try:
+        with serving("--port", "0", store=folder / "runs.db", prefix=bound_by_modes) as process:
+            link = link_of(process.stdout.readline())
+            assert process.stdout.readline() == (
+                f"the store {folder / 'runs.db'} is read-only: its runs can be seen, nothing can be measured\n"
+            )
+            with enter(link) as client:
+                assert "kws.onnx" in client.get("/runs").text
+                assert client.get("/").status_code == 200
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
+    finally:
+        folder.chmod(0o755)

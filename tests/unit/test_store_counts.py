@@ -1,0 +1,222 @@
+"""Counts and facets of stored runs, against counting the runs one by one."""
+
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, TargetSpec
+from edgewise.store import connection, counts, open_store
+from edgewise.store.counts import FACETS, Count, Facet
+from edgewise.store.tables import run_counts
+from stores import DATABASES, new_store
+
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=DATABASES)
+def store(request, tmp_path):
+    with new_store(request.param, tmp_path) as opened:
+        yield opened
+
+
+def random_run(number: int, choose: random.Random) -> Run:
+    model = choose.choice(["net_a.onnx", "net_b.onnx", "Other.tflite"])
+    job = Job(
+        model=ModelRef(name=model, path="/x", format="onnx", sha256=f"{sum(model.encode()):064x}", size_bytes=1),
+        runtime=RuntimeSpec(name=choose.choice(["onnxruntime", "litert"])),
+        target=TargetSpec(device=choose.choice(["local", "pi", "phone"])),
+    )
+    latency = Measurement(metric="latency", unit="s", basis="measured", method="m", value=choose.uniform(1, 2))
+    return Run(
+        id=f"{number:08x}", job=job, created_at=(START + timedelta(minutes=choose.randrange(40))).isoformat(),
+        status=choose.choice(["done", "done", "failed"]), measurements=(latency,) * choose.randrange(2),
+        tags=tuple(choose.sample(["red", "blue", "green"], choose.choice([0, 0, 1, 2]))),
+    )  # fmt: skip
+
+
+def values_of(run: Run) -> dict[str, tuple[str, ...]]:
+    job = run.job
+    one = {"model": job.model.name, "runtime": job.runtime.name, "device": job.target.device, "status": run.status}
+    return {name: (value,) for name, value in one.items()} | {"tag": run.tags}
+
+
+def matches(run: Run, wanted: dict[str, object]) -> bool:
+    created = datetime.fromisoformat(run.created_at)
+    checks = {
+        "model": lambda part: part.lower() in run.job.model.name.lower() or (
+            len(part) >= 8 and run.job.model.sha256.startswith(part)),
+        "since": lambda moment: created >= moment,
+        "until": lambda moment: created < moment,
+        "metric": lambda metric: run.value(metric) is not None,
+    }  # fmt: skip
+    return all(
+        checks[name](value) if name in checks else value in values_of(run)[name] for name, value in wanted.items()
+    )
+
+
+FILTERS = [
+    {}, {"model": "NET"}, {"model": "net_a.onnx"}, {"model": "cat"}, {"model": f"{sum(b'net_b.onnx'):064x}"},
+    {"model": f"{0:060x}"}, {"runtime": "litert"}, {"device": "pi"}, {"status": "failed"}, {"tag": "red"}, {"tag": "no"},
+    {"runtime": "litert", "status": "done"}, {"model": "net", "tag": "blue"}, {"tag": "red", "device": "phone"},
+    {"model": "other", "runtime": "onnxruntime", "device": "local"}, {"since": START + timedelta(minutes=20)},
+    {"runtime": "litert", "until": START + timedelta(minutes=10)}, {"metric": "latency"}, {"metric": "energy"},
+    {"metric": "latency", "tag": "green", "status": "failed", "model": "net"},
+    {"since": START + timedelta(minutes=5), "until": START + timedelta(minutes=30), "tag": "blue"},
+]  # fmt: skip
+
+
+def check_all(store, stored: dict[str, Run]) -> None:
+    for wanted in FILTERS:
+        chosen = [run for run in stored.values() if matches(run, wanted)]
+        assert store.count(**wanted) == Count(value=len(chosen)), wanted
+        assert {row.id for row in store.rows(**wanted)} == {run.id for run in chosen}
+        found = store.facets(**wanted)
+        assert tuple(found) == FACETS
+        for facet in FACETS:
+            others = {name: value for name, value in wanted.items() if name != facet}
+            expected = Counter(
+                value for run in stored.values() if matches(run, others) for value in values_of(run)[facet]
+            )
+            assert {one.value: one.count for one in found[facet]} == expected, (wanted, facet)
+            ranked = [(-one.count, one.value) for one in found[facet]]
+            assert ranked == sorted(ranked) and not found[facet].more and not any(one.more for one in found[facet])
+
+
+def kept_rows(store) -> set[tuple[object, ...]]:
+    from sqlalchemy import select
+
+    with store._database.reading() as connected:
+        return set(map(tuple, connected.execute(select(run_counts))))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_stay_those_of_the_runs(store, seed):
+    """Saving, replacing, merging, removing and tagging keep every count; making them anew changes nothing."""
+    choose, stored, number = random.Random(seed), {}, 0
+    for step in range(60):
+        action = choose.choice(["save", "save", "merge", "replace", "remove", "tag", "untag"])
+        new = [random_run(number + i, choose) for i in range(3)]
+        if action == "merge" or not stored:
+            store.merge([*new, *choose.sample(sorted(stored.values(), key=lambda run: run.id), min(2, len(stored)))])
+            stored |= {run.id: run for run in new}
+            number += 3
+            continue
+        old = choose.choice(sorted(stored))
+        if action == "save":
+            store.save(new[0])
+            stored[new[0].id] = new[0]
+            number += 1
+        elif action == "replace":
+            stored[old] = replace(new[0], id=old)
+            store.save(stored[old])
+        elif action == "remove":
+            gone = {old, choose.choice(sorted(stored))}
+            store.remove(gone)
+            stored = {one: run for one, run in stored.items() if one not in gone}
+        elif action == "tag":
+            holders = [run for run in stored.values() if "red" in run.tags]
+            stored |= {run.id: replace(run, tags=tuple(t for t in run.tags if t != "red")) for run in holders}
+            stored[old] = replace(stored[old], tags=(*stored[old].tags, "red"))
+            store.tag("red", old, move=True)
+        elif any("blue" in run.tags for run in stored.values()):
+            store.untag("blue")
+            stored = {one: replace(run, tags=tuple(t for t in run.tags if t != "blue")) for one, run in stored.items()}
+        if step % 12 == 0:
+            check_all(store, stored)
+    check_all(store, stored)
+    before = kept_rows(store)
+    store.reindex()
+    assert kept_rows(store) == before
+    store.remove(stored)
+    assert kept_rows(store) == set()
+
+
+def test_without_kept_counts_the_runs_are_read(store):
+    choose = random.Random(7)
+    stored = {run.id: run for run in (random_run(number, choose) for number in range(40))}
+    store.merge(stored.values())
+    store._database = replace(store._database, kept=False)
+    check_all(store, stored)
+
+
+def test_what_was_not_counted_to_the_end_says_so(store, monkeypatch):
+    monkeypatch.setattr(counts, "EXAMINED", 10)
+    choose = random.Random(3)
+    stored = [random_run(number, choose) for number in range(50)]
+    store.merge(stored)
+    wanted = {"since": START, "status": "done"}
+    most = sum(matches(run, wanted) for run in stored)
+    counted = store.count(most=10, **wanted)
+    assert counted.more and 0 < counted.value <= 10 < most and str(counted).endswith("+")
+    found = store.facets(**wanted)
+    for facet in FACETS:
+        others = {name: value for name, value in wanted.items() if name != facet}
+        true = Counter(value for run in stored if matches(run, others) for value in values_of(run)[facet])
+        assert found[facet].more and all(one.more and one.count <= true[one.value] for one in found[facet])
+    assert store.count(most=50, **wanted) == Count(value=most)
+    # The counts that are kept are exact all the same.
+    assert store.count(most=10) == Count(value=50)
+    assert sum(one.count for one in store.facets()["status"]) == 50
+
+
+def test_a_facet_has_the_most_frequent_values_and_the_chosen_one(store):
+    choose = random.Random(1)
+    for number in range(12):
+        one = random_run(number, choose)
+        runtime = f"engine-{int(number**0.5)}"  # one run of the first, three, five and three of the others
+        store.save(replace(one, job=replace(one.job, runtime=RuntimeSpec(name=runtime)), status="done"))
+    found = store.facets(most=2)["runtime"]
+    assert found == (Facet(value="engine-2", count=5), Facet(value="engine-1", count=3)) and found.more
+    chosen = store.facets(most=2, runtime="engine-0")["runtime"]
+    assert chosen == (*found, Facet(value="engine-0", count=1)) and chosen.more
+    with_time = store.facets(most=3, runtime="engine-0", since=START)["runtime"]
+    assert [one.value for one in with_time] == ["engine-2", "engine-1", "engine-3", "engine-0"] and not with_time.more
+
+
+def test_an_unknown_condition_is_refused_and_stray_bytes_match_nothing(store):
+    store.save(random_run(1, random.Random(1)))
+    for method in (store.count, store.facets):
+        with pytest.raises(TypeError, match="unknown arguments: modle"):
+            method(modle="net")
+    assert store.count(runtime="\udcff") == Count(value=0)
+    assert store.facets(runtime="\udcff") == dict.fromkeys(FACETS, ())
+
+
+def test_pages_backwards_meet_without_gap_or_overlap(store):
+    choose = random.Random(5)
+    store.merge(random_run(number, choose) for number in range(25))
+    every = [row.id for row in store.list()]
+    pages, place = [], every[-1]
+    while page := [row.id for row in store.list(after=place, limit=7)]:
+        pages.append(page)
+        place = page[0]
+    assert [one for page in reversed(pages) for one in page] == every[:-1]
+    assert [row.id for row in store.list(after=every[10], before=every[4])] == every[5:10]
+    assert [row.id for row in store.list(after=every[3])] == every[:3]
+
+
+def test_an_older_store_gets_the_counts_from_its_index(tmp_path, monkeypatch):
+    from sqlalchemy import text
+
+    choose, path = random.Random(9), tmp_path / "runs.db"
+    stored = {run.id: run for run in (random_run(number, choose) for number in range(20))}
+    with open_store(str(path)) as opened:
+        opened.merge(stored.values())
+        before = kept_rows(opened)
+        with opened._database.writing() as connected:
+            connected.execute(text("DROP TABLE run_counts"))
+            connected.execute(text("UPDATE alembic_version SET version_num = '0006'"))
+    access = os.access
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda one, mode: str(tmp_path) not in str(one) and access(one, mode))
+        with open_store(str(path)) as opened:
+            assert opened.read_only and not opened._database.kept
+            check_all(opened, stored)
+    monkeypatch.setattr(connection, "index_again", lambda connected: pytest.fail("the documents were read"))
+    with open_store(str(path)) as opened:
+        assert kept_rows(opened) == before
+        check_all(opened, stored)
