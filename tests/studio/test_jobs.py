@@ -97,8 +97,8 @@ def test_a_job_leaves_what_the_command_leaves(jobs, store, tmp_path):
     log = (jobs.folder_of(job_id) / "log.txt").read_text()
     assert "m.fake" in log and "2.00 ms" in log
     state = jobs.live.get(job_id)
-    assert (state["status"], state["saved"], state["job"]["index"], state["job"]["total"]) == ("done", [run.id], 0, 1)
-    assert [(each["id"], each["status"]) for each in state["runs"]] == [(run.id, "done")]
+    assert (state.status, state.saved, state.job["index"], state.job["total"]) == ("done", [run.id], 0, 1)
+    assert [(each["id"], each["status"]) for each in state.runs] == [(run.id, "done")]
 
 
 def test_a_run_that_fails_fails_its_job_and_is_shown(jobs, store, tmp_path):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgewise.studio.settings import Settings
 
-VIEWS = ("entrance", "home", "runs", "run", "trend", "compare")
+VIEWS = ("entrance", "home", "jobs", "events", "runs", "run", "trend", "compare")
 """Modules of `edgewise.studio.views`, each with its ``ROUTES``."""
 
 
