@@ -280,7 +280,7 @@ def render_inspection(inspection: Inspection, kind: str) -> str:
     import json
 
     from edgewise.report.csv import render_csv
-    from edgewise.report.document_html import render_document_page
+    from edgewise.report.inspection_html import render_inspection_html
     from edgewise.report.markdown import render_markdown
 
     if kind == "csv":
@@ -288,7 +288,7 @@ def render_inspection(inspection: Inspection, kind: str) -> str:
     if kind == "md":
         return render_markdown(inspection_document(inspection))
     if kind == "html":
-        return render_document_page(inspection_document(inspection), kind="inspection")
+        return render_inspection_html(inspection)
     return json.dumps(inspection.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
