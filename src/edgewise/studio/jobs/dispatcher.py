@@ -74,15 +74,15 @@ class Dispatcher:
         self._dispatching = threading.Thread(target=self._dispatch, daemon=True)
         self._threads: list[threading.Thread] = []
         self._queue = ""
-
-    def start(self) -> None:
-        """Begin to carry jobs out. Where the folder can't be written, `problem` says so and no job is taken."""
         try:
             self._queue = _queue_of(self._folder)
         except OSError as error:
             self.problem = f"no job can be carried out: {self._folder} can't be written: {error.strerror}"
-            return
-        self._dispatching.start()
+
+    def start(self) -> None:
+        """Begin to carry jobs out. Where the folder can't be written, `problem` says so and no job is taken."""
+        if self._queue:
+            self._dispatching.start()
 
     def stop(self) -> None:
         """End the running jobs, which are lost, and wait for their ends."""
