@@ -53,6 +53,25 @@ class InferencesDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineUpdated:
+    """The headline of the current job from its sessions so far, by the statistics of the result.
+
+    Attributes:
+        metric: its id; `value` and its 95 % interval from `low` to `high`, None where there is none, are in `unit`.
+        n: number of samples.
+        sessions: number of sessions that they come from.
+    """
+
+    metric: str
+    unit: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BinDone:
     """A time bin of a sustained measurement is complete.
 
@@ -157,6 +176,7 @@ Event = (
     | JobStarted
     | SessionStarted
     | InferencesDone
+    | HeadlineUpdated
     | BinDone
     | RunFinished
     | SamplesStarted
@@ -177,6 +197,11 @@ class Progress(Protocol):
 
 
 _PROGRESS: ContextVar[Progress | None] = ContextVar("edgewise_progress", default=None)
+
+
+def is_watched() -> bool:
+    """Whether anybody receives events: what costs time is computed only then."""
+    return _PROGRESS.get() is not None
 
 
 def emit(event: Event) -> None:

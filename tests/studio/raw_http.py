@@ -28,7 +28,7 @@ def connect(studio) -> socket.socket:
 
 
 def send(studio, text: bytes) -> bytes:
-    """All that comes back for `text` until the studio closes the connection."""
+    """All that comes back for `text` until the studio closes the connection; the first of a stream of events."""
     with connect(studio) as connection:
         try:
             connection.sendall(text)
@@ -38,6 +38,8 @@ def send(studio, text: bytes) -> bytes:
         try:
             while part := connection.recv(2**16):
                 parts.append(part)
+                if b"\r\ncontent-type: text/event-stream" in part:
+                    break
         except ConnectionResetError:
             pass
     return b"".join(parts)

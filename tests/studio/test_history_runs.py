@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
+from urllib.parse import quote_plus
 
 import pytest
 
@@ -63,14 +64,42 @@ def test_newest_first_with_value_interval_basis_and_grade(browse):
     ]  # fmt: skip
 
 
-def test_pages_lead_through_all_runs_once(browse):
-    text, seen = browse.get("/runs").text, []
-    while True:
-        seen += numbers_of(text)
-        if "Older →" not in text:
-            break
+def test_pages_lead_through_all_runs_once_in_both_directions(browse):
+    text = browse.get("/runs?device=local").text
+    assert "91 runs, newest first" in text
+    pages = [numbers_of(text)]
+    while "Older →" in text:
+        assert ("← Newer" in text) == (len(pages) > 1)
         text = browse.get(href(text, "Older")).text
-    assert seen == list(range(COUNT, -1, -1))
+        pages.append(numbers_of(text))
+    local = [number for number in range(COUNT, -1, -1) if number % 4 or number == COUNT]
+    assert pages == [local[:50], local[50:]]
+    back = browse.get(href(text, "← Newer")).text
+    assert numbers_of(back) == pages[0]
+    assert "← Newer" not in back
+    assert "Older →" in back
+    end = browse.get(f"/runs?before={run_id(0)}").text
+    assert numbers_of(end) == []
+
+
+def test_going_back_shows_the_page_before_not_the_first(browse):
+    text = browse.get(f"/runs?after={run_id(10)}").text
+    assert numbers_of(text) == list(range(60, 10, -1))
+    assert numbers_of(browse.get(href(text, "← Newer")).text) == list(range(110, 60, -1))
+    assert numbers_of(browse.get(href(text, "Older")).text) == list(range(10, -1, -1))
+
+
+def test_facets_count_the_alternatives_within_the_other_filters(browse):
+    text = browse.get("/runs?runtime=openvino&model=kws").text
+    lists = {
+        name: re.findall(r"<span>([^<]+)</span> <span[^>]*>([^<]+)", items)
+        for name, items in re.findall(r'<ul aria-labelledby="facet-(\w+)">(.*?)</ul>', text, re.DOTALL)
+    }
+    assert lists["runtime"] == [("onnxruntime", "40"), ("openvino", "×"), ("litert", "1")]
+    assert "20 runs, newest first" in text
+    assert href(text, "<span>onnxruntime") == "/runs?model=kws&runtime=onnxruntime"
+    assert href(text, "<span>openvino") == "/runs?model=kws"
+    assert "facet-tag" not in text
 
 
 @pytest.mark.parametrize(
@@ -81,6 +110,8 @@ def test_pages_lead_through_all_runs_once(browse):
         ("status=failed", [COUNT]),
         ("tag=baseline", [7]),
         ("since=2026-01-05&runtime=openvino&device=pi4", [108, 96]),
+        ("since=2026-01-02&until=2026-01-02&runtime=openvino", range(45, 23, -3)),
+        ("until=2026-01-01&device=pi4", range(20, -1, -4)),
         ("model=nothing", []),
         ("device=", list(range(COUNT, COUNT - 50, -1))),
         ("model=%27%20OR%201%3D1%20--", []),
@@ -109,7 +140,10 @@ def test_columns_are_in_the_address_and_stay_while_filtering(browse):
     assert '<input type="hidden" name="column" value="id">' in text
 
 
-@pytest.mark.parametrize("query", ["status=odd", "since=yesterday", "since=2026-02-31", "sort=-size", "before=zzzz"])
+@pytest.mark.parametrize(
+    "query",
+    ["status=odd", "since=yesterday", "since=2026-02-31", "until=1", "until=9999-12-31", "sort=-size", "before=zzzz"],
+)
 def test_what_a_filter_does_not_know_is_said_with_advice(browse, query):
     answer = browse.get(f"/runs?{query}")
     assert answer.status_code == 400
@@ -180,7 +214,7 @@ def test_every_number_has_its_basis_method_interval_samples_conditions_and_cauti
                   "monotonic clock around each call of the engine, 5 fresh processes", "1200 in 5 sessions", "p99",
                   "Example CPU @ 2.00 GHz", "single-stream, batch 1"):  # fmt: skip
         assert words in html.unescape(more), words
-    assert len(re.findall(r'popovertarget="m\d+">', text)) == len(rows)
+    assert len(re.findall(r'popovertarget="m\d+">', text)) == len(rows) + 1  # the headline stands above, too
 
 
 def test_cautions_stand_with_the_numbers_that_they_concern(studio, client):
@@ -271,3 +305,18 @@ def test_a_run_of_another_schema_shows_what_it_has(studio, client):
     text = client.get(f"/runs/{run_id(1)}").text
     assert rows_of(text) == [["mine", "0.250", "none", "", "estimated"]]
     assert "estimated: from a model of the hardware" in text
+
+
+def test_a_run_of_a_model_that_the_studio_has_can_be_measured_again(serve, tmp_path):
+    (tmp_path / "net.onnx").write_bytes(b"x")
+    it = serve(roots=(tmp_path,))
+    found = made_run(1, device="pi4")
+    model = replace(found.job.model, path=str(tmp_path / "net.onnx"))
+    it.store.save(replace(found, job=replace(found.job, model=model)))
+    it.store.save(made_run(2))
+    with it.client() as client:
+        text = client.get(f"/runs/{run_id(1)}").text
+        key = it.studio.models.entries()[0].key
+        words = f"model={quote_plus(key)}&runtime=onnxruntime&provider=cpu&threads=1&batch=1&device=pi4"
+        assert f"/new/bench?{words}" in html.unescape(text)
+        assert "Measure again" not in client.get(f"/runs/{run_id(2)}").text

@@ -57,6 +57,8 @@ OPTIONS = (
 class ConvertPresentation(Presentation["Conversion"]):
     """How a conversion is shown."""
 
+    files = "CONVERSIONS"
+
     def show(self, result: Conversion, console: Console, *, output: Output) -> None:
         """The file, the steps, what changed, and the agreement of each output."""
         from edgewise.report.conversion import conversion_document

@@ -12,6 +12,7 @@ from rich.markup import escape
 from edgewise.progress import (
     BinDone,
     Event,
+    HeadlineUpdated,
     InferencesDone,
     JobStarted,
     LayerTested,
@@ -46,6 +47,7 @@ class ProgressLines:
         self._begin = time.monotonic()
         self._live: Progress | None = None
         self._title = ""
+        self._headline = ""
         self._job: Job | None = None
         self._samples_begin = self._samples_said = 0.0
         self._first_sample = -1
@@ -70,7 +72,7 @@ class ProgressLines:
         if self._quiet:
             return
         match event:
-            case JobStarted() | SessionStarted() | InferencesDone() | BinDone() | RunFinished():
+            case JobStarted() | SessionStarted() | InferencesDone() | HeadlineUpdated() | BinDone() | RunFinished():
                 self._draw_measuring(event)
             case SamplesStarted() | SamplesDone() | SamplesFinished():
                 self._draw_samples(event)
@@ -78,10 +80,12 @@ class ProgressLines:
                 self.close()
                 self._say(_line_of(event, since_s=time.monotonic() - self._begin))
 
-    def _draw_measuring(self, event: JobStarted | SessionStarted | InferencesDone | BinDone | RunFinished) -> None:
+    def _draw_measuring(
+        self, event: JobStarted | SessionStarted | InferencesDone | HeadlineUpdated | BinDone | RunFinished
+    ) -> None:
         match event:
             case JobStarted(job=job, index=index, total=total):
-                self._job = job
+                self._job, self._headline = job, ""
                 # A file's name may hold anything, and goes to a terminal.
                 self._title = escape(f"[{index + 1}/{total}] {one_line(job.label)}")
             case SessionStarted(index=index, total=total) if self._job is None:
@@ -95,6 +99,8 @@ class ProgressLines:
                 step = self._job.workload.stopping.report_every if self._job else None
                 if step:
                     self._say(f"Steps {done - step}-{done} average: {average_s * 1e3:4.1f}ms")
+            case HeadlineUpdated(value=value, low=low, high=high, unit=unit):
+                self._headline = f"  {escape(headline_words(value, low, high, unit))}"
             case BinDone(elapsed_s=elapsed, total_s=total, latency_s=latency):
                 self._move(round(min(elapsed, total)), round(total))
                 minute = int(elapsed // 60)
@@ -103,7 +109,7 @@ class ProgressLines:
                     words = f"{minute} of {total / 60:.3g} min, latency {format_duration(latency)}"
                     self._say(f"{self._title}  {words}")
             case RunFinished(run=run):
-                self._minutes = 0
+                self._minutes, self._headline = 0, ""
                 title = self._title or escape(one_line(run.job.label))
                 self._say(f"{title}  {_outcome(run)}")
                 self._job = None
@@ -160,7 +166,7 @@ class ProgressLines:
             self._live.add_task(self._title, completed=done, total=total)
             self._live.start()
         (task,) = self._live.task_ids
-        self._live.update(task, description=self._title, completed=done, total=total)
+        self._live.update(task, description=self._title + self._headline, completed=done, total=total)
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, markup=True)
@@ -175,19 +181,24 @@ def _is_look(rounds: int) -> bool:
 
 def _outcome(run: Run) -> str:
     """The headline of a run, its interval and its grade, or why it failed."""
-    from edgewise.formatting import width_text
-
     if run.status == "failed" and run.failure is not None:
         return f"[red]failed[/]: {escape(one_line(f'{run.failure.cause}: {run.failure.message}'))}"
     headline = run.measurement(run.headline)
     if headline is None or headline.value is None:
         return run.status
-    value = headline.value
-    words = format_duration(value) if headline.unit == "s" else format_quantity(value, headline.unit)
-    if headline.low is not None and headline.high is not None:
-        width = width_text(value, headline.low, headline.high, headline.unit)
-        words += f" {width}" if width.startswith("±") else f", {width}"
+    words = headline_words(headline.value, headline.low, headline.high, headline.unit)
     return f"{words}  grade {run.trust.grade if run.trust else '?'}"
+
+
+def headline_words(value: float, low: float | None, high: float | None, unit: str) -> str:
+    """A value with its interval, where it has one."""
+    from edgewise.formatting import width_text
+
+    words = format_duration(value) if unit == "s" else format_quantity(value, unit)
+    if low is not None and high is not None:
+        width = width_text(value, low, high, unit)
+        words += f" {width}" if width.startswith("±") else f", {width}"
+    return words
 
 
 def _line_of(event: Event, *, since_s: float) -> str:

@@ -38,11 +38,17 @@ def table_parts(tables: Iterable[Table]) -> list[Part]:
         Part(
             id=f"part-table-{number}",
             title=table.title or "Results",
-            blocks=[("table", view_table(table, f"table-{number}", sortable=len(table.rows) > 1, headed=True))],
+            blocks=[_table_block(table, f"table-{number}")],
         )
         for number, table in enumerate(tables)
         if table.rows
     ]
+
+
+def _table_block(table: Table, identity: str) -> Block:
+    sortable = len(table.rows) > 1 and all(table.columns[index].title for index in table.visible)
+    kind = "wide table" if len(table.visible) > 7 else "table"
+    return kind, view_table(table, identity, sortable=sortable, headed=True)
 
 
 def section_parts(sections: Sequence[Section]) -> list[Part]:

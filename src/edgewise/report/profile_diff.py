@@ -31,12 +31,12 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
         return None
     pairs = [pair for pair in pair_layers(*profiled) if pair.change != 0 or pair.kind != "eliminated"]
     shown = pairs if most is None or len(pairs) <= most + 1 else pairs[:most]
-    rows = [_row(pair) for pair in shown]
+    rows = [pair_row(pair) for pair in shown]
     if rest := pairs[len(shown) :]:
         rows.append(_rest_row(rest))
     rows_alone = _unpaired_rows(pairs)
     rows += rows_alone
-    rows.append(_whole_row(*profiled))
+    rows.append(whole_row(*profiled))
     columns = (
         Column(title="Layer", name=True),
         Column(title="Op", rank=3),
@@ -54,7 +54,8 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
 
 
-def _row(pair: LayerPair) -> tuple[Cell, ...]:
+def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
+    """Name, type, time before and after (µs), change (µs), ratio and verdict."""
     before, after = pair.times
     names = one_line(pair.name)
     return (
@@ -64,7 +65,7 @@ def _row(pair: LayerPair) -> tuple[Cell, ...]:
         _micro(after, pair.after),
         _change(pair.change),
         _ratio(before, after),
-        _verdict(pair),
+        verdict_cell(pair),
     )
 
 
@@ -93,7 +94,8 @@ def _ratio(before: float | None, after: float | None) -> Cell:
     return Cell(text=significant(after / before), value=after / before)
 
 
-def _verdict(pair: LayerPair) -> Cell:
+def verdict_cell(pair: LayerPair) -> Cell:
+    """Whether the work became faster or slower, by intervals that don't overlap; else why that is not known."""
     change = pair.change
     if not pair.is_paired:
         return Cell(text="unpaired", tone="faint")
@@ -124,7 +126,8 @@ def _unpaired_rows(pairs: Sequence[LayerPair]) -> list[tuple[Cell, ...]]:
     return [(title, DASH, *values, DASH, DASH, Cell(text="unpaired", tone="faint"))]
 
 
-def _whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
+def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
+    """The same of the latencies end to end."""
     ends = [run.value("latency") or math.nan for run in (before, after)]
     values = [Cell(text=significant(each * 1e6), value=each * 1e6) for each in ends]
     return (

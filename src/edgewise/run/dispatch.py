@@ -134,6 +134,7 @@ class Dispatcher:
                         emit(JobStarted(job=job, index=place, total=len(jobs)))
                         emit(SessionStarted(index=index, total=count))
                         sessions[place].append(self._run_session(job, index=index, folder=folder))
+                        self._builder.tell_headline(job, sessions[place])
             except KeyboardInterrupt:
                 interrupted = True
             for place, (job, told) in enumerate(zip(jobs, sessions, strict=True)):
@@ -168,6 +169,7 @@ class Dispatcher:
                 break
             if sessions[-1].failure is not None:
                 break
+            self._builder.tell_headline(job, sessions)
             if late or (_adaptive(job) and index >= 1 and time.monotonic() - begin > JOB_BUDGET_S):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break

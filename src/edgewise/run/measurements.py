@@ -59,6 +59,16 @@ def measurements_of(
     return tuple(rows)
 
 
+def headline_of(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> Measurement | None:
+    """The headline alone, as `measurements_of` has it; None where it has no value."""
+    headline = job.workload.scenario.headline
+    if headline == "throughput":
+        rows = throughput(job, sessions, variation)
+    else:
+        rows = _latencies(job, sessions, variation, only=headline)
+    return next((row for row in rows if row.metric == headline and row.value is not None), None)
+
+
 INDEPENDENT = frozenset({"model_size", "network_bytes", "memory_limit"})
 """Measurements that don't depend on the processor."""
 
@@ -133,8 +143,10 @@ def _seconds(sessions: Sequence[SessionResult], name: str) -> list[list[float]]:
     return [[value * 1e-9 for value in session.samples[name]] for session in sessions if session.samples.get(name)]
 
 
-def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
-    """Distributions of times, each with how it was taken."""
+def _latencies(
+    job: Job, sessions: Sequence[SessionResult], variation: Variation | None, *, only: str | None = None
+) -> list[Measurement]:
+    """Distributions of times, each with how it was taken; of the metric `only`, where that is given."""
     clock = "monotonic clock around each call of the engine"
     scenario = job.workload.scenario
     n = len(sessions)
@@ -160,8 +172,10 @@ def _latencies(job: Job, sessions: Sequence[SessionResult], variation: Variation
     rows = [
         distribution(metric, per_session, method, variation=variation)
         for metric, method in methods.items()
-        if (per_session := _seconds(sessions, metric))
+        if only in (None, metric) and (per_session := _seconds(sessions, metric))
     ]
+    if only is not None:
+        return rows
     if scenario.kind == "cold-start":
         rows.append(Measurement.absent("latency", COLD))
     if scenario.kind == "offline":

@@ -17,7 +17,7 @@ from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
-from edgewise.progress import LogLine, emit
+from edgewise.progress import HeadlineUpdated, LogLine, emit, is_watched
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
@@ -27,7 +27,7 @@ from edgewise.run.complexity import complexity_of, with_engine_memory
 from edgewise.run.device_tool.measurements import tool_measurements_of
 from edgewise.run.facts import environment_at, facts_of
 from edgewise.run.host_protocol import SessionRequest, SessionResult
-from edgewise.run.measurements import measurements_of, session_record, without_processor
+from edgewise.run.measurements import headline_of, measurements_of, session_record, without_processor
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
 from edgewise.run.power_meter.meter import meter_of
@@ -229,6 +229,32 @@ class RunBuilder:
             cautions=cautions + cautions_about(variation),
         )
         return _graded(run)
+
+    def tell_headline(self, job: Job, sessions: Sequence[SessionResult]) -> None:
+        """Report the headline of the sessions so far, as `build` computes it, to whoever watches.
+
+        Tools and boards have statistics of their own, and a sustained measurement reports its bins.
+        """
+        own = isinstance(self._runtimes.get(job.runtime.name), DeviceTool | MlperfTiny)
+        complete = [session for session in sessions if session.failure is None]
+        place = self._place(job.target)
+        if own or not complete or complete[0].bins or not is_watched() or emulation_of(place.environment):
+            return
+        variation = place.speed.variation(job, tuple(map(session_record, complete)))
+        row = headline_of(job, complete, variation)
+        if row is None or row.value is None:
+            return
+        emit(
+            HeadlineUpdated(
+                metric=row.metric,
+                unit=row.unit,
+                value=row.value,
+                low=row.low,
+                high=row.high,
+                n=len(row.samples or ()),
+                sessions=len(complete),
+            )
+        )
 
     def note_outputs(self, run: Run, sessions: Sequence[SessionResult]) -> Run:
         """The run, with a caution where its outputs are not finite; they are kept for `with_agreement`."""

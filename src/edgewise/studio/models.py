@@ -4,7 +4,7 @@
     FOLDER/data/SHA256/entry.json, files/…       an uploaded data set
     ROOT/some/model.onnx                         is named ROOT's name, then the path below it
 
-Nothing is read here but names, sizes and times: what a file is, a process with limits finds out (`intake_worker`).
+Nothing is read here but names, sizes and times: what a file is, a process with limits finds out (`model_worker`).
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class ModelEntry:
         uploaded: whether it is an upload, which can be deleted.
     """
 
+    kind: Kind
     key: str
     name: str
     path: Path
@@ -137,7 +138,7 @@ class Models:
         there = self._upload(kind, key)
         if there is not None:
             return there
-        whole = made.parent / "whole"
+        whole = made.with_name(f"{made.name}.whole")
         whole.mkdir(mode=0o700)
         made.rename(whole / "files")
         now = datetime.now(UTC).isoformat()
@@ -145,8 +146,11 @@ class Models:
         (whole / "entry.json").write_text(json.dumps(entry), encoding="utf-8")
         target = self.folder / kind / key
         target.parent.mkdir(exist_ok=True, mode=0o700)
-        with suppress(OSError):  # another upload of the same files was quicker
+        try:
             whole.rename(target)
+        except OSError:
+            if self._upload(kind, key) is None:  # no other upload of the same files was quicker
+                raise
         return self._get(kind, key)
 
     def remove(self, kind: Kind, key: str) -> None:
@@ -172,6 +176,7 @@ class Models:
         try:
             facts = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
             return ModelEntry(
+                kind=kind,
                 key=key,
                 sha256=key,
                 path=folder / "files" / facts.pop("main"),
@@ -216,7 +221,8 @@ def safe_name(label: str, *, otherwise: str) -> str:
 
 
 def _hidden(name: str) -> bool:
-    return name.startswith(".") or not name
+    """Whether a name is left out; one with a colon could be taken for ``FILE.py:FUNCTION``."""
+    return name.startswith(".") or not name or ":" in name
 
 
 def _walk(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
@@ -261,6 +267,7 @@ def _entry(root_name: str, root: Path, below: Path, kind: Kind) -> ModelEntry | 
     if form is None:
         return None
     return ModelEntry(
+        kind=kind,
         key="/".join((root_name, *below.parts)),
         name="/".join(map(one_line, below.parts)),
         path=path,

@@ -41,6 +41,8 @@ def page(
     """
     from starlette.responses import HTMLResponse
 
+    from edgewise.studio.studio import studio_of
+
     text = (
         templates()
         .get_template(template)
@@ -49,8 +51,10 @@ def page(
             title=title,
             path=request.url.path,
             places=PLACES,
+            working=studio_of(request).jobs.live.running(),
             styles=("report.css", "studio.css", *styles),
-            scripts=("studio.js", *scripts),
+            scripts=("studio.js", "charts.js", *scripts),
+            whole=f"{request.url.path}?{request.url.query}".rstrip("?"),
             **told,
         )
     )

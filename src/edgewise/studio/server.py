@@ -84,7 +84,13 @@ def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
             f"TLS does not work with {settings.certificate} and {settings.key}: {error.strerror or error}",
             advice="give a certificate and its unencrypted key, both in PEM",
         ) from error
-    return uvicorn.Server(config)
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.studio.jobs.live.close()  # streams of events would keep their connections open
+            await super().shutdown(sockets)
+
+    return Server(config)
 
 
 def check_reach(settings: Settings) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgewise.store import Store, open_store
 from edgewise.studio.jobs import Dispatcher
 from edgewise.studio.models import Models
+from edgewise.studio.reading import Readings
 from edgewise.studio.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Studio:
         jobs: carries jobs out.
         renderer: draws pages and files of stored runs.
         models: models and data that pages can name.
+        readings: what models are.
     """
 
     settings: Settings
@@ -35,12 +37,14 @@ class Studio:
     jobs: Dispatcher = field(init=False)
     renderer: Renderer = field(init=False)
     models: Models = field(init=False)
+    readings: Readings = field(init=False)
 
     def __post_init__(self) -> None:
         self.store = open_store(self.settings.store)
         self.jobs = Dispatcher(self.store, folder=self.settings.folder, store_url=self.settings.store)
         self.renderer = Renderer(self.store, self.settings.store)
         self.models = Models(folder=self.settings.folder, roots=self.settings.roots)
+        self.readings = Readings(self.settings.folder / "read")
 
     async def start(self) -> None:
         """Begin to work: called once the server listens."""
@@ -49,6 +53,7 @@ class Studio:
     async def stop(self) -> None:
         """End what goes on."""
         await to_thread(self.jobs.stop)
+        self.readings.close()
         self.renderer.close()
         self.store.close()
 

@@ -1,4 +1,4 @@
-"""Zip archives and the JSON inside them, read with limits: nothing is extracted, unpickled or believed."""
+"""Zip archives and the JSON inside them, read with limits: nothing is unpickled or believed."""
 
 from __future__ import annotations
 
@@ -43,27 +43,36 @@ class Archive:
         self._file = file
         self.names = tuple(dict.fromkeys(file.namelist()))
 
+    @property
+    def entries(self) -> tuple[zipfile.ZipInfo, ...]:
+        """What the directory says of every entry; two may have one name."""
+        return tuple(self._file.infolist())
+
     def read(self, name: str, limit: int) -> bytes:
         """The bytes of the entry `name`. Raises `BadModel` where there are more than `limit` or they are damaged."""
         try:
             entry = self._file.getinfo(name)
         except KeyError:
             raise damaged(self.path, f"it has no {name!r}") from None
+        return b"".join(self.blocks(entry, limit))
+
+    def blocks(self, entry: zipfile.ZipInfo, limit: int) -> Iterator[bytes]:
+        """The bytes of `entry` in blocks. Raises as `read`."""
+        name = entry.filename
         if entry.file_size > limit:
             raise damaged(self.path, f"{name!r} in it is of {entry.file_size} bytes, more than {limit}")
         if entry.compress_type not in _METHODS or entry.flag_bits & 1:
             raise damaged(self.path, f"{name!r} in it is encrypted or packed in an unusual way")
         try:
             with self._file.open(entry) as stream:
-                blocks, size = [], 0
+                size = 0
                 while block := stream.read(_BLOCK):
                     size += len(block)
                     if size > limit:  # the directory may lie about sizes
                         raise damaged(self.path, f"{name!r} in it is of more than {limit} bytes")
-                    blocks.append(block)
+                    yield block
         except _BAD as error:
             raise damaged(self.path, f"{name!r} in it is damaged: {_first_line(error)}") from error
-        return b"".join(blocks)
 
     def locate(self, name: str) -> tuple[int, int] | None:
         """Offset and size of the entry `name` in the file, in bytes; None if it is missing, packed or damaged."""

@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.record import new_run_id
 from edgewise.studio.jobs.live import Live
 from edgewise.studio.jobs.messages import JobState, Message
+from edgewise.text import one_line
 
 if TYPE_CHECKING:
     from edgewise.service.request import Request
@@ -38,6 +39,9 @@ TICK_S = 30.0
 
 LOOK_S = 2.0
 """How often a running job is looked at in the store: another server may have cancelled it."""
+
+MOST_LOG = 2**16
+"""Bytes of a log that a page shows."""
 
 GRACE_S = 20.0
 """How long a cancelled job may take to end, s; then its process is killed."""
@@ -70,15 +74,15 @@ class Dispatcher:
         self._dispatching = threading.Thread(target=self._dispatch, daemon=True)
         self._threads: list[threading.Thread] = []
         self._queue = ""
-
-    def start(self) -> None:
-        """Begin to carry jobs out. Where the folder can't be written, `problem` says so and no job is taken."""
         try:
             self._queue = _queue_of(self._folder)
         except OSError as error:
             self.problem = f"no job can be carried out: {self._folder} can't be written: {error.strerror}"
-            return
-        self._dispatching.start()
+
+    def start(self) -> None:
+        """Begin to carry jobs out. Where the folder can't be written, `problem` says so and no job is taken."""
+        if self._queue:
+            self._dispatching.start()
 
     def stop(self) -> None:
         """End the running jobs, which are lost, and wait for their ends."""
@@ -115,11 +119,13 @@ class Dispatcher:
         device = getattr(effective, "device", None) if effective.verb in _MEASURING else None
         job_id = self._store.jobs.add(request.to_document(), title=title, queue=self._queue, device=device or LOCAL)
         self._wake.set()
+        self.live.touch()
         return job_id
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job. Raises `BadInput` where it has ended, or another one cancelled it; `StoreError`."""
         self._store.jobs.cancel(job_id)
+        self.live.touch()
         if job_id in self._tokens:
             self._tokens[job_id].cancel()
 
@@ -127,6 +133,29 @@ class Dispatcher:
         """Queue a job again that did not end well, or a new one like a job that is done; its id. Raises `BadInput`."""
         found = self._store.jobs.again(job_id)
         self._wake.set()
+        self.live.touch()
+        return found
+
+    def state_of(self, job: JobRow) -> JobState:
+        """What is known of a job: while it runs here what its process says, otherwise what it left."""
+        found = self.live.get(job.id) if job.status == "running" else None
+        if found is not None:
+            return found
+        lines: Sequence[str] = ()
+        with contextlib.suppress(OSError), (self.folder_of(job.id) / "log.txt").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - MOST_LOG))
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        state = JobState(id=job.id, title=job.title, verb=job.verb, status=job.status)
+        state.message, state.advice, state.saved = job.message, job.advice, list(job.runs)
+        state.log.extend(map(one_line, lines))
+        return state
+
+    def files_of(self, job_id: str) -> Mapping[str, Path]:
+        """Name → place of the files that a job left: its request, its log, and its result where that is whole."""
+        folder = self.folder_of(job_id)
+        found = {name: folder / name for name in ("request.json", "log.txt") if (folder / name).is_file()}
+        with contextlib.suppress(OSError):
+            found |= {place.name: place for place in sorted((folder / "result").iterdir())}
         return found
 
     def _dispatch(self) -> None:
@@ -196,9 +225,9 @@ class Dispatcher:
                 "advice": "free some space, run it again",
             }
         end = {"status": "failed", **end}
-        state = self.live.get(job.id) or {}
+        state = self.live.get(job.id)
         try:
-            self._finish(job, end, runs=state.get("saved", ()))
+            self._finish(job, end, runs=state.saved if state else ())
         except StoreError as error:
             self._unsaid[job.id] = job, end
             end["message"] = f"{end.get('message', '')} {error.message}".strip()
@@ -268,6 +297,7 @@ class Dispatcher:
     def _finish(self, job: JobRow, end: Message, *, runs: Any = ()) -> None:
         told = {name: end[name] for name in ("message", "advice", "exit_code") if name in end}
         self._store.jobs.finish(job, end["status"], runs=runs, **told)
+        self.live.touch()
 
 
 def _not_started(error: OSError) -> Message:

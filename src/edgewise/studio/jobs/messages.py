@@ -6,6 +6,8 @@
 | ``job`` | ``label``, ``index`` (from 0), ``total``: what is measured now |
 | ``session`` | ``index`` (from 0), ``total`` |
 | ``steps`` | ``done``, ``total`` (or null), ``of``: what is counted |
+| ``headline`` | ``metric``, ``unit``, ``value``, ``low``, ``high``, ``n``, ``sessions``: of the sessions so far |
+| ``waiting`` | ``text``: for whom |
 | ``run`` | ``id``, ``label``, ``status`` of a run that is complete |
 | ``saved`` | ``id`` of a run in the store |
 | ``log`` | ``text``, as the command line prints it |
@@ -19,12 +21,13 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from edgewise.progress import (
     BinDone,
     Event,
+    HeadlineUpdated,
     InferencesDone,
     JobStarted,
     LogLine,
@@ -41,6 +44,7 @@ EVERY_S = 0.2
 """Counts of steps are said at most this often: there may be thousands in a second."""
 
 MOST_LINES = 200
+MOST_HEADLINES = 12
 WAITING = "waiting for "
 """How the lines begin that `edgewise.device.lease` logs while another process measures."""
 
@@ -73,12 +77,14 @@ def message_of(event: Event) -> Message | None:
             return {"kind": "stage", "title": title}
         case JobStarted(job=job, index=index, total=total):
             return {"kind": "job", "label": job.label, "index": index, "total": total}
-        case SamplesStarted(job=job, total=total):
+        case SamplesStarted(job=job):
             return {"kind": "job", "label": job.label, "index": 0, "total": 1}
         case SessionStarted(index=index, total=total):
             return {"kind": "session", "index": index, "total": total}
         case InferencesDone(done=done):
             return {"kind": "steps", "done": done, "total": None, "of": "inferences"}
+        case HeadlineUpdated():
+            return {"kind": "headline", **asdict(event)}
         case SamplesDone(done=done, total=total):
             return {"kind": "steps", "done": done, "total": total, "of": "samples"}
         case BinDone(elapsed_s=elapsed, total_s=total):
@@ -117,9 +123,9 @@ class JobState:
     Attributes:
         job, session, steps: the latest message of that kind; None before the first.
         waiting: for whom it waits; empty while it works.
+        headlines: for each run so far, its label and the messages of its headline, one after each session.
         runs: messages of complete runs; `saved` has the ids of those in the store.
         log: the latest lines.
-        ended: whether no more will come.
     """
 
     id: str
@@ -133,6 +139,7 @@ class JobState:
     steps: Message | None = None
     message: str = ""
     advice: str = ""
+    headlines: deque[Message] = field(default_factory=lambda: deque(maxlen=MOST_HEADLINES))
     runs: list[Message] = field(default_factory=list)
     saved: list[str] = field(default_factory=list)
     log: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
@@ -148,6 +155,11 @@ class JobState:
                 self.session, self.steps = message, None
             case "steps":
                 self.steps = message
+            case "headline":
+                label = self.job["label"] if self.job else ""
+                if message["sessions"] == 1 or not self.headlines or self.headlines[-1]["label"] != label:
+                    self.headlines.append({"label": label, "points": []})
+                self.headlines[-1]["points"].append(message)
             case "run":
                 self.runs.append(message)
             case "saved":
@@ -158,10 +170,28 @@ class JobState:
         if message["kind"] in ("stage", "job", "session"):
             self.waiting = ""
 
-    def to_document(self) -> dict[str, Any]:
-        """The state as JSON."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return told | {"log": list(self.log)}
+    @property
+    def where(self) -> str:
+        """How far it has come, in words."""
+        words = []
+        if self.job is not None:
+            place = f"{self.job['index'] + 1} of {self.job['total']}: " if self.job["total"] > 1 else ""
+            words.append(f"{place}{one_line(self.job['label'])}")
+        if self.session is not None:
+            what = "session" if self.job is not None else "round"
+            words.append(f"{what} {self.session['index'] + 1} of {self.session['total']}")
+        if self.steps is not None:
+            total = "" if self.steps["total"] is None else f" of {self.steps['total']}"
+            words.append(f"{self.steps['done']}{total} {self.steps['of']}")
+        return ", ".join(words)
+
+    @property
+    def share(self) -> float | None:
+        """How much of the current run is done, from 0 to 1; None where that is not known."""
+        steps: float = self.steps["done"] / self.steps["total"] if self.steps and self.steps["total"] else 0.0
+        if self.session is None:
+            return steps if self.steps and self.steps["total"] else None
+        return float(min(1.0, (self.session["index"] + steps) / max(1, self.session["total"])))
 
 
 def line_of(message: Message) -> bytes:

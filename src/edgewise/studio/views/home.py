@@ -1,17 +1,132 @@
-"""The first page: models to drop or to pick."""
+"""The first page: models to drop or to pick; and the page of a model."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from edgewise.studio.pages import page
+from edgewise.errors import EdgewiseError
+from edgewise.studio.pages import page, posted
+from edgewise.studio.studio import studio_of
+from edgewise.studio.uploads import receive
+from edgewise.studio.views.runs import COLUMNS
+from edgewise.units import format_bytes
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData
+
+    from edgewise.studio.models import Kind, ModelEntry
+    from edgewise.studio.studio import Studio
+
+MOST_SHOWN = 200
+"""Models on the first page, unless all are asked for."""
+MOST_RUNS = 10
+"""Runs on the page of a model."""
+WAIT_S = 2.5
+"""Longest time that the page of a model waits for it to be read."""
+ACTIONS = (
+    ("bench", "Benchmark"), ("profile", "Profile"), ("evaluate", "Evaluate"), ("optimize", "Optimize"),
+    ("compare", "Compare"), ("estimate", "Estimate"), ("fits", "Does it fit?"),
+)  # fmt: skip
 
 
 def home(request: Request) -> Response:
     """Models that are there, and a place to drop another."""
-    return page(request, "home.html.jinja", title="Models")
+    studio = studio_of(request)
+    models, data = studio.models.entries(), studio.models.data_entries()
+    most = None if "all" in request.query_params else MOST_SHOWN
+    return page(
+        request,
+        "home.html.jinja",
+        title="Models",
+        styles=("models.css",),
+        scripts=("drop.js",),
+        models=[{**_line(entry), "runs": _runs_so_far(studio, entry)} for entry in models[:most]],
+        data=[_line(entry) for entry in data[:most]],
+        hidden=0 if most is None else max(len(models), len(data)) - most,
+        most_upload=format_bytes(studio.settings.most_upload),
+        roots=len(studio.settings.roots),
+    )
 
 
-ROUTES = (Route("/", home),)
+def _line(entry: ModelEntry) -> dict[str, Any]:
+    return {
+        "entry": entry,
+        "link": f"/models/{quote(entry.key)}",
+        "size": "" if entry.size_bytes is None else format_bytes(entry.size_bytes),
+        "added": f"{entry.added:%Y-%m-%d %H:%M}",
+    }
+
+
+def _runs_so_far(studio: Studio, entry: ModelEntry) -> dict[str, str] | None:
+    """How many runs the store has of the model, and where they are listed; None where its sha256 is not known yet."""
+    sha256 = _sha256_of(studio, entry)
+    if not sha256:
+        return None
+    count = studio.store.count(model=sha256)
+    return {"count": f"{count.value:,}{'+' if count.more else ''}", "link": f"/runs?model={sha256}"}
+
+
+def _sha256_of(studio: Studio, entry: ModelEntry) -> str:
+    known = None if entry.sha256 else studio.readings.known(entry)
+    return known.sha256 if known else entry.sha256
+
+
+def model(request: Request) -> Response:
+    """What a model is, what can be done with it, and its newest runs."""
+    studio, reading, problem = studio_of(request), None, None
+    entry = studio.models.get(request.path_params["key"])
+    try:
+        reading = studio.readings.read(entry, wait_s=WAIT_S)
+    except EdgewiseError as error:
+        problem = error
+    sha256 = reading.sha256 if reading else _sha256_of(studio, entry)
+    runs = studio.store.list(model=sha256, limit=MOST_RUNS) if sha256 else ()
+    answer = page(
+        request,
+        "model.html.jinja",
+        title=entry.name,
+        styles=("result.css", "models.css"),
+        scripts=("report.js",),
+        **_line(entry),
+        actions=[(f"/new/{verb}?model={quote(entry.key, safe='')}", words) for verb, words in ACTIONS],
+        sha256=sha256,
+        reading=reading,
+        problem=problem,
+        runs=runs,
+        columns=[COLUMNS[name] for name in ("made", "runtime", "device", "result", "interval", "basis", "status")],
+    )
+    if reading is None and problem is None:
+        answer.headers["refresh"] = "2"
+    return answer
+
+
+async def upload(request: Request) -> Response:
+    """Take models and data, and show the model where it is one alone."""
+    studio = studio_of(request)
+    added = await receive(request, studio.models, most_bytes=studio.settings.most_upload)
+    for entry in added:
+        if entry.kind == "models":
+            studio.readings.begin(entry)
+    one = len(added) == 1 and added[0].kind == "models"
+    return RedirectResponse(f"/models/{added[0].key}" if one else "/", 303)
+
+
+def delete(request: Request, form: FormData) -> Response:
+    """Delete an upload."""
+    del form
+    kind: Kind = "models" if request.path_params["kind"] == "models" else "data"
+    studio_of(request).models.remove(kind, request.path_params["key"])
+    return RedirectResponse("/", 303)
+
+
+ROUTES = (
+    Route("/", home),
+    Route("/uploads", upload, methods=["POST"]),
+    Route("/uploads/{kind}/{key}/delete", posted(delete), methods=["POST"]),
+    Route("/models/{key:path}", model),
+)

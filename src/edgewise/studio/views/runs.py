@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PAGE = 50
 """Rows of a page."""
+MOST_CHOICES = 12
+"""Values of a filter that can be picked; others are typed into the address, or found by the model's name."""
 STATUSES = ("done", "failed", "cancelled")
 FILTERS = ("model", "runtime", "device", "tag", "status", "since", "until")
 GRADE_TONES = {"A": "good", "B": "fair", "C": "poor", "D": "bad"}
@@ -51,9 +53,15 @@ def runs(request: Request) -> Response:
     sort = query.get("sort", "")
     if sort and sort.removeprefix("-") not in COLUMNS:
         raise BadInput(f"there is no column {sort!r}", advice=f"sort by one of: {', '.join(COLUMNS)}")
+    counted = store.count(**wanted)
+    facets = store.facets(**wanted, most=MOST_CHOICES)
     wanted["limit"] = PAGE + 1
     rows = store.list(**wanted)
-    shown = rows[:PAGE]
+    more = len(rows) > PAGE
+    # Going back, the row beyond the page is the newest.
+    shown = rows[1:] if more and "after" in wanted else rows[:PAGE]
+    newer = bool(shown) and (more if "after" in wanted else "before" in wanted)
+    older = bool(shown) and ("after" in wanted or more)
     return page(
         request,
         "runs.html.jinja",
@@ -68,10 +76,10 @@ def runs(request: Request) -> Response:
         link=partial(link, request),
         cleared=dict.fromkeys(FILTERS, ""),
         filtered=any(query.get(name) for name in FILTERS),
-        facets={},
-        count=f"{len(shown)} on this page",
-        newer=None,
-        older=link(request, before=shown[-1].id) if len(rows) > PAGE else None,
+        facets=facets,
+        count=f"{counted} run{'' if str(counted) == '1' else 's'}",
+        newer=link(request, after=shown[0].id) if newer else None,
+        older=link(request, before=shown[-1].id) if older else None,
         address=urlencode(_kept(query)),
         read_only=store.read_only,
         tones=GRADE_TONES,
@@ -86,6 +94,8 @@ def filter_of(query: Mapping[str, str]) -> RunFilter:
         raise BadInput(f"{found['status']!r} is not a status", advice=f"one of: {', '.join(STATUSES)}")
     if since := query.get("since"):
         found["since"] = _day(since)
+    if until := query.get("until"):
+        found["until"] = _day(until, end=True)
     return found
 
 
@@ -170,10 +180,10 @@ COLUMNS: Mapping[str, Column] = {
 USUAL = ("made", "model", "result", "basis", "runtime", "device", "trust", "tags")
 
 
-def _day(text: str) -> datetime:
+def _day(text: str, *, end: bool = False) -> datetime:
     try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-    except ValueError:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC) + timedelta(days=int(end))
+    except (ValueError, OverflowError):
         raise BadInput(f"{text!r} is not a date", advice="write it like 2026-01-31") from None
 
 

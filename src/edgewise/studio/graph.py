@@ -1,0 +1,416 @@
+"""The drawing of a profile as data: nodes in the order of execution, their blocks, edges and values.
+
+A node is a layer of one run, or work that two runs have in common (`edgewise.profiling.layer_matching`). A block's
+value is the sum of its parts as far as they are known, beside the number of parts that lack one; a block all of whose
+parts lack it has none. Only the standard library is used: the server makes this.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from operator import mul
+
+from edgewise.errors import BadInput
+from edgewise.profiling.layer_matching import LayerPair, ends, pair_layers
+from edgewise.record import Layer, Profile, Run
+from edgewise.text import one_line
+
+FIRST_VISIBLE = 120
+"""Blocks are unfolded, level by level, while no more nodes than these are visible."""
+MOST_CHILDREN = 200
+"""A block with more parts is divided in the order of execution."""
+NO_SNR = "a run has no error per layer; 'edgewise optimize --sensitivity on' measures it, and an optimize job shows it"
+_DEEPEST = 8
+_LONGEST = 300
+"""Characters of a text of the model."""
+
+Number = float | int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A value of nodes.
+
+    Attributes:
+        unit: SI unit; ``1`` is a share.
+        sums: how a block's value follows: ``sum``, ``max``, ``min``, or ``mean`` weighted by time.
+        why: the reason why no node has it; empty where one has.
+    """
+
+    title: str
+    unit: str
+    sums: str = "sum"
+    why: str = ""
+
+
+METRICS = {
+    "time": Metric(title="Time", unit="s"),
+    "share": Metric(title="Share of the latency", unit="1"),
+    "memory": Metric(title="Weights and activations", unit="B"),
+    "live": Metric(title="Live activations", unit="B", sums="max"),
+    "macs": Metric(title="MACs", unit="MAC"),
+    "roof": Metric(title="Share of the roof", unit="1", sums="mean"),
+    "snr": Metric(title="Output SNR when quantised alone", unit="dB", sums="min"),
+}
+OF_TWO = {
+    "change": Metric(title="Change of time", unit="s"),
+    "time": Metric(title="Time before", unit="s"),
+    "after": Metric(title="Time after", unit="s"),
+    "memory": Metric(title="Weights and activations before", unit="B"),
+    "macs": Metric(title="MACs before", unit="MAC"),
+}
+_TIMES = ("time", "share", "after", "change")
+
+
+@dataclass(slots=True, kw_only=True)
+class Block:
+    """A block of nodes.
+
+    Attributes:
+        children: indices of nodes, and blocks, in the order of execution.
+    """
+
+    name: str
+    children: list[int | Block] = field(default_factory=list)
+    inside: dict[str, Block] = field(default_factory=dict)
+
+    def add(self, path: Sequence[str], node: int) -> None:
+        """Put a node into the block of `path`."""
+        at = self
+        for part in path:
+            if part not in at.inside:
+                at.inside[part] = Block(name=part)
+                at.children.append(at.inside[part])
+            at = at.inside[part]
+        at.children.append(node)
+
+    def settle(self) -> None:
+        """Dissolve blocks of one part, and divide those of too many."""
+        found = []
+        for child in self.children:
+            if isinstance(child, Block):
+                child.settle()
+                if len(child.children) == 1:
+                    (only,) = child.children
+                    if isinstance(only, Block):
+                        only.name = f"{child.name}/{only.name}"
+                    found.append(only)
+                    continue
+            found.append(child)
+        if len(found) > MOST_CHILDREN:
+            size = max(10, -(-len(found) // (MOST_CHILDREN // 2)))
+            parts = [found[at : at + size] for at in range(0, len(found), size)]
+            found = [Block(name=f"part {at} of {len(parts)}", children=part) for at, part in enumerate(parts, 1)]
+        self.children = found
+
+
+@dataclass(slots=True, kw_only=True)
+class Graph:
+    """A profile, or two, to draw.
+
+    Attributes:
+        runs: one, or the one before and the one after.
+        pairs: the work of each node, in the order of execution; of one run each has one layer before and none after.
+        parents: of each node, then of each block: the number of its block, which is `len(pairs)` plus its place in
+            `blocks`; -1 at the top.
+        blocks: each before the blocks inside it.
+        inside: the nodes of each block, and of the blocks inside it.
+        opened: numbers of the blocks that are unfolded at first.
+        edges: pairs of nodes: one takes a tensor that the other makes.
+        order: pairs of nodes of which one has no known tensors, and is drawn after the one executed before it.
+        metrics: what nodes can be coloured by.
+        values: metric → value of each node, then of each block; ``low`` and ``high`` are those of the first metric.
+        lacking: metric → block → how many of its nodes should have a value and have none.
+        why: metric → node → why it has no value.
+    """
+
+    runs: tuple[Run, ...]
+    pairs: list[LayerPair]
+    parents: list[int] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    inside: list[list[int]] = field(default_factory=list)
+    opened: list[int] = field(default_factory=list)
+    edges: list[tuple[int, int]] = field(default_factory=list)
+    order: list[tuple[int, int]] = field(default_factory=list)
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    values: dict[str, list[Number]] = field(default_factory=dict)
+    lacking: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    why: dict[str, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
+
+    @property
+    def is_diff(self) -> bool:
+        """Whether two runs are drawn."""
+        return len(self.runs) > 1
+
+    @property
+    def first(self) -> str:
+        """The metric that nodes are coloured by at first; it has an interval."""
+        return next(iter(self.metrics))
+
+
+def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -> Graph:
+    """The graph of a profiled run, or of two of like models.
+
+    Args:
+        snr: operator → SNR of the network's outputs where it alone is quantised, dB.
+
+    Raises:
+        BadInput: a run without a profile; two without work in common.
+    """
+    for run in runs:
+        if run.profile is None or not run.layers:
+            why = one_line(run.profile_absent_because or "it was not profiled")
+            raise BadInput(f"run {run.id} has no layers: {why}", advice="profile its model, then open that run")
+    if len(runs) == 1:
+        found = [LayerPair(name=one.title, op=one.op, kind=one.kind, before=(one,), after=()) for one in runs[0].layers]
+    else:
+        found = pair_layers(*runs)
+        if not any(pair.is_paired and pair.kind != "overhead" for pair in found):
+            raise BadInput(
+                "the two runs have no layers in common", advice="compare profiles of one model, or of its variants"
+            )
+        found = _in_order(found)
+    graph = Graph(runs=tuple(runs), pairs=found)
+    _add_blocks(graph)
+    _add_edges(graph)
+    _add_values(graph, snr or {})
+    return graph
+
+
+def _in_order(pairs: Iterable[LayerPair]) -> list[LayerPair]:
+    """Pairs as the first run executes them; what only the second has, after what it executes before."""
+    owners = {layer.index: pair for pair in pairs for layer in pair.after}
+    places: dict[int, tuple[int, int]] = {}
+    last = -1
+    for index, pair in sorted(owners.items(), key=lambda item: item[0]):
+        if pair.before:
+            last = min(layer.index for layer in pair.before)
+        places.setdefault(id(pair), (last, index + 1))
+    return sorted(
+        pairs,
+        key=lambda pair: (min(layer.index for layer in pair.before), 0) if pair.before else places[id(pair)],
+    )
+
+
+def chief_of(pair: LayerPair) -> Layer:
+    """The layer that a node is called after."""
+    return max(pair.before or pair.after, key=lambda layer: (layer.kind == "operator", layer.time or 0.0))
+
+
+def short_line(text: str) -> str:
+    """`text` of a model in one line of bounded length."""
+    # Most names are clean: looking is faster than cleaning.
+    clean = text if text.isprintable() and "  " not in text else one_line(text)
+    return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…"
+
+
+def scopes_of(name: str) -> list[str]:
+    """``"a/b/conv"`` → ``["a", "b"]``: the modules that a name tells; of names joined by ``;`` the first counts."""
+    name = name.partition(";")[0][: _LONGEST * 4]
+    parts = [part for part in name.split("/" if "/" in name else ".") if part.strip()]
+    return [short_line(part) for part in parts[:-1]][:_DEEPEST]
+
+
+def _paths(layers: Sequence[Layer]) -> list[list[str]]:
+    """The blocks that each layer is in. Work between two layers is in the blocks that both are in."""
+    own = [None if layer.kind == "overhead" else scopes_of(layer.title) for layer in layers]
+    following: list[list[str]] = []
+    upcoming: list[str] = []
+    for path in reversed(own):
+        upcoming = upcoming if path is None else path
+        following.append(upcoming)
+    found: list[list[str]] = []
+    before: list[str] = []
+    for layer, path, after in zip(layers, own, reversed(following), strict=True):
+        before = before if path is None else path
+        shared = [one for one, _ in takewhile(lambda two: two[0] == two[1], zip(before, after, strict=False))]
+        found.append(path if path is not None else shared if layer.start is not None else [])
+    return found
+
+
+def _add_blocks(graph: Graph) -> None:
+    root = Block(name="")
+    for node, path in enumerate(_paths([chief_of(pair) for pair in graph.pairs])):
+        root.add(path, node)
+    root.settle()
+    while len(root.children) == 1 and isinstance(root.children[0], Block):
+        root = root.children[0]
+    count = len(graph.pairs)
+    graph.parents = [-1] * count
+
+    def number(block: Block, own: int) -> None:
+        for child in block.children:
+            if isinstance(child, Block):
+                graph.parents.append(own)
+                graph.blocks.append(child)
+                number(child, count + len(graph.blocks) - 1)
+            else:
+                graph.parents[child] = own
+
+    number(root, -1)
+    graph.inside = [[] for _ in graph.blocks]
+    for node in range(count):
+        above = graph.parents[node]
+        while above >= 0:
+            graph.inside[above - count].append(node)
+            above = graph.parents[above]
+    level, visible = [child for child in root.children if isinstance(child, Block)], len(root.children)
+    places = {id(block): count + at for at, block in enumerate(graph.blocks)}
+    while level and visible + sum(len(block.children) - 1 for block in level) <= FIRST_VISIBLE:
+        visible += sum(len(block.children) - 1 for block in level)
+        graph.opened += [places[id(block)] for block in level]
+        level = [child for block in level for child in block.children if isinstance(child, Block)]
+
+
+def _add_edges(graph: Graph) -> None:
+    edges: dict[tuple[int, int], None] = {}
+    for side, run in enumerate(graph.runs):
+        node_of = {
+            layer.index: node
+            for node, pair in enumerate(graph.pairs)
+            for layer in (pair.before if side == 0 else pair.after)
+        }
+        makers = {tensor.name: layer.index for layer in reversed(run.layers) for tensor in layer.outputs}
+        latest: dict[str, int] = {}
+        for layer in run.layers:
+            for tensor in layer.inputs:
+                maker = latest.get(tensor.name, makers.get(tensor.name))
+                if maker is None or node_of[maker] == node_of[layer.index]:
+                    continue
+                edge = (node_of[maker], node_of[layer.index])
+                # Of the second run only what leads to its own work: the other edges are the first run's.
+                if side == 0 or not all(graph.pairs[end].before for end in edge):
+                    edges[edge] = None
+            latest.update((tensor.name, layer.index) for tensor in layer.outputs)
+    graph.edges = list(edges)
+    linked = {end for edge in edges for end in edge}
+    graph.order = [(node - 1, node) for node in range(1, len(graph.pairs)) if node not in linked]
+
+
+def _add_values(graph: Graph, snr: Mapping[str, float]) -> None:
+    """Values of the nodes, then of the blocks, and why some have none."""
+    wanted = OF_TWO if graph.is_diff else METRICS
+    graph.values = {key: [] for key in (*wanted, "low", "high")}
+    for node, pair in enumerate(graph.pairs):
+        found = _values_of(pair, graph, snr)
+        for key, column in graph.values.items():
+            column.append(found[key])
+            if found[key] is None and key in wanted:
+                graph.why[key][node] = _reason(pair, key, graph, snr) or "not known"
+    for key, metric in wanted.items():
+        lost = all(value is None for value in graph.values[key])
+        why = "; ".join(list(dict.fromkeys(graph.why.pop(key, {}).values()))[:3]) if lost else ""
+        graph.metrics[key] = replace(metric, why=why)
+        _sum_up(graph, key, metric.sums, wanted=[_should_have(pair, key) for pair in graph.pairs])
+    known = [value is not None for value in graph.values[graph.first][: len(graph.pairs)]]
+    for end in ("low", "high"):
+        _sum_up(graph, end, "all", wanted=known)
+
+
+def _values_of(pair: LayerPair, graph: Graph, snr: Mapping[str, float]) -> dict[str, Number]:
+    """All values that a node of one run, or of two, has."""
+    before, after = (_sum_of(side, lambda layer: layer.time) for side in (pair.before, pair.after))
+    is_run = pair.kind != "eliminated"
+    change = pair.change if is_run else None
+    low, high = (None, None)
+    if graph.is_diff and change is not None:
+        low, high = change_ends(pair)
+    elif not graph.is_diff and before is not None:
+        low, high = pair.before[0].low, pair.before[0].high
+    memory = (_profile(graph).memory or {}).get("live_bytes") or []
+    return {
+        "time": before,
+        "after": after,
+        "change": change,
+        "low": low,
+        "high": high,
+        "share": _sum_of(pair.before, lambda layer: layer.share),
+        "memory": _sum_of(pair.before, _bytes_of),
+        "macs": _sum_of(pair.before, lambda layer: layer.macs),
+        "roof": pair.before[0].roof_share if len(pair.before) == 1 else None,
+        "live": max((memory[at] for one in pair.before for at in one.operators if at < len(memory)), default=None),
+        "snr": min((snr[name] for one in pair.before for name in one.nodes if name in snr), default=None),
+    }
+
+
+def _profile(graph: Graph) -> Profile:
+    profile = graph.runs[0].profile
+    assert profile is not None
+    return profile
+
+
+def _sum_of(layers: Sequence[Layer], get: Callable[[Layer], Number]) -> Number:
+    """The sum of what is executed; None where a part is not known, or nothing is executed."""
+    values = [get(layer) for layer in layers if layer.kind != "eliminated"]
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _bytes_of(layer: Layer) -> int | None:
+    if layer.weight_bytes is None or layer.activation_bytes is None:
+        return None
+    return layer.weight_bytes + layer.activation_bytes
+
+
+def _should_have(pair: LayerPair, key: str) -> bool:
+    """Whether a node without a value lacks one: the engine's work has no MACs, what is not executed no time."""
+    if pair.kind == "eliminated" or not (pair.after if key == "after" else pair.before or key == "change"):
+        return False
+    return pair.kind != "overhead" or key in _TIMES
+
+
+def _reason(pair: LayerPair, key: str, graph: Graph, snr: Mapping[str, float]) -> str:
+    """Why a node has no value."""
+    layers = pair.after if key == "after" else (*pair.before, *pair.after) if key == "change" else pair.before
+    if not layers:
+        return "only the other run has it"
+    if key in _TIMES or pair.kind == "eliminated":
+        return "; ".join(filter(None, dict.fromkeys(layer.time_absent_because for layer in layers)))
+    if pair.kind == "overhead":
+        return "work of the engine, which is no operator of the model"
+    if key == "live":
+        return _profile(graph).memory_absent_because or ""
+    if key == "snr":
+        return "this layer was not quantised alone" if snr else NO_SNR
+    if key == "roof":
+        return _profile(graph).peaks_absent_because or _rate_reason(layers[0])
+    return "; ".join(filter(None, dict.fromkeys(layer.cost_unknown_because for layer in layers)))
+
+
+def _rate_reason(layer: Layer) -> str:
+    if layer.ops is None or layer.time is None:
+        return layer.cost_unknown_because if layer.ops is None else layer.time_absent_because or ""
+    return "it has no arithmetic operations" if layer.ops == 0 else ""
+
+
+def change_ends(pair: LayerPair) -> tuple[Number, Number]:
+    """The least and the largest change that the intervals of both sides allow, s; None where one is not known."""
+    before, after = ends(pair.before), ends(pair.after)
+    return (None, None) if before is None or after is None else (after[0] - before[1], after[1] - before[0])
+
+
+def _sum_up(graph: Graph, key: str, how: str, *, wanted: Sequence[bool]) -> None:
+    """Append the value of each block to a column.
+
+    Args:
+        how: as in `Metric.sums`; ``all`` is a sum that is None where one is missing.
+        wanted: whether a node without a value lacks one.
+    """
+    column, times, count = graph.values[key], graph.values["time"], len(graph.pairs)
+    for at, nodes in enumerate(graph.inside):
+        known = [node for node in nodes if column[node] is not None and (how != "mean" or times[node])]
+        lacking = sum(wanted[node] for node in nodes if column[node] is None)
+        values = [column[node] or 0 for node in known]
+        if not known or (how == "all" and lacking):
+            column.append(None)
+        elif how == "mean":
+            weights = [times[node] or 0 for node in known]
+            # Time at the roof over time: what a block attains of what the roofs of its layers allow.
+            column.append(sum(map(mul, values, weights)) / sum(weights))
+        else:
+            column.append(max(values) if how == "max" else min(values) if how == "min" else sum(values))
+        if lacking and how != "all":
+            graph.lacking[key][count + at] = lacking

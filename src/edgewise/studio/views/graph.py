@@ -1,0 +1,155 @@
+"""A profile on the graph of its network, or two of them; as a table where there is no script."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from edgewise.errors import BadInput
+from edgewise.formatting import plus_minus
+from edgewise.profiling.layer_matching import LayerPair
+from edgewise.record import Run
+from edgewise.report.conditions import engine_of, labels_of
+from edgewise.report.document import DASH, Cell, absent
+from edgewise.report.profile_diff import pair_row, whole_row
+from edgewise.studio.graph import Graph, change_ends, make_graph
+from edgewise.studio.graph_document import document_of
+from edgewise.studio.pages import page
+from edgewise.studio.studio import Studio, studio_of
+from edgewise.text import one_line
+from edgewise.units import format_bytes, format_duration, format_si, significant
+
+ROWS = 200
+_JOB = re.compile(r"[0-9a-zA-Z-]{1,64}")
+_MOST_RESULT = 50 * 10**6
+COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
+COLUMNS_OF_TWO = (
+    "Layer",
+    "Op",
+    "Before (µs)",
+    "After (µs)",
+    "Change (µs)",
+    "Ratio",
+    "Verdict",
+    "95 % of the change (µs)",
+)
+
+
+def graph(request: Request) -> Response:
+    """The page of one run's graph, or with ``?with=ID`` of two."""
+    found = _graph_of(request)
+    pairs = found.pairs
+    if found.is_diff:
+        pairs = sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
+    first = min(_number(request.query_params.get("from", "")), max(len(pairs) - 1, 0))
+    shown = pairs[first : first + ROWS]
+    places = {id(pair): node for node, pair in enumerate(found.pairs)}
+    model = one_line(found.runs[0].job.model.name)
+    return page(
+        request,
+        "graph.html.jinja",
+        title=f"Graph of {model}",
+        styles=("graph.css",),
+        scripts=("graph.js",),
+        graph=found,
+        data=document_of(found),
+        runs=list(zip(found.runs, labels_of(found.runs), map(_facts, found.runs), strict=True)),
+        columns=COLUMNS_OF_TWO if found.is_diff else COLUMNS,
+        rows=[(places[id(pair)], _row(found, pair)) for pair in shown],
+        longest=max((value for value in found.values["time"][: len(pairs)] if value), default=0.0),
+        whole=[*whole_row(*found.runs), DASH] if found.is_diff else None,
+        first=first,
+        step=ROWS,
+        others=_others(request, found.runs[0]),
+    )
+
+
+def graph_data(request: Request) -> Response:
+    """What the page's script draws, as JSON."""
+    text = json.dumps(document_of(_graph_of(request)), separators=(",", ":"), allow_nan=False)
+    return Response(text, media_type="application/json")
+
+
+def _graph_of(request: Request) -> Graph:
+    studio = studio_of(request)
+    named = [request.path_params["run"], *filter(None, [request.query_params.get("with", "").strip()])]
+    return make_graph(
+        [studio.store.get(one) for one in named], snr=_snr_of(studio, request.query_params.get("job", ""))
+    )
+
+
+def _snr_of(studio: Studio, job: str) -> dict[str, float]:
+    """Operator → SNR of the outputs where it alone was quantised, dB, as an optimize job measured it."""
+    if not job:
+        return {}
+    path = studio.settings.folder / "jobs" / job / "result" / "result.json"
+    if not _JOB.fullmatch(job) or not path.is_file() or path.stat().st_size > _MOST_RESULT:
+        raise BadInput(f"job {job!r} has no result with errors of layers", advice="name an optimize job that is done")
+    rows = json.loads(path.read_bytes()).get("sensitivity") or ()
+    return {row["layer"]: row["snr_db"] for row in rows if row.get("snr_db") is not None}
+
+
+def _others(request: Request, run: Run) -> list[Any]:
+    """Runs of the same model that this one can be compared with."""
+    rows = studio_of(request).store.list(model=run.job.model.sha256 or run.job.model.name, limit=20)
+    return [row for row in rows if row.id != run.id]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+def _facts(run: Run) -> str:
+    """``"onnxruntime 1.31, median latency 1.00 ± 0.01 ms; layers: means of 300 inferences in 3 processes"``."""
+    profile = run.profile
+    if profile is None:
+        return engine_of(run)
+    row = run.measurement("latency")
+    latency = (
+        f"{plus_minus(row.value * 1e3, *(None if end is None else end * 1e3 for end in (row.low, row.high)))} ms"
+        if row is not None and row.value is not None
+        else f"n/a ({one_line(row.absent_because or 'not measured') if row is not None else 'not measured'})"
+    )
+    return (
+        f"{engine_of(run)}, median latency {latency}; times of layers are means of {profile.inferences} profiled "
+        f"inferences in {profile.sessions} processes ({one_line(profile.method)}), with 95 % intervals; shares refer "
+        f"to {format_duration(profile.latency)}"
+    )
+
+
+def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
+    if graph.is_diff:
+        low, high = change_ends(pair)
+        reach = (
+            absent("an interval is not known")
+            if low is None or high is None
+            else Cell(text=f"{significant(low * 1e6)} to {significant(high * 1e6)}")
+        )
+        return [*pair_row(pair), reach]
+    (layer,) = pair.before
+    node = layer.index
+    value = {key: column[node] for key, column in graph.values.items()}
+
+    def cell(key: str, text: str) -> Cell:
+        return Cell(text=text) if text else absent(graph.metrics[key].why or one_line(graph.why[key].get(node, "")))
+
+    time = value["time"]
+    ends = [None if end is None else end * 1e6 for end in (value["low"], value["high"])]
+    return [
+        Cell(text=str(node)),
+        Cell(text=one_line(layer.title)),
+        Cell(text=one_line(layer.op)),
+        cell("time", "" if time is None else plus_minus(time * 1e6, *ends)),
+        cell("share", "" if value["share"] is None else f"{value['share'] * 100:.1f} %"),
+        cell("memory", "" if value["memory"] is None else format_bytes(value["memory"])),
+        cell("macs", "" if value["macs"] is None else format_si(value["macs"], "") or "0"),
+        cell("roof", "" if value["roof"] is None else f"{value['roof'] * 100:.1f} %"),
+    ]
+
+
+ROUTES = (Route("/runs/{run}/graph", graph), Route("/runs/{run}/graph.json", graph_data))

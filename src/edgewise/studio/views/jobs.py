@@ -1,0 +1,151 @@
+"""The list of jobs, and the page of one: live while it runs, then its result."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from edgewise.errors import BadInput, EdgewiseError
+from edgewise.studio.jobs.live import document_of
+from edgewise.studio.pages import page, posted
+from edgewise.studio.studio import studio_of
+from edgewise.units import long_time
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData
+
+    from edgewise.store.jobs import JobRow, Status
+
+PAGE = 50
+ENDED: tuple[Status, ...] = ("done", "failed", "cancelled", "lost")
+TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
+WORDS = {
+    "queued": "It starts when the jobs before it have ended.",
+    "lost": "Nothing of it goes on. Runs that were finished before are in the store.",
+}
+NAMES = {
+    ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
+    ".mltk.json": "MLTK JSON", ".trace.json": "Trace", ".nodes.json": "Model Explorer nodes",
+}  # fmt: skip
+"""Extension of a file of a result → its name."""
+
+
+def jobs(request: Request) -> Response:
+    """Jobs that run or wait, and those that have ended, newest first."""
+    studio, before = studio_of(request), request.query_params.get("before")
+    ended = studio.store.jobs.list(status=ENDED, before=before, limit=PAGE + 1)
+    now = () if before else studio.store.jobs.list(status=("running", "queued"), limit=10 * PAGE)
+    return page(
+        request,
+        "jobs.html.jinja",
+        title="Jobs",
+        styles=("jobs.css",),
+        scripts=("jobs.js",),
+        problem=studio.jobs.problem,
+        now=[(row, studio.jobs.state_of(row) if row.status == "running" else None) for row in reversed(now)],
+        ended=ended[:PAGE],
+        older=ended[PAGE - 1].id if len(ended) > PAGE else None,
+        before=before,
+        tones=TONES,
+        moment=moment,
+        took=took,
+    )
+
+
+def job(request: Request) -> Response:
+    """One job."""
+    studio = studio_of(request)
+    row = studio.store.jobs.get(request.path_params["job"])
+    state = studio.jobs.state_of(row)
+    files = studio.jobs.files_of(row.id) if row.status in ENDED else {}
+    part = files["part.html"].read_text(encoding="utf-8") if "part.html" in files else ""
+    return page(
+        request,
+        "job.html.jinja",
+        title=row.title,
+        styles=("jobs.css", *(("result.css", "profile.css") if part else ())),
+        scripts=(("report.js", "profile.js") if part else () if row.status in ENDED else ("job.js",)),
+        job=row,
+        live=document_of(state),
+        part=part,
+        files=[(name, NAMES[name.removeprefix("result")]) for name in files if name.startswith("result.")],
+        command=_command_of(row),
+        tones=TONES,
+        words=WORDS.get(row.status, ""),
+        moment=moment,
+        took=took,
+    )
+
+
+def state(request: Request) -> Response:
+    """The state of a job as JSON, for browsers that have no stream of events."""
+    studio = studio_of(request)
+    row = studio.store.jobs.get(request.path_params["job"])
+    return JSONResponse(document_of(studio.jobs.state_of(row)), headers={"cache-control": "no-store"})
+
+
+def file(request: Request) -> Response:
+    """A file that a job left; to be saved, never shown."""
+    studio = studio_of(request)
+    row = studio.store.jobs.get(request.path_params["job"])
+    name = request.path_params["file"]
+    place = studio.jobs.files_of(row.id).get(name)
+    if place is None or name == "part.html":
+        raise BadInput("this job has no such file", advice="see its page")
+    return FileResponse(
+        place,
+        filename=f"edgewise-{row.verb}-{row.id[-12:]}{'' if name.startswith('result.') else '-'}"
+        f"{name.removeprefix('result')}",
+        media_type="application/octet-stream",
+        headers={"cache-control": "no-store"},
+    )
+
+
+@posted
+def cancel(request: Request, form: FormData) -> Response:
+    """Cancel a job."""
+    studio_of(request).jobs.cancel(request.path_params["job"])
+    return RedirectResponse(f"/jobs/{request.path_params['job']}", 303)
+
+
+@posted
+def again(request: Request, form: FormData) -> Response:
+    """Start a job again."""
+    return RedirectResponse(f"/jobs/{studio_of(request).jobs.again(request.path_params['job'])}", 303)
+
+
+def moment(seconds: float) -> str:
+    """A time, s since 1970, as the clocks of the server show it."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def took(row: JobRow) -> str:
+    """How long a job that has ended took; empty where it never began."""
+    return "" if row.started is None or row.finished is None else long_time(max(0.0, row.finished - row.started))
+
+
+def _command_of(row: JobRow) -> str:
+    """The command line that does the same; empty where this edgewise does not read the request."""
+    from edgewise.service.command_line import command_of
+    from edgewise.service.reading import read_request
+
+    try:
+        document: Any = json.loads(row.request)
+        return command_of(read_request(document))
+    except (EdgewiseError, ValueError):
+        return ""
+
+
+ROUTES = (
+    Route("/jobs", jobs),
+    Route("/jobs/{job}", job),
+    Route("/jobs/{job}/state", state),
+    Route("/jobs/{job}/cancel", cancel, methods=["POST"]),
+    Route("/jobs/{job}/again", again, methods=["POST"]),
+    Route("/jobs/{job}/{file}", file),
+)

@@ -1,0 +1,412 @@
+"""Profiles as graphs: nodes, blocks, edges, values, and the page without a script."""
+
+import html
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.studio import graph as module
+from edgewise.studio.graph import FIRST_VISIBLE, METRICS, NO_SNR, make_graph, scopes_of
+from edgewise.studio.graph_document import document_of
+from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor, unprofiled_run
+
+
+def of_layers(*layers, number=31):
+    """A run of these layers."""
+    return replace(profiled_run(number), layers=tuple(replace(one, index=at) for at, one in enumerate(layers)))
+
+
+def named(*names, micros=10.0):
+    """A run whose layers have these names and take `micros` each, one after the other."""
+    layers = [
+        layer_of(at, name, "Conv", micros, start=at * 1e-5, macs=100, weight_bytes=10, activation_bytes=20,
+                 inputs=(tensor(f"t{at}", 1),), outputs=(tensor(f"t{at + 1}", 1),))
+        for at, name in enumerate(names)
+    ]  # fmt: skip
+    return of_layers(*layers)
+
+
+def blocks_of(graph):
+    """Name of each block → the numbers of its nodes."""
+    return {block.name: inside for block, inside in zip(graph.blocks, graph.inside, strict=True)}
+
+
+def texts(document, key):
+    return [document["texts"][number] for number in document[key]]
+
+
+class TestDocument:
+    def test_a_small_profile_exactly(self):
+        document = document_of(make_graph([named("a/x", "a/y", "b")]))
+        assert document["names"] == ["a/x", "a/y", "b", "a"]
+        assert texts(document, "ops") == ["Conv", "Conv", "Conv"]
+        assert texts(document, "kinds") == ["operator"] * 3
+        assert document["parents"] == [3, 3, -1, -1]
+        assert document["opened"] == [3]
+        assert document["edges"] == [0, 1, 1, 2]
+        assert document["order"] == []
+        assert document["keys"] == ["time", "share", "memory", "live", "macs", "roof", "snr"]
+        assert document["values"] == {
+            "time": [1e-5, 1e-5, 1e-5, 2e-5],
+            "low": [9.8e-6, 9.8e-6, 9.8e-6, 1.96e-5],
+            "high": [1.02e-5, 1.02e-5, 1.02e-5, 2.04e-5],
+            "share": [0.01, 0.01, 0.01, 0.02],
+            "memory": [30, 30, 30, 60],
+            "live": [None] * 4,
+            "macs": [100, 100, 100, 200],
+            "roof": [None] * 4,
+            "snr": [None] * 4,
+        }
+        assert document["metrics"]["macs"] == {"title": "MACs", "unit": "MAC", "why": ""}
+        assert document["metrics"]["snr"]["why"] == NO_SNR
+        assert document["lacking"] == {"live": {3: 2}, "roof": {3: 2}, "snr": {3: 2}}
+        assert document["why"] == {}
+        layers = document["runs"][0]["layers"]
+        assert layers["name"] == ["a/x", "a/y", "b"]
+        assert [document["texts"][number] for number in layers["inputs"]] == ["1 float32"] * 3
+        assert layers["start"] == [0.0, 1e-5, 2e-5]
+        json.dumps(document, allow_nan=False)
+
+    def test_what_is_not_known_has_its_reason_and_is_not_zero(self):
+        document = document_of(make_graph([profiled_run()]))
+        assert document["values"]["time"][4] is None
+        assert document["texts"][document["why"]["time"][4]] == "the engine removed it"
+        assert document["values"]["time"][7] is None
+        assert document["texts"][document["why"]["time"][7]] == "the engine has no event for it"
+        assert document["values"]["macs"][5] is None
+        assert document["texts"][document["why"]["macs"][5]] == "no formula for the custom operator 'Whirl'"
+        assert document["values"]["macs"][7] == 0
+        assert document["texts"][document["why"]["macs"][1]] == "work of the engine, which is no operator of the model"
+        assert all(
+            (document["values"][key][node] is None) == (node in document["why"].get(key, ()))
+            for key in document["keys"] for node in range(11) if not document["metrics"][key]["why"]
+        )  # fmt: skip
+
+    def test_live_bytes_are_the_most_at_the_operators_of_a_layer(self):
+        graph = make_graph([profiled_run()])
+        assert graph.values["live"][0] == 60_000  # operators 0, 1 and 2 have 20, 40 and 60 kB
+
+    def test_the_error_of_a_layer_comes_from_an_optimization(self):
+        graph = make_graph([named("a/x", "a/y", "b")], snr={"a/x": 30.0, "a/y": 12.5})
+        assert graph.values["snr"] == [30.0, 12.5, None, 12.5]
+        assert graph.why["snr"] == {2: "this layer was not quantised alone"}
+        assert graph.metrics["snr"].why == ""
+
+    def test_hostile_names_stay_one_line_of_bounded_length(self):
+        hostile = [
+            "a/" * 4000 + "x",
+            "\u202e/\x00\x1b[31m/x",
+            "/".join("😀" * 300),
+            ";;;",
+            "/",
+            "",
+            "../../etc/passwd",
+            HOSTILE,
+        ]
+        document = document_of(make_graph([named(*hostile)]))
+        for name in (*document["names"], *document["texts"]):
+            assert name.isprintable(), repr(name)
+            assert len(name) <= 300
+        assert max(map(len, (module.scopes_of(name) for name in hostile))) <= 8
+        assert len(document["parents"]) == len(document["names"])
+
+
+class TestEdges:
+    def test_a_layer_without_known_tensors_follows_the_one_before(self):
+        graph = make_graph([profiled_run()])
+        assert graph.edges == [(0, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 8)]
+        assert graph.order == [(0, 1), (3, 4), (8, 9), (9, 10)]
+
+    def test_of_two_makers_of_a_name_the_latest_before_counts(self):
+        run = of_layers(
+            layer_of(0, "a", "Conv", 1, outputs=(tensor("t", 1),)),
+            layer_of(1, "b", "Conv", 1, inputs=(tensor("t", 1),), outputs=(tensor("t", 1),)),
+            layer_of(2, "c", "Conv", 1, inputs=(tensor("t", 1), tensor("t", 1))),
+        )
+        assert make_graph([run]).edges == [(0, 1), (1, 2)]
+
+    def test_without_any_tensors_there_is_the_order_of_execution(self):
+        run = of_layers(*(layer_of(at, f"n{at}", "Conv", 1) for at in range(4)))
+        graph = make_graph([run])
+        assert (graph.edges, graph.order) == ([], [(0, 1), (1, 2), (2, 3)])
+
+
+class TestBlocks:
+    @pytest.mark.parametrize(
+        ("name", "scopes"),
+        [
+            ("a/b/conv", ["a", "b"]),
+            ("/a/b/conv", ["a", "b"]),
+            ("layers.0.attn.proj", ["layers", "0", "attn"]),
+            ("model/layers.0/MatMul", ["model", "layers.0"]),
+            ("a/b/Relu;a/c/Conv", ["a", "b"]),
+            ("conv_1", []),
+            ("", []),
+        ],
+    )
+    def test_modules_that_a_name_tells(self, name, scopes):
+        assert scopes_of(name) == scopes
+
+    def test_blocks_of_one_part_are_no_blocks(self):
+        graph = make_graph([named("m/a/x/1", "m/a/x/2", "m/b/1", "m/c/y/1")])
+        assert blocks_of(graph) == {"a/x": [0, 1]}  # m holds everything; b and c hold one layer
+
+    def test_work_between_two_layers_is_in_the_blocks_of_both(self):
+        run = of_layers(
+            layer_of(0, "a/b/1", "Conv", 1),
+            layer_of(1, "reorder", "Reorder", 1, kind="overhead", start=1e-6),
+            layer_of(2, "a/b/2", "Conv", 1),
+            layer_of(3, "reorder", "Reorder", 1, kind="overhead", start=3e-6),
+            layer_of(4, "a/c/1", "Conv", 1),
+            layer_of(5, "a/c/2", "Conv", 1),
+            layer_of(6, "d", "Conv", 1),
+            layer_of(7, "session", "call", 1, kind="overhead"),
+        )
+        assert blocks_of(make_graph([run])) == {"a": [0, 1, 2, 3, 4, 5], "b": [0, 1, 2], "c": [4, 5]}
+
+    def test_too_many_parts_are_divided_in_order(self):
+        graph = make_graph([named(*(f"conv_{at}" for at in range(950)))])
+        assert [block.name for block in graph.blocks] == [f"part {at} of 95" for at in range(1, 96)]
+        assert [node for inside in graph.inside for node in inside] == list(range(950))
+        assert graph.opened == []
+
+    def test_levels_are_unfolded_while_there_is_room(self):
+        graph = make_graph([named(*(f"b{at // 10}/c{at // 5}/conv_{at}" for at in range(300)))])
+        opened = {graph.blocks[number - 300].name for number in graph.opened}
+        assert opened == {f"b{at}" for at in range(30)}  # 60 blocks of 5 are visible; their 300 layers are too many
+        assert 60 <= FIRST_VISIBLE < 300
+
+
+class TestSums:
+    @pytest.mark.parametrize(
+        "run",
+        [profiled_run(), many_layers_run(count=60), many_layers_run(count=5000)],
+        ids=lambda run: str(len(run.layers)),
+    )
+    def test_every_time_is_in_exactly_one_block_of_each_level(self, run):
+        graph = make_graph([run])
+        count = len(graph.pairs)
+        whole = math.fsum(layer.time for layer in run.layers if layer.time is not None)
+        for key, expected in (("time", whole), ("macs", sum(layer.macs or 0 for layer in run.layers))):
+            top = [graph.values[key][node] for node, parent in enumerate(graph.parents) if parent < 0]
+            assert math.fsum(value for value in top if value is not None) == pytest.approx(expected, rel=1e-12)
+            for number in range(count, len(graph.parents)):
+                children = (
+                    [child for child, parent in enumerate(graph.parents) if parent == number] if count < 100 else []
+                )
+                if children:
+                    assert graph.values[key][number] == pytest.approx(
+                        math.fsum(graph.values[key][child] for child in children)
+                    )
+
+    def test_a_block_sums_what_is_known_and_counts_what_is_not(self):
+        run = of_layers(
+            layer_of(0, "a/1", "Conv", 10, macs=5),
+            layer_of(1, "a/2", "Conv", 0, time=None, low=None, high=None, time_absent_because="no event"),
+            layer_of(2, "a/3", "Conv", 0, kind="eliminated", time=None, low=None, high=None),
+            layer_of(3, "b/1", "Conv", 0, kind="eliminated", time=None, low=None, high=None),
+            layer_of(4, "b/2", "Conv", 0, kind="eliminated", time=None, low=None, high=None),
+        )
+        graph = make_graph([run])
+        assert [block.name for block in graph.blocks] == ["a", "b"]
+        assert graph.values["time"][5:] == [pytest.approx(1e-5), None]
+        assert graph.lacking["time"] == {5: 1}  # what is not executed lacks no time
+        assert graph.values["macs"][5:] == [5, None]
+        assert graph.lacking["macs"] == {5: 1}
+
+    def test_an_interval_needs_those_of_all_parts(self):
+        layers = [
+            layer_of(0, "a/1", "Conv", 10),
+            layer_of(1, "a/2", "Conv", 10, low=None, high=None),
+            layer_of(2, "b", "Conv", 1),
+        ]
+        graph = make_graph([of_layers(*layers)])
+        assert graph.values["time"][3] == pytest.approx(2e-5)
+        assert (graph.values["low"][3], graph.values["high"][3]) == (None, None)
+
+    def test_a_share_of_the_roof_is_weighted_by_time(self):
+        layers = [
+            layer_of(0, "a/1", "Conv", 30, roof_share=0.5),
+            layer_of(1, "a/2", "Conv", 10, roof_share=0.1),
+            layer_of(2, "b", "Conv", 1),
+        ]
+        assert make_graph([of_layers(*layers)]).values["roof"][3] == pytest.approx((30 * 0.5 + 10 * 0.1) / 40)
+
+
+class TestTwoRuns:
+    def test_a_node_is_the_work_that_both_do(self):
+        graph = make_graph([profiled_run(), faster_run()])
+        document = document_of(graph)
+        node = document["names"].index("pw1")
+        assert document["members"][node] == [[3], [2, 3]]  # the second run has relu2 in a layer of its own
+        assert document["values"]["time"][node] == pytest.approx(200e-6)
+        assert document["values"]["after"][node] == pytest.approx(100e-6)
+        assert document["values"]["change"][node] == pytest.approx(-100e-6)
+        assert document["texts"][document["verdicts"][node]] == "faster"
+
+    def test_the_interval_of_a_change_excludes_zero_where_the_verdict_is_clear(self):
+        graph = make_graph([profiled_run(), faster_run()])
+        document = document_of(graph)
+        clear = 0
+        for node in range(len(graph.pairs)):
+            low, high = graph.values["low"][node], graph.values["high"][node]
+            if document["texts"][document["verdicts"][node]] in ("faster", "slower"):
+                assert high < 0 or low > 0
+                clear += 1
+            elif graph.pairs[node].is_alike and low is not None:
+                assert low <= 0 <= high
+        assert clear == 1
+        node = document["names"].index("pw1")
+        assert (graph.values["low"][node], graph.values["high"][node]) == pytest.approx(
+            (98e-6 - 204e-6 - 0.2e-6, 102.2e-6 - 196e-6), abs=1e-6
+        )
+
+    def test_what_one_run_alone_has_is_told(self):
+        document = document_of(make_graph([profiled_run(), faster_run()]))
+        node = document["names"].index("reorder a")
+        assert document["members"][node] == [[1], []]
+        assert document["texts"][document["verdicts"][node]] == "unpaired"
+        assert document["values"]["after"][node] is None
+        assert document["texts"][document["why"]["after"][node]] == "only the other run has it"
+
+    def test_what_the_second_run_alone_has_comes_after_what_it_executes_before(self):
+        first = of_layers(layer_of(0, "a", "Conv", 9), layer_of(1, "b", "Conv", 9))
+        second = of_layers(
+            layer_of(0, "new", "Relu", 1),
+            layer_of(1, "a", "Conv", 9),
+            layer_of(2, "late", "Relu", 1),
+            layer_of(3, "b", "Conv", 9),
+            number=32,
+        )
+        assert [pair.name for pair in make_graph([first, second]).pairs] == ["new", "a", "late", "b"]
+
+    def test_sums_of_both_sides_are_those_of_the_runs(self):
+        runs = [profiled_run(), faster_run()]
+        graph = make_graph(runs)
+        for key, run in zip(("time", "after"), runs, strict=True):
+            known = [value for value in graph.values[key][: len(graph.pairs)] if value is not None]
+            assert math.fsum(known) == pytest.approx(
+                math.fsum(layer.time for layer in run.layers if layer.time is not None)
+            )
+
+    def test_a_block_has_a_verdict_of_its_own(self):
+        first = named("a/1", "a/2", "b", micros=10)
+        graph = make_graph([first, replace(named("a/1", "a/2", "b", micros=5), id=faster_run(44).id)])
+        document = document_of(graph)
+        assert document["names"][3] == "a"
+        assert document["values"]["change"][3] == pytest.approx(-1e-5)
+        assert document["texts"][document["verdicts"][3]] == "faster"
+        assert graph.values["high"][3] < 0
+
+    def test_runs_without_work_in_common_are_refused(self):
+        other = of_layers(layer_of(0, "quite", "Sigmoid", 5), layer_of(1, "other", "Tanh", 5), number=33)
+        with pytest.raises(BadInput, match="no layers in common"):
+            make_graph([named("a", "b"), other])
+
+
+def test_a_run_without_a_profile_says_why():
+    with pytest.raises(BadInput, match=r"litert 9\.9 is not a version whose profiler is known"):
+        make_graph([unprofiled_run()])
+
+
+class TestFiveThousandLayers:
+    def test_size_and_what_is_visible(self):
+        graph = make_graph([many_layers_run(count=5000)])
+        document = document_of(graph)
+        assert len(json.dumps(document, separators=(",", ":"))) < 2_000_000
+        opened = set(graph.opened)
+        visible = [
+            number for number, parent in enumerate(graph.parents)
+            if (parent < 0 or parent in opened) and number not in opened
+        ]  # fmt: skip
+        assert len(visible) <= 400
+        assert len(graph.edges) == 4999
+
+    @pytest.mark.parametrize("two", [False, True], ids=["one run", "two runs"])
+    def test_the_work_grows_with_the_number_of_layers(self, two):
+        """Calls of functions, which are counted, are in proportion: four times the layers, at most five times the calls."""
+        import sys
+
+        def calls(count):
+            runs = [many_layers_run(24, count), many_layers_run(25, count)][: 2 if two else 1]
+            number = 0
+
+            def tally(frame, event, argument):
+                nonlocal number
+                number += event in ("call", "c_call")
+
+            sys.setprofile(tally)
+            try:
+                document_of(make_graph(runs))
+            finally:
+                sys.setprofile(None)
+            return number
+
+        assert calls(1600) < 5 * calls(400)
+
+
+class TestPage:
+    def test_the_table_is_whole_without_a_script(self, studio, client):
+        run = profiled_run()
+        studio.store.save(run)
+        page = client.get(f"/runs/{run.id}/graph").text
+        table = html.unescape(page[page.index("<table") : page.index("</table>")])
+        assert table.count("<tr>") == 12
+        assert "300 ± 6" in table and "the engine has no event for it" in table
+        assert "no formula for the custom operator 'Whirl'" in table
+        assert NO_SNR in html.unescape(page)
+        assert "means of 300 profiled inferences in 3 processes" in page
+        assert "<script>alert" not in page and "</td><script" not in page
+
+    def test_long_profiles_have_pages(self, studio, client):
+        studio.store.save(run := many_layers_run(count=450))
+        first, last = client.get(f"/runs/{run.id}/graph").text, client.get(f"/runs/{run.id}/graph?from=400").text
+        assert "1 to 200 of 450" in first and "from=200#layers" in first
+        assert "401 to 450 of 450" in last and "block_112/conv_449" in last and ">next<" not in last
+        assert client.get(f"/runs/{run.id}/graph?from=99999999").status_code == 200
+        assert client.get(f"/runs/{run.id}/graph?from=-1e9").status_code == 200
+
+    def test_two_profiles_are_a_table_of_changes(self, studio, client):
+        before, after = profiled_run(), faster_run()
+        studio.store.save(before)
+        studio.store.save(after)
+        page = client.get(f"/runs/{before.id}/graph?with={after.id}").text
+        rows = page[page.index("<tbody") : page.index("</tbody>")].split("<tr")
+        assert "pw1" in rows[1] and "faster" in rows[1] and "-106 to -93.8" in rows[1]
+        assert "end to end" in rows[-1]
+
+    def test_the_data_are_those_of_the_page(self, studio, client):
+        run = profiled_run()
+        studio.store.save(run)
+        data = client.get(f"/runs/{run.id}/graph.json").json()
+        assert data["names"][3] == "pw1"
+        page = client.get(f"/runs/{run.id}/graph").text
+        inside = page.split('id="graph-data">')[1].split("</script>")[0]
+        assert json.loads(inside) == data
+
+    def test_errors_of_layers_come_from_an_optimize_job(self, studio, client):
+        studio.store.save(run := named("a", "b"))
+        folder = studio.folder / "jobs" / "job-1" / "result"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(
+            json.dumps({"sensitivity": [{"layer": "a", "op": "Conv", "snr_db": 21.5}, {"layer": "b", "snr_db": None}]})
+        )
+        assert client.get(f"/runs/{run.id}/graph.json?job=job-1").json()["values"]["snr"] == [21.5, None]
+        for bad in ("job-2", "..", "../jobs/job-1", "job-1/", "%00"):
+            assert client.get(f"/runs/{run.id}/graph.json?job={bad}").status_code == 400
+
+    def test_what_can_not_be_drawn_says_why(self, studio, client):
+        studio.store.save(unprofiled_run())
+        studio.store.save(run := profiled_run())
+        answer = client.get(f"/runs/{unprofiled_run().id}/graph")
+        assert answer.status_code == 400 and "profile its model" in answer.text
+        assert client.get(f"/runs/{run.id}/graph?with=nothing-like-it").status_code == 400
+        assert client.get("/runs/nothing-like-it/graph").status_code == 400
+
+
+def test_every_metric_of_one_run_has_a_value_in_the_sample_but_the_error():
+    graph = make_graph([profiled_run()])
+    assert [key for key in METRICS if graph.metrics[key].why] == ["snr"]

@@ -1,0 +1,291 @@
+"""The drawn graph in Chromium: colours, folding, search, keyboard, details, two profiles, files."""
+
+import json
+import re
+
+import pytest
+
+from edgewise.cli.main import run as command_line
+from sample_profiles import HOSTILE, faster_run, many_layers_run, profiled_run
+
+DIGITS = "digits_cnn.onnx"
+
+
+@pytest.fixture(scope="module")
+def filled(serve):
+    """A studio with a small profile, a faster one of the same model, sixty layers in blocks, and five thousand."""
+    it = serve()
+    for run in (profiled_run(), faster_run(), many_layers_run(24, 60), many_layers_run(25, 5000)):
+        it.store.save(run)
+    return it
+
+
+@pytest.fixture
+def show(open_page, filled):
+    """Opens a graph and waits until it is drawn."""
+
+    def show(run, rest="", **settings):
+        page = open_page(f"/runs/{run.id}/graph{rest}", at=filled, **settings)
+        ready(page)
+        return page
+
+    return show
+
+
+def ready(page):
+    page.wait_for_selector("#graph-stage[data-drawn]:not([aria-busy])")
+
+
+def told(page, name):
+    return page.get_attribute("#graph-stage", f"data-{name}")
+
+
+def press(page, *keys):
+    page.focus("#graph-stage")
+    for key in keys:
+        page.keyboard.press(key)
+    ready(page)
+
+
+def details(page):
+    """What the panel tells of the selected node: name → text."""
+    return dict(
+        page.eval_on_selector_all(
+            "#graph-rows dt", "all => all.map(one => [one.textContent, one.nextElementSibling.textContent])"
+        )
+    )
+
+
+def test_layers_are_coloured_by_what_they_take(show):
+    page = show(profiled_run())
+    assert (told(page, "layout"), told(page, "visible"), told(page, "metric")) == ("graph", "11", "time")
+    press(page, "Home")
+    slowest = told(page, "colour")
+    press(page, "End")
+    assert told(page, "colour") != slowest
+    # The canvas has the colour of the selected node at its place.
+    painted = page.evaluate(
+        """() => {
+          const canvas = document.querySelector("#graph-canvas");
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          const found = new Set();
+          for (let at = 0; at < data.length; at += 4) found.add(`rgb(${data[at]},${data[at + 1]},${data[at + 2]})`);
+          return [...found];
+        }"""
+    )
+    assert slowest in painted and told(page, "colour") in painted
+    page.select_option("#graph-metric", "macs")
+    assert told(page, "metric") == "macs"
+    assert page.inner_text("#graph-ends").split("\n") == ["0", "1.50 M", "6.00 M"]
+    assert "5 without a value" in page.inner_text("#graph-lacking")
+    page.select_option("#graph-metric", "snr")
+    assert "edgewise optimize --sensitivity on" in page.inner_text("#graph-lacking")
+
+
+def test_a_click_shows_operators_kernel_and_place_under_the_roof(show):
+    page = show(profiled_run(), "#node=0")
+    found = details(page)
+    assert found["Time"] == "300 µs (95 % interval 294 µs to 306 µs)"
+    assert found["Source operators"] == f"{' '.join(HOSTILE.split())}, bn1, relu1"
+    assert found["Kernel"] == "Conv_nchwc"
+    assert found["Intensity"] == "30 operations per byte"
+    assert found["Attained"] == "40.0 Gop/s"
+    assert found["Roof at this intensity"] == "60.0 Gop/s, limited by compute; 66.7 % attained"
+    assert found["Inputs"] == "1×49×10×1 float32"
+    press(page, "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight")
+    assert details(page)["Time"] == "n/a: the engine removed it"
+    press(page, "ArrowRight")
+    assert details(page)["MACs"] == "n/a: no formula for the custom operator 'Whirl'"
+    press(page, "Escape")
+    assert page.is_visible("#graph-none")
+    box = page.locator("#graph-canvas").bounding_box()
+    # The drawing is centred, and its first node is at the top.
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 30)
+    assert told(page, "chosen") == "0"
+    press(page, "Escape", "Home", "ArrowDown")
+    assert told(page, "chosen") == "2"  # the layer that takes its tensor
+    assert "95 % interval" in page.inner_text("#graph-told")
+
+
+def test_keys_walk_along_edges_and_through_the_order(show):
+    page = show(many_layers_run(24, 60))
+    press(page, "Home")
+    assert told(page, "chosen") == "0"
+    press(page, "ArrowDown", "ArrowDown")
+    assert told(page, "chosen") == "2"
+    press(page, "ArrowUp")
+    assert told(page, "chosen") == "1"
+    press(page, "ArrowRight", "ArrowRight")
+    assert told(page, "chosen") == "3"
+    press(page, "ArrowLeft")
+    assert told(page, "chosen") == "2"
+    press(page, "End")
+    assert told(page, "chosen") == "59"
+    press(page, "/")
+    assert page.evaluate("document.activeElement.id") == "graph-search"
+
+
+def test_enter_folds_a_block_and_unfolds_it(show):
+    page = show(many_layers_run(24, 60))
+    press(page, "Home", "Enter")
+    assert told(page, "visible") == "57"
+    found = details(page)
+    assert page.inner_text("#graph-name") == "block_0"
+    assert found["Layers"] == "4"
+    assert found["Time"] == "40.0 µs (95 % interval 39.2 µs to 40.8 µs)"
+    assert page.inner_text("#graph-fold") == "Unfold this block"
+    address = page.url
+    press(page, "Enter")
+    assert told(page, "visible") == "60"
+    # The address shows the same again.
+    page.goto("about:blank")
+    page.goto(address)
+    ready(page)
+    assert (told(page, "visible"), told(page, "chosen")) == ("57", "60")
+    press(page, "Escape")
+    assert page.is_visible("#graph-none")
+
+
+def test_search_finds_layers_in_folded_blocks(show):
+    page = show(many_layers_run(25, 5000))
+    assert int(told(page, "visible")) <= 400
+    page.fill("#graph-search", "conv_4321 relu")
+    assert page.inner_text("#graph-found").startswith("1 of 5000 match")
+    page.press("#graph-search", "Enter")
+    ready(page)
+    assert told(page, "chosen") == "4321"
+    assert page.inner_text("#graph-name") == "block_1080/conv_4321"
+    page.fill("#graph-search", "no such layer")
+    assert page.inner_text("#graph-found").startswith("0 of 5000")
+
+
+def test_more_than_400_nodes_stand_in_the_order_of_execution(show):
+    flips = ".".join(map(str, range(5000, 5000 + 1347)))
+    page = show(many_layers_run(25, 5000), f"#flip={flips}")
+    assert (told(page, "layout"), told(page, "visible")) == ("lane", "5000")
+    press(page, "Home", "ArrowRight", "ArrowDown")
+    assert told(page, "chosen") == "2"
+    press(page, "+", "-", "0", "Shift+ArrowLeft")
+
+
+def test_flame_and_timeline_have_blocks_over_their_layers(show):
+    page = show(many_layers_run(24, 60), "#view=flame")
+    assert (told(page, "layout"), told(page, "visible")) == ("flame", "75")
+    press(page, "Home")
+    assert page.inner_text("#graph-name") == "block_0"
+    press(page, "ArrowDown")
+    assert told(page, "chosen") == "0"
+    press(page, "ArrowUp", "Enter")
+    assert told(page, "visible") == "71"
+    page.select_option("#graph-view", "timeline")
+    assert told(page, "layout") == "timeline"
+    page = show(profiled_run(), "#view=timeline")
+    assert told(page, "visible") == "7"  # two have no time, two no place in time
+
+
+def test_two_profiles_on_one_graph(show):
+    page = show(profiled_run(), f"?with={faster_run().id}")
+    assert (told(page, "metric"), told(page, "visible")) == ("change", "11")
+    page.fill("#graph-search", "pw1")
+    page.press("#graph-search", "Enter")
+    found = details(page)
+    assert found["Verdict"] == "faster"
+    assert found["Change of time"] == "−100 µs (95 % interval −106 µs to −93.8 µs)"
+    faster = told(page, "colour")
+    page.fill("#graph-search", "reorder")
+    page.press("#graph-search", "Enter")
+    assert details(page)["Verdict"].startswith("unpaired")
+    assert details(page)["Time after"] == "n/a: only the other run has it"
+    assert told(page, "colour") != faster
+    assert page.inner_text("#graph-ends").split("\n") == ["−100 µs", "0", "100 µs"]
+    page.select_option("#graph-metric", "after")
+    assert told(page, "metric") == "after"
+
+
+def test_files_of_what_is_shown(show):
+    page = show(profiled_run())
+    files = {}
+    for name in ("csv", "svg", "png"):
+        with page.expect_download() as download:
+            page.click(f"#graph-{name}")
+        files[name] = download.value.path().read_bytes()
+    rows = files["csv"].decode().splitlines()
+    assert len(rows) == 12
+    assert rows[0].startswith("name,op,block,time (s),share (1),memory (B)")
+    assert "'=HYPERLINK(A1),Gemm,,0.00006,0.06,70000" in rows[7]
+    assert files["png"].startswith(b"\x89PNG")
+    drawing = files["svg"].decode()
+    assert drawing.count("<rect") >= 12
+    assert "<script" not in drawing and "pw1" in drawing
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_on_nodes_can_be_read_in_both_themes(show, scheme):
+    page = show(profiled_run(), color_scheme=scheme)
+    least = page.evaluate(
+        """async () => {
+          const { scaleOf } = await import("/static/graph_draw.js");
+          const light = (colour) => {
+            const parts = colour.match(/\\w\\w(?=\\w*$)|\\d+/g).map(Number);
+            const linear = parts.slice(0, 3).map((part) => part / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+          };
+          const ink = (colour) => light(colour === "#ffffff" ? "rgb(255,255,255)" : "rgb(0,0,0)");
+          const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+          const ratios = ["time", "change"].flatMap((key) => scaleOf(key, [-1, 0, 1], dark).ramp).map(({ fill, ink: own }) => {
+            const [a, b] = [light(fill), ink(own)].sort((x, y) => y - x);
+            return (a + 0.05) / (b + 0.05);
+          });
+          return [ratios.length, Math.min(...ratios)];
+        }"""
+    )
+    assert least[0] == 128
+    assert least[1] >= 4.5
+
+
+def test_a_narrow_screen_has_no_sideways_scrolling(show):
+    page = show(profiled_run(), viewport={"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    press(page, "Home")
+    assert page.is_visible("#graph-name")
+
+
+def test_without_a_script_the_table_is_there(open_page, filled):
+    page = open_page(f"/runs/{profiled_run().id}/graph", at=filled, java_script_enabled=False)
+    assert page.locator("table.layers tbody tr").count() == 11
+    assert not page.is_visible("#graph-part")
+    assert page.is_visible("text=the engine has no event for it")
+    page.fill("#with", faster_run().id)
+    page.click("text=Show the change")
+    assert re.search(r"with=0195", page.url)
+    assert page.is_visible("text=Changes, the largest first")
+
+
+@pytest.mark.engine
+def test_a_real_profile_is_drawn(show, filled):
+    from importlib.resources import files
+
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model = str(files("edgewise").joinpath("data", DIGITS))
+    settings = ["-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "--store", filled.settings.store]
+    assert command_line(["profile", model, *settings, "--quiet"]) == 0
+    run = filled.store.get("last")
+    page = show(run)
+    assert told(page, "layout") == "graph"
+    assert int(told(page, "visible")) == sum(1 for _ in run.layers)
+    page.fill("#graph-search", "conv")
+    page.press("#graph-search", "Enter")
+    found = details(page)
+    assert "Conv" in found["Source operators"]
+    assert re.fullmatch(r"[\d.]+ (µs|ms|ns) \(95 % interval .+\)", found["Time"])
+    data = json.loads(page.evaluate("document.getElementById('graph-data').textContent"))
+    assert len(data["edges"]) // 2 >= len([layer for layer in run.layers if layer.kind == "operator"]) - 1
+
+
+def test_a_layout_that_fails_leaves_the_order_of_execution(open_page, filled):
+    page = open_page("/runs", at=filled, expect=("status of 404", "net::ERR_FAILED"))
+    page.route("**/vendor/dagre.js", lambda route: route.abort())
+    page.goto(f"{filled.url}/runs/{profiled_run().id}/graph")
+    ready(page)
+    assert told(page, "layout") == "lane"
+    assert "order of execution" in page.inner_text("#graph-note")

@@ -1,0 +1,161 @@
+"""Models on the page: dropped, chosen, read; what the page of a model shows."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import edgewise.data
+from edgewise.model.identity import open_model
+from sample_runs import KWS, make_run
+
+DATA = Path(edgewise.data.__file__).parent
+DIGITS = DATA / "digits_cnn_int8.tflite"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
+
+DROP = """([name, content]) => {
+  const bytes = Uint8Array.from(atob(content), (each) => each.charCodeAt(0));
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([bytes], name));
+  for (const kind of ["dragenter", "dragover", "drop"])
+    document.querySelector("footer").dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
+}"""
+
+
+def drop(page, name, content):
+    """Drop a file somewhere on the page."""
+    page.evaluate(DROP, [name, base64.b64encode(content).decode()])
+
+
+def kws() -> Path:
+    """The keyword spotter of MLPerf Tiny where the shared models are; else the bundled digits."""
+    shared = Path(__file__).resolve().parents[3] / "shared" / "models" / "mlperf_tiny" / "kws_ref_model.tflite"
+    return shared if shared.is_file() else DIGITS
+
+
+@pytest.mark.ui
+def test_a_dropped_model_is_shown_with_operators_and_memory(page):
+    path = kws()
+    drop(page, path.name, path.read_bytes())
+    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"))
+    page.locator("#memory").wait_for()  # the page loads itself again until the model is read
+    assert page.locator("h1:visible").all_inner_texts() == [path.name]
+    operators = page.get_by_role("region", name="Operators", exact=True).locator("tbody tr")
+    found = {row.locator("th").inner_text(): row.locator("td").nth(1).inner_text() for row in operators.all()}
+    assert found["CONV_2D"] == ("5" if path != DIGITS else found["CONV_2D"])
+    boxes = page.locator("figure rect")
+    assert boxes.count() >= 9 and boxes.first.locator("title").text_content().count("lives from operator 0") == 1
+    assert page.get_by_text("openvino/cpu", exact=True).count() == 1
+    links = page.get_by_role("list", name="What to do with this model").get_by_role("link")
+    assert links.all_inner_texts() == [
+        "Benchmark", "Profile", "Evaluate", "Optimize", "Compare", "Estimate", "Does it fit?"
+    ]  # fmt: skip
+    assert links.first.get_attribute("href") == f"/new/bench?model={open_model(path).ref.sha256}"
+    page.goto(page.url.rpartition("/models/")[0])
+    assert page.get_by_role("link", name=path.name).count() == 1
+
+
+@pytest.mark.ui
+def test_a_file_that_is_no_model_is_refused_on_the_page(open_page):
+    page = open_page("/", expect=["status of 400"])
+    drop(page, "factory.py", b"import os")
+    page.get_by_role("alert").get_by_text("a .py file can run code").wait_for()
+    assert page.locator("tbody tr").count() == 0
+    assert page.locator("#upload-state").is_hidden()
+
+
+@pytest.mark.ui
+def test_upload_read_and_delete_without_scripts(open_page):
+    page = open_page("/", java_script_enabled=False)
+    page.get_by_label("Drop a model anywhere on this page, or choose it:").set_input_files(DIGITS)
+    page.get_by_role("button", name="Upload").click()
+    page.locator("#memory").wait_for()
+    assert page.locator("h1:visible").all_inner_texts() == [DIGITS.name]
+    page.goto(page.url.rpartition("/models/")[0])
+    page.get_by_text("Delete", exact=True).click()
+    page.get_by_role("button", name="Delete this upload").click()
+    page.get_by_text("No model yet").wait_for()
+
+
+@pytest.fixture
+def hostile(tmp_path) -> Path:
+    """A model whose layers, tensors and producer are scripts."""
+    from onnx import TensorProto, helper, save_model
+
+    def value(name):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4])
+
+    nodes = [
+        helper.make_node("Relu", ["x" + HOSTILE], ["a" + HOSTILE], name=HOSTILE),
+        helper.make_node(HOSTILE, ["a" + HOSTILE], ["y" + HOSTILE], name="\x01\x1b[31m" + HOSTILE, domain=HOSTILE),
+    ]
+    graph = helper.make_graph(nodes, HOSTILE, [value("x" + HOSTILE)], [value("y" + HOSTILE)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(HOSTILE, 1)]
+    save_model(helper.make_model(graph, opset_imports=opsets, producer_name=HOSTILE, ir_version=8), tmp_path / "h.onnx")
+    return tmp_path / "h.onnx"
+
+
+@pytest.mark.ui
+def test_names_of_layers_do_nothing(open_page, hostile):
+    page = open_page("/")
+    drop(page, HOSTILE + ".onnx", hostile.read_bytes())
+    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"))
+    page.locator("#part-table-1").wait_for()
+    assert page.locator("main script, main img, main [onerror]").count() == 0
+    assert "<script>alert(1)</script>" in page.locator("main").inner_text()
+    assert "\u202e" not in page.content()
+
+
+def test_a_file_of_a_root_and_its_runs(serve, tmp_path):
+    root = tmp_path / "lab"
+    root.mkdir()
+    (root / "my model #1?.tflite").write_bytes(DIGITS.read_bytes())
+    studio = serve(roots=(root,))
+    sha256 = open_model(DIGITS).ref.sha256
+    studio.store.save(make_run(1, model=replace(KWS, sha256=sha256)))
+    with studio.client() as client:
+        first = client.get("/").text
+        assert "not read yet" in first and "in a folder" in first
+        place = re.search('href="(/models/lab/[^"]+)"', first)[1]
+        assert place == "/models/lab/my%20model%20%231%3F.tflite"
+        page = client.get(place).text
+        while "The model is being read" in page:
+            page = client.get(place).text
+        assert 'id="memory"' in page and f"/runs?model={sha256}" in page and "Newest runs of this model" in page
+        assert "/new/bench?model=lab%2Fmy%20model%20%231%3F.tflite" in page
+        assert f'<a href="/runs?model={sha256}"' in client.get("/").text
+        assert client.get("/models/lab/../../etc/passwd").status_code in (400, 404)
+
+
+def test_a_model_that_can_not_be_read_says_why(serve, tmp_path):
+    root = tmp_path / "lab"
+    root.mkdir()
+    (root / "broken.onnx").write_bytes(b"\x08\x08 not a model")
+    studio = serve(roots=(root,))
+    with studio.client() as client:
+        page = client.get("/models/lab/broken.onnx")
+        while "refresh" in page.headers:
+            page = client.get("/models/lab/broken.onnx")
+        assert 'role="alert"' in page.text and "broken.onnx" in page.text
+        assert str(root) not in page.text
+
+
+def test_the_first_page_is_small_with_many_models(serve, tmp_path):
+    import gzip
+
+    root = tmp_path / "lab"
+    root.mkdir()
+    for number in range(300):
+        (root / f"some-longer-name-of-a-network-{number}.onnx").write_bytes(b"x")
+    studio = serve(roots=(root,))
+    with studio.client() as client:
+        text = client.get("/").text
+        assert text.count("<tr>") == 201 and "Show all, 100 more" in text
+        assert client.get("/?all=1").text.count("<tr>") == 301
+        names = re.findall('(?:href|src)="(/static/[^"]+)"', text)
+        sizes = [len(gzip.compress(client.get(name).content)) for name in names]
+        assert len(gzip.compress(text.encode())) + sum(sizes) < 60_000

@@ -1,0 +1,408 @@
+"""Uploads: what is taken, what is refused and why, and that nothing of it is left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import resource
+import stat
+import threading
+import time
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from raw_http import connect
+
+import edgewise.data
+from edgewise.studio import model_worker
+from tiny_models import write_tiny_onnx
+
+DATA = Path(edgewise.data.__file__).parent
+DIGITS = (DATA / "digits_cnn_int8.tflite").read_bytes()
+HOSTILE = "<script>alert(1)</script>\"'&\u202e\x00"
+
+
+@pytest.fixture(scope="module")
+def studio(serve):
+    return serve(most_upload=400 * 10**6)
+
+
+@pytest.fixture
+def client(studio):
+    """A client of a studio without uploads, which must have nothing half-done in the end."""
+    with studio.client() as client:
+        yield client
+    wait_until_clean(studio)
+    for kind, entries in (("models", studio.studio.models.entries()), ("data", studio.studio.models.data_entries())):
+        for entry in entries:
+            studio.studio.models.remove(kind, entry.key)
+
+
+def wait_until_clean(studio):
+    """Return once nothing half-done is left; a studio that still reads what a client sends has some time for it."""
+    deadline = time.monotonic() + 20
+    while (left := os.listdir(studio.folder / "incoming")) and time.monotonic() < deadline:
+        threading.Event().wait(0.02)
+    assert left == []
+
+
+def upload(client, *files):
+    """The answer to a form with these (name, content)."""
+    return client.post("/uploads", files=[("file", each) for each in files])
+
+
+def packed(*members, method=zipfile.ZIP_DEFLATED) -> bytes:
+    """An archive of (name or ZipInfo, content)."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def member(name, mode):
+    info = zipfile.ZipInfo("x")
+    info.filename, info.external_attr, info.create_system = name, mode << 16, 3
+    return info
+
+
+@pytest.fixture(scope="module")
+def onnx(tmp_path_factory) -> bytes:
+    return write_tiny_onnx(tmp_path_factory.mktemp("onnx") / "tiny.onnx").read_bytes()
+
+
+def test_a_model_is_kept_under_its_hash(studio, client):
+    content = DIGITS
+    answer = upload(client, ("digits int8.tflite", content))
+    key = hashlib.sha256(content).hexdigest()
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/models/{key}")
+    entry = studio.studio.models.get(key)
+    assert (entry.name, entry.path.name, entry.format) == ("digits int8.tflite", "digits_int8.tflite", "tflite")
+    assert entry.path.read_bytes() == content and entry.size_bytes == len(content)
+    assert entry.path == studio.folder / "models" / key / "files" / "digits_int8.tflite"
+    page = client.get("/").text
+    assert f'href="/models/{key}"' in page and "digits int8.tflite" in page
+
+
+def test_the_content_tells_the_format(studio, client, onnx):
+    answer = upload(client, ("weights.bin", onnx))
+    entry = studio.studio.models.get(answer.headers["location"].removeprefix("/models/"))
+    assert (entry.name, entry.path.name, entry.format) == ("weights.bin", "weights.onnx", "onnx")
+
+
+def test_the_same_file_twice_is_one_model(studio, client, onnx):
+    first, second = upload(client, ("first.onnx", onnx)), upload(client, ("second.onnx", onnx))
+    assert first.headers["location"] == second.headers["location"]
+    assert [entry.name for entry in studio.studio.models.entries()] == ["first.onnx"]
+
+
+def test_two_uploads_at_once(studio, client, onnx):
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(upload(client, ("net.onnx", onnx)))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer.status_code for answer in answers] == [303, 303]
+    assert [entry.name for entry in studio.studio.models.entries()] == ["net.onnx"]
+
+
+def test_files_of_one_model_and_several_models_at_once(studio, client, onnx, tmp_path):
+    openvino = pytest.importorskip("openvino")
+    openvino.save_model(
+        openvino.convert_model(str(DATA / "digits_cnn.onnx")), tmp_path / "net.xml", compress_to_fp16=False
+    )
+    xml, weights = (tmp_path / "net.xml").read_bytes(), (tmp_path / "net.bin").read_bytes()
+    answer = upload(client, ("my net.bin", weights), ("my net.xml", xml), ("tiny.onnx", onnx))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    found = {entry.name: entry for entry in studio.studio.models.entries()}
+    assert sorted(found) == ["my net.xml", "tiny.onnx"]
+    entry = found["my net.xml"]
+    assert entry.key == hashlib.sha256(xml + weights).hexdigest()
+    assert sorted(os.listdir(entry.path.parent)) == ["my_net.bin", "my_net.xml"]
+
+
+def test_an_archive_of_a_model_with_its_weights(studio, client, tmp_path):
+    path = write_tiny_onnx(tmp_path / "net.onnx", external=True)
+    content = packed(
+        ("folder/net.onnx", path.read_bytes()),
+        ("folder/weights.bin", (tmp_path / "weights.bin").read_bytes()),
+        ("folder/net.yaml", "edgewise: 1\n"),
+        ("__MACOSX/folder/._net.onnx", b"x"),
+    )
+    answer = upload(client, ("exported.zip", content))
+    entry = studio.studio.models.get(answer.headers["location"].removeprefix("/models/"))
+    assert str(entry.path).endswith("/files/exported/folder/net.onnx")
+    assert sorted(os.listdir(entry.path.parent)) == ["net.onnx", "weights.bin"]
+    assert entry.left_out == ["folder/net.yaml"]
+    assert "folder/net.yaml" in client.get(answer.headers["location"]).text
+
+
+def test_data(studio, client):
+    arrays = io.BytesIO()
+    np.savez(arrays, x=np.zeros((3, 4), np.float32), y=np.arange(3))
+    pets = packed(*((f"pets/{kind}/{n}.png", b"\x89PNG") for kind in ("cat", "dog") for n in range(2)))
+    table = b"a,b,label\n1,2,0\n3,4,1\n"
+    answer = upload(client, ("my data.npz", arrays.getvalue()), ("pets.zip", pets), ("table.csv", table))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    found = {entry.name: entry for entry in studio.studio.models.data_entries()}
+    assert {name: (entry.format, entry.path.name) for name, entry in found.items()} == {
+        "my data.npz": ("npz", "my_data.npz"), "pets.zip": ("folders", "pets"), "table.csv": ("csv", "table.csv"),
+    }  # fmt: skip
+    assert found["table.csv"].key == hashlib.sha256(table).hexdigest()
+    assert studio.studio.models.entries() == []
+
+
+def arrays_of_objects() -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    return stream.getvalue()
+
+
+def torchscript() -> bytes:
+    return packed(("net/data.pkl", pickle.dumps({})), ("net/code/__torch__.py", "def forward(x): return x"))
+
+
+LINK, PIPE = stat.S_IFLNK | 0o777, stat.S_IFIFO | 0o644
+REFUSED = {
+    "text": (("notes.txt", b"not a model"), "unknown format"),
+    "empty": (("net.onnx", b""), "empty"),
+    "cut model": (("net.tflite", DIGITS[:3000]), "net.tflite"),
+    "another program's model": (("llm.gguf", b"GGUF\x03\0\0\0" + b"\0" * 60), "GGUF"),
+    "Python": (("factory.py", b"def make(): ..."), ".py file can run code"),
+    "pickle": (("net.pt", pickle.dumps({})), ".pt file can run code"),
+    "hidden pickle": (("net.onnx", pickle.dumps({"a": 1})), "pickle"),
+    "TorchScript": (("net.pt2", torchscript()), "TorchScript"),
+    "module of this process": (("net.eager", b"{}"), ".eager file can run code"),
+    "hidden module": (("net.onnx", b'{"schema": 1, "name": "x"}'), "net.onnx"),
+    "objects": (("x.npy", arrays_of_objects()), "never unpickled"),
+    "objects in an archive": (("x.npz", packed(("x.npy", arrays_of_objects()))), "never unpickled"),
+    "code in data": (("x.npz", packed(("x.py", b"import os"))), "not written by numpy"),
+    "binary table": (("x.csv", b"\0\1\2"), "not a table"),
+    "no archive": (("net.zip", b"PK\x03\x04nonsense"), "complete zip archive"),
+    "no model in an archive": (("net.zip", packed(("readme.txt", b"hello"))), "no model"),
+    "two models": (("net.zip", packed(("a.onnx", b"a"), ("b.tflite", b"b"))), "a.onnx, b.tflite"),
+    "code in an archive": (("net.zip", packed(("net/loader.py", b"import os"))), "loader.py"),
+    "pickle in an archive": (("net.zip", packed(("net/data.PKL", b"x"))), ".pkl file can run code"),
+    "up": (("net.zip", packed(("../evil.onnx", b"x"))), "no path below"),
+    "up inside": (("net.zip", packed(("net/../../evil.onnx", b"x"))), "no path below"),
+    "absolute": (("net.zip", packed(("/tmp/evil.onnx", b"x"))), "no path below"),
+    "drive": (("net.zip", packed(("C:/evil.onnx", b"x"))), "no path below"),
+    "backslash": (("net.zip", packed(("..\\evil.onnx", b"x"))), "no path below"),
+    "function": (("net.zip", packed(("os:system.onnx", b"x"))), "no path below"),
+    "NUL": (("net.zip", packed((member("net\0.onnx", stat.S_IFREG | 0o644), b"x"))), "no path below"),
+    "direction": (("net.zip", packed(("net\u202exnno", b"x"))), "no path below"),
+    "deep": (("net.zip", packed(("d/" * 20 + "net.onnx", b"x"))), "too deep"),
+    "long": (("net.zip", packed(("n" * 300 + ".onnx", b"x"))), "too long"),
+    "link": (("net.zip", packed((member("net.onnx", LINK), b"/etc/passwd"))), "is a link"),
+    "pipe": (("net.zip", packed((member("net.onnx", PIPE), b""))), "special file"),
+    "a name twice": (("net.zip", packed(("a/x.txt", b"1"), ("a", b"2"))), "twice"),
+    "bomb": (("net.zip", packed(("net.onnx", bytes(200 * 10**6)))), "would unpack to more than"),
+    "many": (("net.zip", packed(*((f"{n}", b"") for n in range(50_001)), method=zipfile.ZIP_STORED)), "50001 members"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(tmp_path, file, reason):
+    name, content = file
+    folder = tmp_path / "inner" / "made"
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(content)
+    request = {"take": name, "folder": str(folder), "most_bytes": 400 * 10**6}
+    told = json.loads(model_worker.answer(json.dumps(request).encode()))
+    assert told["error"].startswith("Bad") and reason in told["message"], told
+    assert str(tmp_path) not in told["message"] + told["advice"]
+    assert os.listdir(tmp_path) == ["inner"] and os.listdir(tmp_path / "inner") == ["made"]
+
+
+@pytest.mark.parametrize("kind", ["text", "Python", "TorchScript", "up", "link", "bomb"])
+def test_refused_by_the_studio(studio, client, kind):
+    file, reason = REFUSED[kind]
+    answer = upload(client, file)
+    assert (answer.status_code, reason in answer.text) == (400, True), answer.text[-1500:]
+    assert str(studio.folder) not in answer.text
+    assert studio.studio.models.entries() == studio.studio.models.data_entries() == []
+
+
+def test_an_archive_that_lies_about_its_sizes(studio, client):
+    content = bytearray(packed(("net.onnx", bytes(10**6))))
+    place = content.index(b"PK\x01\x02") + 24
+    content[place : place + 4] = (10).to_bytes(4, "little")
+    answer = upload(client, ("net.zip", bytes(content)))
+    assert (answer.status_code, "damaged" in answer.text) == (400, True)
+
+
+def test_an_encrypted_archive(client):
+    content = bytearray(packed(("net.onnx", b"x")))
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + flags] |= 1
+    answer = upload(client, ("net.zip", bytes(content)))
+    assert (answer.status_code, "encrypted" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "🦄" * 300 + ".tflite",
+        "../../../../etc/cron.d/x.tflite",
+        "C:\\x.tflite",
+        HOSTILE + ".tflite",
+        ".tflite",
+        "a b.TFLITE",
+    ],
+)
+def test_hostile_names_are_labels(studio, client, name):
+    head = b'--B\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\n'
+    quoted = name.encode().replace(b'"', b"%22").replace(b"\0", b"")
+    body = head % quoted + DIGITS + b"\r\n--B--\r\n"
+    answer = client.post("/uploads", content=body, headers={"content-type": "multipart/form-data; boundary=B"})
+    assert answer.status_code == 303, answer.text
+    (entry,) = studio.studio.models.entries()
+    assert entry.path.parent.parent.parent == studio.folder / "models"
+    assert entry.path.name.isascii() and entry.path.suffix == ".tflite" and len(entry.path.name) < 70
+    for page in (client.get("/").text, client.get(answer.headers["location"]).text):
+        assert "<script>alert" not in page and "\u202e" not in page
+
+
+def zeros(size):
+    yield b'--B\r\nContent-Disposition: form-data; name="file"; filename="zeros.onnx"\r\n\r\n'
+    block = bytes(2**20)
+    for _ in range(size // len(block)):
+        yield block
+    yield b"\r\n--B--\r\n"
+
+
+def post_zeros(client, size):
+    return client.post("/uploads", content=zeros(size), headers={"content-type": "multipart/form-data; boundary=B"})
+
+
+def test_zeros_fill_neither_memory_nor_disk(client):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answer = post_zeros(client, 300 * 2**20)
+    assert (answer.status_code, "begins with zeros" in answer.text) == (400, True)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+@pytest.mark.long
+def test_two_gigabytes_of_zeros(serve):
+    with serve().client() as client:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        answer = post_zeros(client, 2 * 10**9)
+        assert (answer.status_code, "begins with zeros" in answer.text) == (400, True)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_a_large_field_is_not_held_in_memory(client):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def body():
+        yield b'--B\r\nContent-Disposition: form-data; name="text"\r\n\r\n'
+        for _ in range(200):
+            yield b"a" * 2**20
+
+    answer = client.post("/uploads", content=body(), headers={"content-type": "multipart/form-data; boundary=B"})
+    assert answer.status_code == 400
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_more_than_the_cap_is_refused(serve, onnx):
+    studio = serve(most_upload=10_000)
+    with studio.client() as client:
+        assert upload(client, ("net.onnx", onnx + bytes(2 * 2**20))).status_code == 413
+        # Without a length in the header, the studio counts.
+        answer = client.post(
+            "/uploads", content=iter([*zeros(2 * 2**20)]), headers={"content-type": "multipart/form-data; boundary=B"}
+        )
+        assert answer.status_code == 413
+    wait_until_clean(studio)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/plain", b"hello"),
+        ("multipart/form-data", b"--B--\r\n"),
+        ("multipart/form-data; boundary=B", b"--C\r\n\r\nx"),
+        ("multipart/form-data; boundary=B", b"--B\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\n--B--\r\n"),
+        ("multipart/form-data; boundary=B", b'--B\r\nContent-Disposition: form-data; filename="a.onnx"\r\n\r\nxx'),
+        ("multipart/form-data; boundary=B", b"--B\r\n" + b"X-Long: " + b"a" * 100_000 + b"\r\n\r\nx\r\n--B--\r\n"),
+        ("multipart/form-data; boundary=" + "B" * 2000, b""),
+        (
+            "multipart/form-data; boundary=B",
+            b'--B\r\nContent-Disposition: form-data; filename="a.onnx"\r\n\r\nx\r\n' * 65 + b"--B--\r\n",
+        ),
+    ],
+)
+def test_other_forms_are_refused(studio, client, kind, body):
+    answer = client.post("/uploads", content=body, headers={"content-type": kind})
+    assert answer.status_code == 400, answer.text
+    assert studio.studio.models.entries() == []
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(studio, client):
+    with connect(studio) as connection:
+        head = (
+            f"POST /uploads HTTP/1.1\r\nHost: {studio.url.partition('://')[2]}\r\nCookie: {'='.join(studio.cookie)}\r\n"
+        )
+        head += (
+            f"Origin: {studio.url}\r\nContent-Type: multipart/form-data; boundary=B\r\nContent-Length: 10000000\r\n\r\n"
+        )
+        part = '--B\r\nContent-Disposition: form-data; name="file"; filename="net.onnx"\r\n\r\n'
+        connection.sendall((head + part).encode() + b"\x08" * 1_000_000)
+        deadline = time.monotonic() + 10
+        while not os.listdir(studio.folder / "incoming") and time.monotonic() < deadline:
+            threading.Event().wait(0.02)
+    wait_until_clean(studio)
+    assert studio.studio.models.entries() == []
+
+
+@contextmanager
+def files_of_at_most(size):
+    """Inside, this process and its children can't write larger files: what a full disk looks like to them."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("name", ["net.onnx", "net.zip"])
+def test_a_full_disk_gives_one_clear_error(studio, client, name):
+    content = os.urandom(1_000_000) if name == "net.onnx" else packed(("net/net.onnx", b"\x08" * 10**6))
+    with files_of_at_most(300_000):
+        answer = upload(client, (name, content))
+    assert (answer.status_code, "File too large" in answer.text) == (503, True), answer.text[-1000:]
+    assert "free some space" in answer.text
+    assert studio.studio.models.entries() == []
+
+
+def test_uploads_are_deleted(studio, client, onnx):
+    place = upload(client, ("net.onnx", onnx)).headers["location"]
+    key = place.removeprefix("/models/")
+    assert client.post(f"/uploads/data/{key}/delete").status_code == 400
+    assert client.post(f"/uploads/models/{key}/delete").headers["location"] == "/"
+    assert client.get(place).status_code == 400
+    assert os.listdir(studio.folder / "models") == []
+    assert client.post(f"/uploads/models/{key}/delete").status_code == 400
+    assert client.post("/uploads/models/..%2f..%2fruns.db/delete").status_code in (400, 404)
+
+
+def test_a_killed_studio_leaves_nothing_for_long(tmp_path):
+    from edgewise.folders import STALE_S
+    from edgewise.studio.models import Models
+
+    old = tmp_path / "incoming" / "edgewise-tmp-old"
+    young = tmp_path / "incoming" / "edgewise-tmp-young"
+    for folder in (old, young):
+        folder.mkdir(parents=True)
+        (folder / "0.onnx").write_bytes(b"half")
+    os.utime(old, (time.time() - STALE_S - 10,) * 2)
+    Models(folder=tmp_path)
+    assert not old.exists() and young.exists()
