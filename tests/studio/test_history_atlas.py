@@ -103,7 +103,9 @@ def test_devices_from_files_are_listed_and_damaged_files_said(studio, client, tm
     tables = folder.with_name("atlas")
     tables.mkdir()
     head = "model,variant,device,group,runtime,precision,unit,setting,batch,latency_s,source,licence\n"
-    (tables / "ncnn.csv").write_text(head + "a,,Phone <b>,,ncnn,,CPU,,1,0.1,src,BSD\nb,,Phone <b>,,ncnn,,CPU,,1,0.2,src,BSD\n")
+    (tables / "ncnn.csv").write_text(
+        head + "a,,Phone <b>,,ncnn,,CPU,,1,0.1,src,BSD\nb,,Phone <b>,,ncnn,,CPU,,1,0.2,src,BSD\n"
+    )
     (tables / "bad.csv").write_bytes(b"\xff\xfe")
     text = client.get("/atlas").text
     assert "<strong>board1</strong> (litert): Latency learnt from 3 models" in text
