@@ -39,7 +39,7 @@ def test_a_filter_narrows_the_list_and_ticked_runs_can_be_compared(open_page, fi
 
 def test_a_number_is_opened_and_closed_by_keyboard(open_page, filled):
     page = open_page(f"/runs/{run_id(99)}", at=filled)
-    value = page.get_by_role("button", name="420 µs")
+    value = page.locator(".numbers").get_by_role("button", name="420 µs")
     value.focus()
     page.keyboard.press("Enter")
     more = page.locator("#m0")
@@ -67,7 +67,7 @@ def test_numbers_open_and_runs_are_sorted_without_scripts(open_page, filled):
     page.get_by_role("link", name="Result").click()
     assert "sort=result" in page.url
     page.goto(f"{filled.url}/runs/{run_id(99)}")
-    page.get_by_role("button", name="420 µs").click()
+    page.locator(".numbers").get_by_role("button", name="420 µs").click()
     assert page.locator("#m0").is_visible()
     page.keyboard.press("Escape")
     assert not page.locator("#m0").is_visible()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
+from urllib.parse import quote_plus
 
 import pytest
 
@@ -213,7 +214,7 @@ def test_every_number_has_its_basis_method_interval_samples_conditions_and_cauti
                   "monotonic clock around each call of the engine, 5 fresh processes", "1200 in 5 sessions", "p99",
                   "Example CPU @ 2.00 GHz", "single-stream, batch 1"):  # fmt: skip
         assert words in html.unescape(more), words
-    assert len(re.findall(r'popovertarget="m\d+">', text)) == len(rows)
+    assert len(re.findall(r'popovertarget="m\d+">', text)) == len(rows) + 1  # the headline stands above, too
 
 
 def test_cautions_stand_with_the_numbers_that_they_concern(studio, client):
@@ -304,3 +305,18 @@ def test_a_run_of_another_schema_shows_what_it_has(studio, client):
     text = client.get(f"/runs/{run_id(1)}").text
     assert rows_of(text) == [["mine", "0.250", "none", "", "estimated"]]
     assert "estimated: from a model of the hardware" in text
+
+
+def test_a_run_of_a_model_that_the_studio_has_can_be_measured_again(serve, tmp_path):
+    (tmp_path / "net.onnx").write_bytes(b"x")
+    it = serve(roots=(tmp_path,))
+    found = made_run(1, device="pi4")
+    model = replace(found.job.model, path=str(tmp_path / "net.onnx"))
+    it.store.save(replace(found, job=replace(found.job, model=model)))
+    it.store.save(made_run(2))
+    with it.client() as client:
+        text = client.get(f"/runs/{run_id(1)}").text
+        key = it.studio.models.entries()[0].key
+        words = f"model={quote_plus(key)}&runtime=onnxruntime&provider=cpu&threads=1&batch=1&device=pi4"
+        assert f"/new/bench?{words}" in html.unescape(text)
+        assert "Measure again" not in client.get(f"/runs/{run_id(2)}").text

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
 
 import pytest
 
-from edgewise.errors import BadInput
-from edgewise.service.requests import BenchRequest, ExecRequest
+from edgewise.errors import BadInput, StoreError
+from edgewise.service.requests import BenchRequest, ConvertRequest, ExecRequest, InspectRequest
 from edgewise.store import open_store
+from edgewise.store.jobs import Jobs
 from edgewise.studio.jobs import Dispatcher
 from edgewise.testing import write_fake_model
+from tiny_models import write_tiny_onnx
 
 MS = 1_000_000
 LIMIT_S = 60.0
@@ -58,6 +63,11 @@ def fake(folder, name="m.fake", **script):
 
 def bench(folder, name="m.fake", *, sessions=1, **script):
     return BenchRequest(models=(fake(folder, name, **script),), iterations=20, warmup=0, sessions=sessions)
+
+
+def tiny(folder):
+    write_tiny_onnx(folder / "tiny.onnx")
+    return str(folder / "tiny.onnx")
 
 
 def hanging(folder, name="slow.fake"):
@@ -117,6 +127,26 @@ def test_bad_input_is_said_with_its_advice(jobs, store, tmp_path):
     assert not (jobs.folder_of(job_id) / "result").exists()
 
 
+@pytest.mark.engine
+def test_a_job_keeps_the_models_that_it_makes(jobs, store, tmp_path):
+    pytest.importorskip("openvino", reason="needs OpenVINO")
+    job_id = jobs.add(ConvertRequest(model=tiny(tmp_path), to="openvino"), title="A")
+    job = ended(store, job_id)
+    assert (job.status, job.message, job.runs) == ("done", "", ())
+    assert set(jobs.files_of(job_id)) == {
+        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.json",
+        "files/tiny.xml", "files/tiny.bin",
+    }  # fmt: skip
+
+
+def test_an_inspection_has_its_own_files(jobs, store, tmp_path):
+    job_id = jobs.add(InspectRequest(model=tiny(tmp_path)), title="A")
+    assert ended(store, job_id).status == "done"
+    assert set(jobs.files_of(job_id)) == {
+        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.csv", "result.json",
+    }  # fmt: skip
+
+
 def test_code_is_refused(jobs, tmp_path):
     with pytest.raises(BadInput, match="runs no code"):
         jobs.add(BenchRequest(models=(f"{tmp_path}/evil.py:model",)), title="A")
@@ -143,6 +173,7 @@ def test_cancelling_keeps_what_was_finished(jobs, store, tmp_path):
     assert ended(store, later).status == "done"
 
 
+@pytest.mark.long
 def test_a_queued_job_is_cancelled_at_once_and_can_be_started_again(jobs, store, tmp_path):
     request, sign = hanging(tmp_path)
     first = jobs.add(request, title="A")
@@ -172,6 +203,7 @@ def test_a_killed_child_is_said_and_the_next_job_goes_on(jobs, store, tmp_path):
     assert ended(store, later).status == "done"
 
 
+@pytest.mark.long
 def test_one_that_does_not_stop_is_killed(jobs, store, tmp_path, monkeypatch):
     monkeypatch.setattr("edgewise.studio.jobs.dispatcher.GRACE_S", 0.0)
     request, sign = hanging(tmp_path)
@@ -182,6 +214,7 @@ def test_one_that_does_not_stop_is_killed(jobs, store, tmp_path, monkeypatch):
     assert (job.status, job.message) == ("cancelled", "it did not stop within 0 s and was killed")
 
 
+@pytest.mark.long
 def test_another_server_cancels(jobs, store, tmp_path, monkeypatch):
     monkeypatch.setattr("edgewise.studio.jobs.dispatcher.LOOK_S", 0.05)
     request, sign = hanging(tmp_path)
@@ -192,6 +225,7 @@ def test_another_server_cancels(jobs, store, tmp_path, monkeypatch):
     assert ended(store, job_id).status == "cancelled"
 
 
+@pytest.mark.long
 def test_two_dispatchers_share_a_queue(store, tmp_path):
     with dispatching(store, tmp_path) as one, dispatching(store, tmp_path) as two:
         ids = [each.add(bench(tmp_path, f"{number}.fake"), title=str(number)) for number, each in enumerate((one, two))]
@@ -200,6 +234,7 @@ def test_two_dispatchers_share_a_queue(store, tmp_path):
     assert len(store.list()) == 2
 
 
+@pytest.mark.long
 def test_a_server_that_stops_loses_its_job_and_the_next_goes_on_with_the_queue(store, tmp_path):
     request, sign = hanging(tmp_path)
     with dispatching(store, tmp_path) as first:
@@ -212,6 +247,100 @@ def test_a_server_that_stops_loses_its_job_and_the_next_goes_on_with_the_queue(s
     with dispatching(store, tmp_path):
         assert ended(store, queued).status == "done"
         assert store.jobs.get(lost).status == "lost"
+
+
+DRIVER = """
+import json, sys, time
+from pathlib import Path
+from edgewise.service.reading import read_request
+from edgewise.store import open_store
+from edgewise.store.jobs import Jobs
+from edgewise.studio.jobs import Dispatcher
+store = open_store(sys.argv[1])
+jobs = Dispatcher(store, folder=Path(sys.argv[2]), store_url=sys.argv[1])
+jobs.start()
+ids = [jobs.add(read_request(json.loads(text)), title="T") for text in sys.argv[3:]]
+print(json.dumps(ids), flush=True)
+while not all(store.jobs.get(one).finished for one in ids):
+    time.sleep(0.02)
+print(json.dumps([sorted(jobs.files_of(one)) for one in ids]), flush=True)
+jobs.stop()
+"""
+
+
+@contextmanager
+def driving(store, folder, *requests, prefix=()):
+    """A dispatcher in a process of its own, and the ids of its jobs."""
+    texts = [json.dumps(request.to_document()) for request in requests]
+    command = [*prefix, sys.executable, "-c", DRIVER, store.name, str(folder), *texts]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def test_a_server_that_is_killed_takes_its_job_along_and_the_next_says_that_it_is_lost(store, tmp_path):
+    request, sign = hanging(tmp_path)
+    with driving(store, tmp_path, request, bench(tmp_path, "later.fake")) as (server, (lost, queued)):
+        wait_until(sign.exists)
+        child = child_of(lost)
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        wait_until(lambda: not alive(child))
+    assert (store.jobs.get(lost).status, store.jobs.get(queued).status) == ("running", "queued")
+    with dispatching(store, tmp_path) as jobs:
+        job = ended(store, lost)
+        assert (job.status, job.message) == ("lost", "the studio ended while this job ran")
+        assert job.advice == "run it again; the runs that were finished are in the store"
+        assert not (jobs.folder_of(lost) / "result").exists()
+        assert [run.job.model.name for run in store.resolve(["all"])][:1] == ["quick.fake"]
+        assert ended(store, queued).status == "done"
+        sign.unlink()
+        assert jobs.again(lost) == lost
+        wait_until(sign.exists)
+        assert (store.jobs.get(lost).attempt, store.jobs.get(lost).fence) == (2, 2)
+
+
+def test_a_result_that_finds_no_room_fails_its_job_and_leaves_no_part_of_it(store, tmp_path):
+    """On a real file system that is full: the runs, in the store elsewhere, are kept."""
+    if os.getuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs the permission to mount a file system")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = f'mount -t tmpfs -o size=64k tmpfs "{folder}" && exec "$@"'
+    with driving(store, folder, bench(tmp_path), prefix=("unshare", "-m", "sh", "-c", mount, "sh")) as (server, (one,)):
+        assert json.loads(server.stdout.readline()) == [["log.txt", "request.json"]]
+    job = store.jobs.get(one)
+    assert (job.status, job.exit_code, len(job.runs)) == ("failed", 3, 1)
+    assert "No space left on device" in job.message and job.advice
+    assert store.get(job.runs[0]).value("latency") == 0.002
+
+
+@pytest.mark.long
+def test_an_end_that_finds_no_room_in_the_store_is_said_and_written_later(jobs, store, tmp_path, monkeypatch):
+    finish, failed = Jobs.finish, []
+
+    def fail_once(self, job, *arguments, **settings):
+        if not failed:
+            failed.append(job.id)
+            raise StoreError("the store can't be written: disk full", advice="free some space")
+        return finish(self, job, *arguments, **settings)
+
+    monkeypatch.setattr(Jobs, "finish", fail_once)
+    job_id = jobs.add(bench(tmp_path), title="A")
+    assert (ended(store, job_id).status, failed) == ("done", [job_id])
+    assert jobs.live.get(job_id).message == "the store can't be written: disk full"
+
+
+def alive(process_id):
+    """Whether a process lives, and is no zombie."""
+    import psutil
+
+    try:
+        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def child_of(job_id):
@@ -228,6 +357,7 @@ def child_of(job_id):
     raise LookupError(job_id)
 
 
+@pytest.mark.long
 def test_threads_end_with_the_dispatcher(store, tmp_path):
     before = threading.active_count()
     with dispatching(store, tmp_path) as found:

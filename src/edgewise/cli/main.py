@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "devices": ("edgewise.cli.devices", "Register, list, check and remove the devices that -d names."),
     "runs": ("edgewise.cli.runs", "List, show, export, import and remove stored runs."),
     "serve": ("edgewise.studio.command", "Open the studio: a local web page for everything above."),
+    "studio": ("edgewise.studio.export", "Write what the studio shows as static pages."),
     "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
 }
 

@@ -16,6 +16,7 @@ from edgewise import __version__
 from edgewise.errors import Unavailable
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
+from edgewise.report.chart_data import chart_csv
 from edgewise.report.charts import Chart, render_svg
 from edgewise.report.document import Section, Table, number_notes
 from edgewise.text import one_line, without_controls
@@ -144,6 +145,7 @@ class ChartRenderer:
             "caption": chart.caption,
             "wide": chart.wide,
             "svg": svg,
+            "data": chart_csv(chart.spec) if is_part() else "",
         }
 
     def draw_all(self, charts: Iterable[Chart | None]) -> list[dict[str, Any]]:
@@ -179,17 +181,23 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
     return without_controls(page)
 
 
+_PART = "part.html.jinja"
 _FRAME = ContextVar("edgewise_report_frame", default="base.html.jinja")
 
 
 @contextmanager
 def as_part() -> Iterator[None]:
     """Inside, `render_page` gives what stands between header and footer, for a page that has its own frame."""
-    before = _FRAME.set("part.html.jinja")
+    before = _FRAME.set(_PART)
     try:
         yield
     finally:
         _FRAME.reset(before)
+
+
+def is_part() -> bool:
+    """Whether what is rendered becomes a part of a larger page, which offers the data of its charts, too."""
+    return _FRAME.get() == _PART
 
 
 def view_table(

@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 
     from edgewise.studio.settings import Settings
 
-VIEWS = ("entrance", "graph", "home", "jobs", "events", "runs", "run", "trend", "compare")
+VIEWS = (
+    "entrance",
+    "graph",
+    "home",
+    "jobs",
+    "events",
+    "runs",
+    "run",
+    "trend",
+    "compare",
+    "share",
+    "new",
+)
 """Modules of `edgewise.studio.views`, each with its ``ROUTES``."""
 
 

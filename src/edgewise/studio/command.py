@@ -51,7 +51,6 @@ def command(values: Values) -> int:
 
 def settings_of(values: Values) -> Settings:
     """The settings that the command line gives. Raises `BadInput` for a folder or file that is not there."""
-    place = find_location(values["store"]).path or default_path()
     roots = tuple(path.resolve() for path in values["root"] or ())
     for path in roots:
         if not path.is_dir():
@@ -68,9 +67,14 @@ def settings_of(values: Values) -> Settings:
         host=values["host"],
         port=values["port"],
         store=values["store"],
-        folder=place.with_suffix(".studio"),
+        folder=studio_folder(values["store"]),
         roots=roots,
         certificate=certificate,
         key=key,
         origin=proxy and proxy.removesuffix(":443"),
     )
+
+
+def studio_folder(store: str | None) -> Path:
+    """The folder of the studio for a store: beside its file, or beside the user's own store."""
+    return (find_location(store).path or default_path()).with_suffix(".studio")

@@ -53,7 +53,8 @@ def page(
             places=PLACES,
             working=studio_of(request).jobs.live.running(),
             styles=("report.css", "studio.css", *styles),
-            scripts=("studio.js", *scripts),
+            scripts=("studio.js", "charts.js", *scripts),
+            whole=f"{request.url.path}?{request.url.query}".rstrip("?"),
             **told,
         )
     )

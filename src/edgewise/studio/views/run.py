@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
     from edgewise.record import Measurement, Run
+    from edgewise.studio.studio import Studio
 
 BASES = {
     "measured": "read from a clock or a sensor",
@@ -78,7 +79,7 @@ def run(request: Request) -> Response:
         files=[
             (ending, name) for ending, (name, _) in FILES.items() if ending not in OF_PROFILE or _is_profiled(found)
         ],
-        links=list(_links(found)),
+        links=list(_links(studio, found)),
         part=_part(request, found) if drawn else "",
         tones=GRADE_TONES,
         read_only=studio.store.read_only,
@@ -202,17 +203,23 @@ def _facts(found: Run) -> Iterator[tuple[str, str | None]]:
         yield "Imported from", f"{found.source.tool}, {found.source.file}"
 
 
-def _links(found: Run) -> Iterator[tuple[str, str]]:
+def _links(studio: Studio, found: Run) -> Iterator[tuple[str, str]]:
     """Where to go from here: pairs of address and text."""
-    job = found.job
-
-    def to(path: str, **words: str) -> str:
-        return f"{path}?{urlencode(words)}"
-
-    if _is_profiled(found):
+    job, profiled = found.job, _is_profiled(found)
+    runtime, device, batch = job.runtime, job.target.device, job.workload.batch
+    if profiled:
         yield f"/runs/{found.id}/graph", "Graph and timeline"
-    yield to("/trend", model=job.model.name, runtime=job.runtime.name, device=job.target.device), "Trend"
-    yield to("/runs", model=job.model.name), "Runs of this model"
+    yield f"/trend?{urlencode({'model': job.model.name, 'runtime': runtime.name, 'device': device})}", "Trend"
+    yield f"/runs?{urlencode({'model': job.model.name})}", "Runs of this model"
+    plain = not job.command and found.source is None and job.model.origin is None
+    for entry in studio.models.entries() if plain else ():
+        if entry.sha256 != job.model.sha256 and str(entry.path) != job.model.path:
+            continue
+        again = {"model": entry.key, "runtime": runtime.name, "provider": runtime.provider, "threads": runtime.threads,
+                 "precision": runtime.precision, "batch": batch, "device": device}  # fmt: skip
+        words = urlencode({name: value for name, value in again.items() if value is not None})
+        yield f"/new/{'profile' if profiled else 'bench'}?{words}", "Measure again"
+        break
 
 
 ROUTES = (

@@ -1,0 +1,52 @@
+"""The data of a chart as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from edgewise.report.chart_text import Spec
+from edgewise.text import for_csv
+
+
+def chart_csv(spec: Spec) -> str:
+    """The rows that a chart draws, one after the other: those of the whole chart, then those of its layers.
+
+    Columns are called as the axes and legends are, with their unit: ``Latency (µs)``, or ``Latency (µs): q1`` where an
+    axis shows several fields. A field that no axis shows keeps its own name.
+    """
+    titles: dict[str, str] = {}
+    found: dict[int, Sequence[dict[str, Any]]] = {}
+    for part in _parts(spec):
+        values = part.get("data", {}).get("values", ())
+        if any(len(row) > 1 for row in values):  # a row with one value is a line that helps to read
+            found.setdefault(id(values), values)  # layers share data
+        for channel in part.get("encoding", {}).values():
+            if isinstance(channel, dict) and isinstance(title := channel.get("title"), str) and "field" in channel:
+                titles.setdefault(channel["field"], title)
+    rows = [row for values in found.values() for row in values]
+    fields = list(dict.fromkeys(name for row in rows for name in row))
+    used = list(titles.values())
+    heads = [
+        f"{title}: {name}" if used.count(title) > 1 else title for name in fields for title in [titles.get(name, name)]
+    ]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(for_csv, heads))
+    for row in rows:
+        writer.writerow([_cell(row.get(name)) for name in fields])
+    return buffer.getvalue()
+
+
+def _parts(part: Any) -> Iterator[Spec]:
+    """A specification, and the layers and charts in it."""
+    yield part
+    for name in ("layer", "hconcat", "vconcat", "concat"):
+        for each in part.get(name, ()):
+            yield from _parts(each)
+
+
+def _cell(value: Any) -> Any:
+    return for_csv(value) if isinstance(value, str) else "" if value is None else value

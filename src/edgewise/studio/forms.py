@@ -1,0 +1,386 @@
+"""Forms of the verbs, made from the options of their commands: a new option of a command appears in its form.
+
+    query, body or an earlier request → texts by name of the input → `Form.fill` → values as the command line has them
+      → `request_from` of the command's module → request
+
+A form names no path of the server's disk, no address and no code: models and data are picked by key, devices by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from edgewise.cli.options import OUTPUT, Option, Values
+from edgewise.constraints.base import MECHANISMS
+from edgewise.converting.base import TARGETS
+from edgewise.device.calibrations import names as calibrated_names
+from edgewise.device.devices import LOCAL, read_devices
+from edgewise.errors import BadField, BadInput, EdgewiseError
+from edgewise.metrics import METRICS
+from edgewise.service.command_line import flag_of, words_of
+from edgewise.service.requests import REQUESTS, ProfileRequest
+from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
+from edgewise.units import parse_frequency
+
+if TYPE_CHECKING:
+    from edgewise.service.request import Request
+    from edgewise.studio.models import Models
+
+Texts = Mapping[str, Sequence[str]]
+"""What a browser sends: name of an input → its values."""
+
+Kind = Literal["models", "model", "data", "device", "runtimes", "check", "choice", "whole", "number", "text", "lines"]
+PICKED = ("models", "model", "data")
+"""Kinds of fields whose values are keys of `edgewise.studio.models`."""
+
+LEFT_OUT = {
+    "build": "a function runs code",
+    "what_if": "it is for functions that make models",
+    "metric": "a metric of one's own runs code",
+    "instructions": "the YAML beside the model is read",
+    "classes": "the YAML beside the model names them",
+    "vary": "the fields of runtimes, providers, threads, precision and batch take several values",
+    "devices": "the form lists them",
+    "fits": "it has a form of its own",
+}
+"""Option → why no form has it. Options about output are left out too: a job keeps its result in all formats."""
+
+_KINDS: Mapping[str, Kind] = {
+    "models": "models", "subjects": "models", "also": "models", "model": "model", "reference": "model",
+    "data": "data", "input_data": "data", "device": "device", "runtime": "runtimes",
+}  # fmt: skip
+_CHOICES = {
+    "mechanism": listed(MECHANISMS),
+    "to": listed(tuple(TARGETS)),
+    "until": listed([name for name, row in METRICS.items() if row.better != "none"]),
+}
+"""Option → its values, where neither the request nor the catalogue lists them."""
+_LABELS = {
+    "set": "Engine settings", "to": "Format", "device": "Target", "runtime": "Runtimes", "fps": "FPS", "cpus": "CPUs",
+    "min_snr": "Min SNR", "max_ram": "Max RAM",
+}  # fmt: skip
+_HELP = {
+    "model": "Drop others on the page of models, or name their folder with --root.",
+    "device": "Devices are registered with 'edgewise devices add', and calibrated with 'edgewise calibrate'.",
+}
+"""Name of an input → its help, where the option's names what a form does not take."""
+
+_NAMES_OF_TENSORS = ("keep_float", "shape")
+"""Options whose values may begin like a path and are none."""
+_PATH = re.compile(r"(^|[\s=:,;])(/|\\|~|hf:|file:)|\.\.([/\\]|$)")
+_RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MOST_TEXT = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One option as an input of a form; `choices` are its values where they are known."""
+
+    option: Option
+    kind: Kind
+    choices: Sequence[Choice] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the input."""
+        return "model" if self.option.name in ("models", "subjects") else self.option.name
+
+    @property
+    def label(self) -> str:
+        """What it is called on the page."""
+        return _LABELS.get(self.name) or self.name.replace("_", " ").capitalize()
+
+    @property
+    def help(self) -> str:
+        """The option's help, in words of a form."""
+        text: str = _HELP.get(self.name) or self.option.info.help
+        return text.replace("; repeatable", "; one per line").replace(" or MODULE:FUNCTION", "")
+
+    @property
+    def example(self) -> str:
+        """A value as the option's help shows it; empty where it shows only a word for it."""
+        shown: str = self.option.info.metavar or ""
+        return shown if re.search(r"[0-9=]", shown) else ""
+
+    @property
+    def default(self) -> str:
+        """The value in effect where the field is empty; empty where the request finds it."""
+        value = self.option.default
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return "" if value in (None, ...) else str(value)
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is nothing to do without it."""
+        return self.name == "model" or self.option.default is ... or (self.kind == "device" and not self.default)
+
+    def read(self, texts: Sequence[str], models: Models) -> Any:
+        """The value as the command line has it. Raises `BadInput`."""
+        given = [text.strip() for text in texts if text.strip()]
+        if not given and self.is_required:
+            raise BadInput(f"{self.label} must be chosen")
+        if not given:
+            return self.option.default
+        is_list = self.option.type == list[str]
+        for text in given:
+            self._check(text, lines=is_list)
+        if self.kind in PICKED:
+            paths = [self._path(key, models) for key in given]
+            return paths if is_list else paths[-1]
+        if is_list:
+            value: Any = [line.strip() for text in given for line in text.splitlines() if line.strip()]
+        else:
+            value = self._scalar(given[-1])
+        if self.option.read is not None:
+            self.option.read(value)  # raises for what it can't read
+        return value
+
+    def _path(self, key: str, models: Models) -> str:
+        if self.option.name == "subjects" and _RUN.fullmatch(key):
+            return key
+        return str((models.get_data if self.kind == "data" else models.get)(key).path)
+
+    def _check(self, text: str, *, lines: bool) -> None:
+        if len(text) > MOST_TEXT or not all(one.isprintable() or (lines and one in "\r\n") for one in text):
+            raise BadInput(f"{self.label} must be at most {MOST_TEXT} printable characters")
+        if self.kind in PICKED:
+            return
+        if self.option.name not in _NAMES_OF_TENSORS and any(map(_PATH.search, text.splitlines())):
+            raise BadInput(f"{self.label} can't name files of this machine", advice="use the command line for it")
+        if self.kind in ("device", "choice"):
+            name, at, clock = text.partition("@")
+            named = next((one for one in self.choices if one.value in (name, text)), None)
+            if named is None or (at and not named.group.startswith(ESTIMATED)):
+                raise BadInput(f"{self.label} must be one of those listed, not {text[:60]!r}")
+            if at:
+                parse_frequency(clock)
+
+    def _scalar(self, text: str) -> Any:
+        if self.option.type is bool:
+            if text not in ("yes", "no"):
+                raise BadInput(f"{self.label} must be yes or no, not {text[:60]!r}")
+            return text == "yes"
+        if self.kind not in ("whole", "number"):
+            return text
+        read, noun = (int, "a whole number") if self.kind == "whole" else (float, "a number")
+        try:
+            value = read(text)
+        except ValueError:
+            raise BadInput(f"{self.label} must be {noun}, not {text[:60]!r}") from None
+        for limit, word in ((self.option.info.min, "least"), (self.option.info.max, "most")):
+            if limit is not None and (value < limit if word == "least" else value > limit):
+                raise BadInput(f"{self.label} must be at {word} {limit}, not {value}")
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """What became of the texts of a form: a request, or by field what is wrong; "" is no single field."""
+
+    request: Request | None = None
+    problems: Mapping[str, EdgewiseError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of one verb.
+
+    Attributes:
+        top: names of the options that most people set.
+        module: of `edgewise.cli`, with the options; empty is the verb's own.
+        verbs: of the requests that it can make; empty is the verb.
+        kept: options about output that change the result.
+        fixed: values of options that the verb stands for.
+        intro: what it is for; empty is the command's own sentence.
+        places: where it can run: ``measured``, ``calibrated`` and ``estimated`` devices.
+    """
+
+    verb: str
+    title: str
+    top: tuple[str, ...]
+    module: str = ""
+    verbs: tuple[str, ...] = ()
+    places: tuple[str, ...] = ("measured",)
+    kept: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    intro: str = ""
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"edgewise.cli.{self.module or self.verb}")
+
+    @property
+    def sentence(self) -> str:
+        """What it is for."""
+        return self.intro or self._module.command.__doc__.partition("\n")[0]
+
+    @property
+    def _requests(self) -> list[type[Request]]:
+        return [REQUESTS[verb] for verb in self.verbs or (self.verb,)]
+
+    def fields(self) -> list[Field]:
+        """The inputs, in the command's order. Raises `Unavailable`."""
+        known = catalogue()
+        return [self._field(one, known) for one in self._module.OPTIONS if self._has(one)]
+
+    def _has(self, option: Option) -> bool:
+        if option.name in LEFT_OUT or (option.info.rich_help_panel == OUTPUT and option.name not in self.kept):
+            return False
+        return bool(self._fields_of(option)) or _KINDS.get(option.name) == "models"
+
+    def _fields_of(self, option: Option) -> list[Any]:
+        """What the requests say of the field that an option fills."""
+        return [kind.model_fields[name] for kind in self._requests if (name := option.field_of(kind)) is not None]
+
+    def _field(self, option: Option, known: Catalogue) -> Field:
+        kind = _KINDS.get(option.name)
+        choices = known.get(option.name) or _CHOICES.get(option.name) or self._words(option)
+        if kind == "device":
+            choices = self._devices(known)
+        elif kind == "models" and self.verb == "fits":
+            kind = "model"
+        elif kind is None:
+            kind = _plain_kind(option, has_choices=bool(choices))
+        return Field(option=option, kind=kind, choices=choices)
+
+    def _words(self, option: Option) -> Sequence[Choice]:
+        """The values of an option of which the request lists them, or of a yes or no that has neither as default."""
+        if option.type is bool:
+            return listed(("yes", "no")) if option.default is None else ()
+        annotations = [one.annotation for one in self._fields_of(option)]
+        parts = [part for one in annotations for part in (one, *get_args(one))]
+        words = [get_args(part) for part in parts if all(isinstance(each, str) for each in get_args(part))]
+        return listed(max(words, key=len, default=()))
+
+    def _devices(self, known: Catalogue) -> list[Choice]:
+        names = {"measured": [LOCAL, *(name for name in read_devices() if name != LOCAL)]}
+        names["calibrated"] = calibrated_names()
+        texts = {LOCAL: "this machine"}
+        found = [
+            Choice(value=name, text=texts.get(name, name), group=place.capitalize())
+            for place in self.places
+            for name in names.get(place, ())
+        ]
+        return [*found, *known["hardware"]] if "estimated" in self.places else found
+
+    def fill(self, texts: Texts, models: Models) -> Filled:
+        """The request that `texts` describe, or what is wrong with them. Raises `Unavailable`."""
+        fields = self.fields()
+        values = {one.name: None if one.default is ... else one.default for one in self._module.OPTIONS}
+        values |= self.fixed
+        problems: dict[str, EdgewiseError] = {}
+        for one in fields:
+            try:
+                values[one.option.name] = one.read(_with_clock(one, texts), models)
+            except EdgewiseError as error:
+                problems[one.name] = error
+        if problems:
+            return Filled(problems=problems)
+        try:
+            return Filled(request=self._request(values))
+        except BadInput as error:
+            named = error.named(flag_of) if isinstance(error, BadField) else error
+            return Filled(problems={self._field_of(error, fields): named})
+
+    def _request(self, values: Values) -> Request:
+        request: Request = self._module.request_from(values)
+        if isinstance(request, ProfileRequest):
+            name = request.device.partition("@")[0]
+            if name not in (LOCAL, *read_devices()) and name in [one.value for one in catalogue()["hardware"]]:
+                request = request.as_estimate()
+        if request.functions:
+            raise BadInput("a form can't run code", advice="use the command line for it")
+        return request
+
+    def _field_of(self, error: BadInput, fields: Sequence[Field]) -> str:
+        """The name of the field that an error is about; empty where it does not say."""
+        wanted = error.field if isinstance(error, BadField) else ""
+        for one in fields:
+            if wanted in {one.option.field_of(kind) for kind in self._requests}:
+                return one.name
+            if not wanted and re.search(rf"{one.option.flag}\b", error.message) and one.option.flag.startswith("-"):
+                return one.name
+        return ""
+
+    def texts_of(self, request: Request, models: Models) -> dict[str, list[str]]:
+        """The texts of which `fill` makes `request`; without models and data that can't be picked any more."""
+        found: dict[str, list[str]] = {}
+        for one in self.fields():
+            names = (one.option.field_of(type(request)) or "", *(("model", "models") if one.name == "model" else ()))
+            name = next((each for each in names if each in request.changed_fields()), "")
+            if not name:
+                continue
+            words = words_of(request, only=(name,))
+            if one.kind in PICKED:
+                value = getattr(request, name)
+                entries = models.data_entries() if one.kind == "data" else models.entries()
+                keys = {str(entry.path): entry.key for entry in entries}
+                things: Sequence[str] = value if isinstance(value, tuple) else (value,)
+                found[one.name] = [keys.get(each, each) for each in things if each in keys or _RUN.fullmatch(each)]
+            elif one.option.type is bool:
+                found[one.name] = ["no" if words[0].startswith("--no-") else "yes"]
+            else:
+                found[one.name] = ["\n".join(words[1::2])]
+        return found
+
+
+def _plain_kind(option: Option, *, has_choices: bool) -> Kind:
+    if has_choices:
+        return "choice"
+    if option.type == list[str]:
+        return "text" if "," in (option.info.metavar or "") else "lines"
+    kinds: Mapping[Any, Kind] = {bool: "check", int: "whole", float: "number"}
+    return kinds.get(option.type, "text")
+
+
+def _with_clock(one: Field, texts: Texts) -> Sequence[str]:
+    """The texts of a field; a device's has the clock, which is an input of its own."""
+    given, clock = texts.get(one.name, ()), "".join(texts.get("clock", ())).strip()
+    return [f"{given[-1]}@{clock}"] if one.kind == "device" and given and clock and "@" not in given[-1] else given
+
+
+FORMS = {
+    form.verb: form
+    for form in (
+        Form("bench", "Bench", top=("runtime", "device", "threads", "batch", "precision", "duration")),
+        Form(
+            "profile",
+            "Profile",
+            verbs=("profile", "estimate"),
+            top=("device", "runtime", "threads", "duration"),
+            places=("measured", "estimated"),
+            intro="Time and cost of each layer and of the whole model: measured here or on a registered device, or "
+            "estimated for a core, board or accelerator that is not at hand.",
+        ),
+        Form("evaluate", "Evaluate", top=("data", "task", "runtime", "device", "limit")),
+        Form(
+            "optimize",
+            "Optimize",
+            top=("data", "task", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
+        ),
+        Form("compare", "Compare", top=("runtime", "device", "threads", "precision", "time_budget"), kept=("force",)),
+        Form(
+            "estimate",
+            "Estimate",
+            verbs=("estimate", "predict"),
+            top=("device", "set", "target"),
+            places=("calibrated", "estimated"),
+            fixed={"fits": False},
+        ),
+        Form(
+            "fits",
+            "Does it fit?",
+            module="estimate",
+            top=("max_latency", "max_ram", "max_flash"),
+            fixed={"fits": True},
+            intro="The boards of the catalogue that hold a model, with an estimate of its latency on each.",
+        ),
+        Form("convert", "Convert", top=("to", "precision", "opset")),
+    )
+}
+"""Verb → its form."""

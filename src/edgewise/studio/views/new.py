@@ -1,0 +1,157 @@
+"""Forms for new jobs: ``/new/VERB?model=KEY``, every option by its name."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from edgewise.errors import BadInput
+from edgewise.service.command_line import command_of
+from edgewise.service.reading import read_request
+from edgewise.store.location import find_location
+from edgewise.studio.catalogue import Choice, catalogue, listed
+from edgewise.studio.forms import FORMS, PICKED, Field, Filled, Form, Texts
+from edgewise.studio.models import ModelEntry
+from edgewise.studio.pages import page
+from edgewise.studio.studio import Studio, studio_of
+from edgewise.text import listing, one_line
+from edgewise.units import format_bytes
+
+MOST_INPUTS = 1000
+MOST_LISTED = 200
+"""Models to pick on a form, besides those that are chosen."""
+MOST_NAMED = 3
+
+
+def show(request: Request) -> Response:
+    """The form, filled as the query says."""
+    form, studio = _form_of(request), studio_of(request)
+    texts = _texts_of(request, form, studio)
+    return _page(request, form, texts, form.fill(texts, studio.models), explain="show" in texts)
+
+
+def command(request: Request) -> Response:
+    """The command line that does what the query says, or what is wrong with it."""
+    form, studio = _form_of(request), studio_of(request)
+    filled = form.fill(_texts_of(request, form, studio), studio.models)
+    problem = next((error.message for error in filled.problems.values()), "")
+    return JSONResponse({"command": _command(filled, studio), "problem": problem})
+
+
+async def submit(request: Request) -> Response:
+    """Queue the job, or show the form again with what is wrong."""
+    return await run_in_threadpool(_submit, request, _read(await request.body()))
+
+
+def _submit(request: Request, texts: Texts) -> Response:
+    form, studio = _form_of(request), studio_of(request)
+    filled = form.fill(texts, studio.models)
+    if filled.request is None:
+        return _page(request, form, texts, filled, explain=True, status=422)
+    entries = {entry.key: entry.name for entry in studio.models.entries()}
+    names = [entries.get(key, f"run {key[:13]}") for key in texts["model"] if key]
+    more = " …" if len(names) > MOST_NAMED else ""
+    title = one_line(f"{form.title.rstrip('?')} {listing(names[:MOST_NAMED])}{more}")
+    return RedirectResponse(f"/jobs/{studio.jobs.add(filled.request, title=title)}", 303)
+
+
+def _form_of(request: Request) -> Form:
+    form = FORMS.get(request.path_params["verb"])
+    if form is None:
+        raise HTTPException(404)
+    return form
+
+
+def _read(text: bytes) -> Texts:
+    """The fields that a browser sent. Raises `BadInput`."""
+    try:
+        return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_INPUTS)
+    except ValueError:
+        raise BadInput("this is not a form", advice="send it from the form's own page") from None
+
+
+def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
+    """The fields in the query, on top of those of the job that it names. Raises `BadInput`."""
+    texts = _read(request.scope["query_string"])
+    if "job" in texts:
+        earlier = read_request(json.loads(studio.store.jobs.get(texts["job"][-1]).request))
+        texts = {**form.texts_of(earlier, studio.models), **texts}
+    if form.verb == "compare" and set(texts) == {"model"} and len(texts["model"]) == 1:
+        # One model: two engines that read it are something to compare.
+        reads = {entry.format for entry in studio.models.entries() if entry.key in texts["model"]}
+        engines = [one.value for one in catalogue()["runtime"] if one.usable and reads & set(one.formats)]
+        texts = {**texts, "runtime": engines[:2]}
+    return texts
+
+
+def _command(filled: Filled, studio: Studio) -> str:
+    """The command line, with the store where it is not the user's own; empty where something is wrong."""
+    if filled.request is None:
+        return ""
+    place, line = find_location(studio.settings.store), command_of(filled.request)
+    stores = filled.request.verb not in ("estimate", "predict", "fits", "convert")
+    return f"{line} --store {shlex.quote(str(place.path))}" if stores and place.chosen and place.path else line
+
+
+def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain: bool, status: int = 200) -> Response:
+    studio = studio_of(request)
+    problems = filled.problems if explain else {}
+    texts = {**texts, "runtime": ",".join(texts.get("runtime", ())).split(",")}
+    fields = {one.option.name: _with_choices(one, texts, studio) for one in form.fields()}
+    top = [*(one for one in fields.values() if one.name == "model"), *(fields[name] for name in form.top)]
+    panels: dict[str, list[Field]] = {}
+    for one in fields.values():
+        if one not in top:
+            panels.setdefault(one.option.info.rich_help_panel, []).append(one)
+    changed = {name for name in fields if texts.get(name, [""])[-1] not in ("", fields[name].default)}
+    opened = {panel for panel, inside in panels.items() if {one.name for one in inside} & (changed | set(problems))}
+    return page(
+        request,
+        "form.html.jinja",
+        title=form.title,
+        status=status,
+        styles=("form.css",),
+        scripts=("form.js",),
+        form=form,
+        top=top,
+        panels=panels,
+        opened=opened,
+        texts=texts,
+        problems=problems,
+        labels={one.name: one.label for one in fields.values()},
+        command=_command(filled, studio),
+    )
+
+
+def _with_choices(one: Field, texts: Texts, studio: Studio) -> Field:
+    """`one` with what can be ticked in it; models that are ticked come first."""
+    given = [text for text in dict.fromkeys(texts.get(one.name, ())) if text]
+    if one.kind == "runtimes":
+        known = [choice.value for choice in one.choices]
+        return replace(one, choices=[*one.choices, *listed([word for word in given if word not in known])])
+    if one.kind not in PICKED:
+        return one
+    entries = studio.models.data_entries() if one.kind == "data" else studio.models.entries()
+    picks = {entry.key: _pick(entry) for entry in entries}
+    chosen = [picks.pop(key, Choice(value=key, text=f"run {key[:36]}")) for key in given]
+    return replace(one, choices=[*chosen, *list(picks.values())[:MOST_LISTED]])
+
+
+def _pick(entry: ModelEntry) -> Choice:
+    size = "" if entry.size_bytes is None else f", {format_bytes(entry.size_bytes)}"
+    return Choice(value=entry.key, text=entry.name, note=f"{entry.format}{size}")
+
+
+ROUTES = (
+    Route("/new/{verb}", show, methods=["GET"]),
+    Route("/new/{verb}", submit, methods=["POST"]),
+    Route("/new/{verb}/command", command),
+)

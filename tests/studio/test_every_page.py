@@ -1,0 +1,233 @@
+"""What holds for every page of the studio, on a store in which every name is an attack.
+
+The pages come from the application's own routes: a new page is tested without a change here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import import_module
+from importlib.resources import files
+from itertools import pairwise
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from filled import HOSTILE, fill
+
+from edgewise.studio.app import VIEWS
+from sample_profiles import faster_run, profiled_run
+from tiny_models import write_tiny_onnx
+
+ROUTES = [route for name in VIEWS for route in import_module(f"edgewise.studio.views.{name}").ROUTES]
+NO_PAGES = ("/enter", "/static/{name:path}", "/events")
+PLACES = [route.path for route in ROUTES if "GET" in (route.methods or ()) and route.path not in NO_PAGES]
+PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+HOSTILE_RUN = "0195f0c0-0000-7000-8000-000000abc008"
+QUERIES = {
+    "/compare": f"?run={profiled_run().id}&run={faster_run().id}",
+    "/trend": "?model=kws.onnx",
+    "/runs/download": f"?run={profiled_run().id}&format=.md",
+    "/compare/file": f"?run={profiled_run().id}&run={faster_run().id}&format=.md",
+}
+
+
+@pytest.fixture(scope="module")
+def studio(serve, tmp_path_factory):
+    """A studio whose store and folder of models are full of hostile names."""
+    root = tmp_path_factory.mktemp("root") / "models <b>&"
+    root.mkdir()
+    for number, name in enumerate(HOSTILE):
+        name = re.sub(r"[/\x00]", "", name)[:60]
+        write_tiny_onnx(root / f"{number}{name}.onnx")
+    running = serve(roots=(root,))
+    fill(running.store)
+    result = running.folder / "jobs" / running.store.jobs.list()[0].id / "result"
+    result.mkdir(parents=True)
+    for name in ("part.html", "result.html", "result.json"):
+        (result / name).write_text(f"<p>{HOSTILE[0]}</p>" if name == "result.html" else "<h1>whole</h1>")
+    return running
+
+
+@pytest.fixture(scope="module")
+def addresses(studio):
+    """Route → path of an example, whose names are hostile where there is a choice."""
+    examples = {
+        "run": HOSTILE_RUN,
+        "verb": "bench",
+        "key": studio.studio.models.entries()[0].key.replace("/", "\0"),
+        "job": studio.store.jobs.list()[0].id,
+        "id": studio.store.jobs.list()[0].id,
+        "file": "result.html",
+        "kind": "models",
+    }
+
+    def fill_in(match):
+        from urllib.parse import quote
+
+        return "/".join(quote(part, safe="") for part in examples[match[1]].split("\0"))
+
+    return {place: PARAMETER.sub(fill_in, place) + QUERIES.get(place, "") for place in PLACES}
+
+
+@pytest.fixture(scope="module")
+def tab(browser, studio):
+    """One logged-in tab for all pages."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(20_000)
+    name, value = studio.cookie
+    context.add_cookies([{"name": name, "value": value, "url": studio.url, "sameSite": "Strict", "httpOnly": True}])
+    page = context.new_page()
+    page.complaints = []
+    page.on("console", lambda message: message.type in ("error", "warning") and page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (page.complaints.append(dialog.message), dialog.dismiss()))
+    page.on(
+        "request", lambda one: one.url.startswith((studio.url, "data:", "blob:")) or page.complaints.append(one.url)
+    )
+    yield page
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def shown(tab, studio, addresses):
+    """Opens the page of a route in `tab`; None where its answer is no page."""
+    kinds = {}
+    with studio.client() as client:
+        for place, address in addresses.items():
+            answer = client.get(address)
+            assert answer.status_code == 200, f"{address}: {answer.text[:2000]}"
+            kinds[place] = answer.headers["content-type"].startswith("text/html") and "<main" in answer.text
+    at = [None]
+
+    def show(place):
+        if not kinds[place]:
+            return None
+        if at[0] != place:
+            tab.complaints.clear()
+            tab.goto(studio.url + addresses[place])
+            at[0] = place
+        return tab
+
+    return show
+
+
+@pytest.fixture(scope="module")
+def axe():
+    package = pytest.importorskip("axe_playwright_python")
+    return files(package.__name__).joinpath("axe.min.js").read_text()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_page_is_accessible_in_both_themes_at_every_width_and_shows_names_as_text(shown, place, axe):
+    page = shown(place)
+    if page is None:
+        return
+    page.evaluate(axe)
+    for theme, rules in (("light", None), ("dark", ["color-contrast"])):
+        page.emulate_media(color_scheme=theme)
+        options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+        found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
+        assert [(one["id"], one["nodes"][0]["html"][:300], one["nodes"][0]["failureSummary"]) for one in found] == []
+    page.emulate_media(color_scheme="light")
+    # Hostile names ran nothing, and the policy had nothing to stop.
+    assert page.evaluate("window.__hit") is None
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_page_scrolls_only_downwards(shown, place):
+    page = shown(place)
+    if page is None:
+        return
+    for width in (400, 1400):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.evaluate(
+            """() => document.documentElement.scrollWidth <= innerWidth ? [] :
+                 [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1
+                   && !one.closest(".scroll")).map((one) => one.outerHTML.slice(0, 160)).slice(0, 5)"""
+        )
+        assert wide == [], width
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_headings_of_a_page_skip_no_level(shown, place):
+    page = shown(place)
+    if page is None:
+        return
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].filter((one) => one.checkVisibility()).map((one) => Number(one.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+FOCUSABLE = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+  .filter((one) => !one.disabled && one.type !== "hidden" && one.tabIndex >= 0 && one.checkVisibility({
+    contentVisibilityAuto: true, visibilityProperty: true }) && one.getClientRects().length
+    && !(one.type === "radio" && !one.checked && [...document.getElementsByName(one.name)].some((other) =>
+         other !== one && (other.checked || other.compareDocumentPosition(one) & 4))))"""
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_tab_reaches_everything_in_order_and_shows_where_it_is(shown, place):
+    page = shown(place)
+    if page is None:
+        return
+    page.evaluate(f"() => {{ document.activeElement.blur(); window.__all = ({FOCUSABLE})(); window.__at = []; }}")
+    page.evaluate("() => getSelection().removeAllRanges()")
+    page.evaluate("() => document.body.prepend(Object.assign(document.createElement('a'), {id: 'start', href: '#'}))")
+    page.evaluate("() => document.getElementById('start').focus()")
+    count = min(page.evaluate("__all.length"), 40)
+    assert count > 4
+    for _ in range(count):
+        page.keyboard.press("Tab")
+        page.evaluate(
+            """() => { const one = document.activeElement, style = getComputedStyle(one);
+                 __at.push([__all.indexOf(one), style.outlineStyle !== "none" || style.boxShadow !== "none",
+                            one.outerHTML.slice(0, 160)]); }"""
+        )
+    page.evaluate("() => document.getElementById('start').remove()")
+    seen = page.evaluate("__at")
+    # Fields of dates have several stops.
+    order = list(dict.fromkeys(index for index, _, _ in seen))
+    assert order == list(range(len(order))), json.dumps(seen, indent=1)
+    dates = 'type="date'
+    assert [html for _, visible, html in seen if not visible and dates not in html] == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_paper_shows_the_content_and_no_navigation(shown, place):
+    page = shown(place)
+    if page is None:
+        return
+    page.emulate_media(media="print")
+    try:
+        assert page.locator("main h1:visible").count() == 1
+        assert not page.locator("header.bar nav").is_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") in (
+            "rgb(255, 255, 255)",
+            "rgba(0, 0, 0, 0)",
+        )
+    finally:
+        page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_page_is_whole_without_scripts(studio, shown, addresses, place):
+    if shown(place) is None:
+        return
+    with studio.client() as client:
+        text = client.get(addresses[place]).text
+    assert "<main" in text
+    assert "</main>" in text
+    assert re.findall(r"<script(?![^>]* src=)[^>]*>", text) == []
+    assert (
+        re.findall(r"\son[a-z]+=[\"']", re.sub(r'"[^"]*"', lambda one: one[0] if "<" not in one[0] else '""', text))
+        == []
+    )
+    assert "javascript:" not in "".join(re.findall(r'(?:href|action|src)="([^"]*)"', text))
