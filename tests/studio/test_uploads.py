@@ -298,18 +298,16 @@ def test_two_gigabytes_of_zeros(serve):
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 
-def test_a_large_field_is_not_held_in_memory(client, onnx):
+def test_a_large_field_is_not_held_in_memory(client):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     def body():
         yield b'--B\r\nContent-Disposition: form-data; name="text"\r\n\r\n'
         for _ in range(200):
             yield b"a" * 2**20
-        yield b'\r\n--B\r\nContent-Disposition: form-data; name="file"; filename="net.onnx"\r\n\r\n'
-        yield onnx + b"\r\n--B--\r\n"
 
     answer = client.post("/uploads", content=body(), headers={"content-type": "multipart/form-data; boundary=B"})
-    assert answer.status_code == 303
+    assert answer.status_code == 400
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
 
 

@@ -174,11 +174,11 @@ def _row(inspection: Inspection, at: int) -> tuple[Cell, ...]:
         Cell(text=one_line(operator.title)),
         Cell(text=one_line(operator.op)),
         Cell(text="; ".join(_shape(tensor) for tensor in outputs[:2]) + ("; …" if len(outputs) > 2 else "")),
-        _count(cost.macs, cost.why),
-        _count(cost.ops, cost.why),
-        _count(cost.parameters, "the shape of a weight is open"),
-        _bytes(cost.weight_bytes, "the size of a weight is not known"),
-        _bytes(cost.activation_bytes, "a shape is open"),
+        count_cell(cost.macs, cost.why),
+        count_cell(cost.ops, cost.why),
+        count_cell(cost.parameters, "the shape of a weight is open"),
+        bytes_cell(cost.weight_bytes, "the size of a weight is not known"),
+        bytes_cell(cost.activation_bytes, "a shape is open"),
         Cell(text=significant(cost.intensity), value=cost.intensity) if cost.intensity is not None else DASH,
         Cell(text=name_kind(operator)),
         Cell(text="; ".join(tensor_words(tensor) for tensor in graph.input_tensors(operator))),
@@ -197,19 +197,21 @@ def _folded(inspection: Inspection, folded: Sequence[int]) -> tuple[Cell, ...]:
     unknown = sum(1 for cost in costs if cost.macs is None)
     note = f", {unknown} of unknown cost" if unknown else ""
     cells = [Cell(text="…"), Cell(text=f"{len(folded)} more layers{note}"), Cell(text=""), Cell(text="")]
-    cells += [_count(total(name), "") for name in ("macs", "ops", "parameters")]
-    cells += [_bytes(total(name), "") for name in ("weight_bytes", "activation_bytes")]
+    cells += [count_cell(total(name), "") for name in ("macs", "ops", "parameters")]
+    cells += [bytes_cell(total(name), "") for name in ("weight_bytes", "activation_bytes")]
     further = 5 if inspection.sparsity is None else 5 + len(ZERO_TITLES)
     return (*cells, *(Cell(text="") for _ in range(further)))
 
 
-def _count(value: int | None, why: str) -> Cell:
+def count_cell(value: int | None, why: str) -> Cell:
+    """A number of things; `why` says why it is not known."""
     if value is None:
         return absent(why)
     return Cell(text=f"{value:,}" if value < 1e4 else format_si(value, "").strip(), value=value)
 
 
-def _bytes(value: int | None, why: str) -> Cell:
+def bytes_cell(value: int | None, why: str) -> Cell:
+    """A number of bytes; `why` says why it is not known."""
     return absent(why) if value is None else Cell(text=format_bytes(value), value=value)
 
 
@@ -307,11 +309,11 @@ def sweep_document(inspections: Sequence[Inspection]) -> Document:
         rows.append(
             (
                 *(Cell(text=one_line(str(given.get(name, "")))) for name in names),
-                _count(total.macs, total.why),
-                _count(total.ops, total.why),
-                _count(total.parameters, "the shape of a weight is open"),
-                _bytes(total.weight_bytes, "the size of a weight is not known"),
-                _bytes(arena, "the size of a tensor is open"),
+                count_cell(total.macs, total.why),
+                count_cell(total.ops, total.why),
+                count_cell(total.parameters, "the shape of a weight is open"),
+                bytes_cell(total.weight_bytes, "the size of a weight is not known"),
+                bytes_cell(arena, "the size of a tensor is open"),
                 _plain(total.depth),
             )
         )

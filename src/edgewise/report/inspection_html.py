@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgewise.formatting import quantity
 from edgewise.model.graph import Operator
 from edgewise.model.inspection import Inspection, name_kind
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.model.support import Support
-from edgewise.report.document import DASH, Cell, Column, Table, table_of
+from edgewise.report.document import DASH, Cell, Column, Table
 from edgewise.report.document_html import section_parts, table_parts, urgent_parts
-from edgewise.report.inspection import inspection_document, layer_table, memory_line, support_table, totals_table
+from edgewise.report.inspection import (
+    bytes_cell,
+    count_cell,
+    inspection_document,
+    layer_table,
+    memory_line,
+    support_table,
+    totals_table,
+)
 from edgewise.report.page import Part, environment, render_result_page
 from edgewise.report.sparsity import sparsity_tables
 from edgewise.text import one_line
@@ -66,87 +73,87 @@ def render_inspection_html(inspection: Inspection, *, title: str = "") -> str:
 
 
 def summary(inspection: Inspection) -> str:
-    """The model in one line: precision, MACs, parameters, weights."""
+    """The model in one line: precision, layers, MACs, parameters and weights as far as they are known."""
     total = inspection.total
-    amounts = [
-        ("MACs", None if total.macs is None else format_si(total.macs, "").strip()),
-        ("parameters", None if total.parameters is None else format_si(total.parameters, "").strip()),
-        ("of weights", None if total.weight_bytes is None else format_bytes(total.weight_bytes)),
-    ]
-    count = len(inspection.graph.operators)
-    known = [f"{text} {noun}" for noun, text in amounts if text is not None]
-    return " · ".join([inspection.precision, f"{count:,} layers", *known, f"{inspection.basis} from the file"])
+    known = [f"{inspection.precision} · {len(inspection.graph.operators):,} layers"]
+    known += [] if total.macs is None else [f"{format_si(total.macs, '').strip()} MACs"]
+    known += [] if total.parameters is None else [f"{format_si(total.parameters, '').strip()} parameters"]
+    known += [] if total.weight_bytes is None else [f"{format_bytes(total.weight_bytes)} of weights"]
+    return " · ".join([*known, f"{inspection.basis} from the file"])
 
 
 def operator_table(inspection: Inspection) -> Table:
     """A row per type of operator, the one with the most MACs first: how many there are, and what they cost."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for operator in inspection.graph.operators:
-        groups[operator.op].append(operator.index)
+    costs, whole = inspection.costs, inspection.total.macs
 
-    def total(name: str, field: str) -> int | None:
-        values = [getattr(inspection.costs[at], field) for at in groups[name]]
+    def total(at: Sequence[int], field: str) -> int | None:
+        values = [getattr(costs[each], field) for each in at]
         return None if None in values else sum(values)
 
-    def cell(field: str, *, share: bool = False) -> Any:
-        whole = sum(getattr(cost, field) or 0 for cost in inspection.costs)
+    def row(name: str, at: Sequence[int]) -> tuple[Cell, ...]:
+        why = next((costs[each].why for each in at if costs[each].why), "a shape is open")
+        macs = total(at, "macs")
+        return (
+            Cell(text=one_line(name)),
+            Cell(text=name_kind(inspection.graph.operators[at[0]])),
+            count_cell(len(at), ""),
+            count_cell(macs, why),
+            Cell(text=f"{macs / whole:.1%}", value=macs / whole) if macs is not None and whole else DASH,
+            count_cell(total(at, "parameters"), why),
+            bytes_cell(total(at, "weight_bytes"), why),
+        )
 
-        def make(name: str) -> Cell:
-            value = total(name, field)
-            if value is None:
-                why = next((inspection.costs[at].why for at in groups[name] if inspection.costs[at].why), "")
-                return Cell(text="n/a", notes=(why or "a shape is open",), tone="faint")
-            if share:
-                return Cell(text=f"{value / whole:.1%}", value=value / whole) if whole else DASH
-            return Cell(text=quantity(value, "B") if "bytes" in field else f"{value:,}", value=value)
-
-        return make
-
-    order = sorted(groups, key=lambda name: (-(total(name, "macs") or 0), -len(groups[name]), name))
-    kinds = {operator.op: name_kind(operator) for operator in inspection.graph.operators}
-    return table_of(
-        "Operators",
-        order,
-        [
-            (Column(title="Operator", name=True), lambda name: Cell(text=one_line(name))),
-            (Column(title="Kind"), lambda name: Cell(text=kinds[name])),
-            (
-                Column(title="Count", numeric=True),
-                lambda name: Cell(text=f"{len(groups[name]):,}", value=len(groups[name])),
-            ),
-            (Column(title="MACs", numeric=True), cell("macs")),
-            (Column(title="of all MACs", numeric=True), cell("macs", share=True)),
-            (Column(title="Parameters", numeric=True), cell("parameters")),
-            (Column(title="Weights", numeric=True), cell("weight_bytes")),
-        ],
+    types = sorted(
+        _types(inspection).items(), key=lambda each: (-(total(each[1], "macs") or 0), -len(each[1]), each[0])
     )
+    numbers = ("Count", "MACs", "of all MACs", "Parameters", "Weights (B)")
+    return Table(
+        title="Operators",
+        columns=(
+            Column(title="Operator"),
+            Column(title="Kind"),
+            *(Column(title=each, numeric=True) for each in numbers),
+        ),
+        rows=tuple(row(name, at) for name, at in types),
+    )
+
+
+def _types(inspection: Inspection) -> dict[str, list[int]]:
+    """Type of operator → indices of its operators."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for operator in inspection.graph.operators:
+        found[operator.op].append(operator.index)
+    return found
 
 
 def support_matrix(inspection: Inspection) -> Table | None:
     """Engines × types of operators that some engine does not support, or may not; None where there is none."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for operator in inspection.graph.operators:
-        groups[operator.op].append(operator.index)
-    doubtful = [name for name, at in groups.items() if any(_reasons(each, at) for each in inspection.support)]
+    types = _types(inspection)
+    doubtful = [name for name, at in types.items() if any(_reasons(each, at) for each in inspection.support)]
     if not doubtful:
         return None
+    return Table(
+        title="Support by operator",
+        columns=(Column(title="Operator"), *(Column(title=each.name) for each in inspection.support)),
+        rows=tuple(
+            (
+                Cell(text=f"{one_line(name)} ({len(types[name])})"),
+                *(_support_cell(each, types[name]) for each in inspection.support),
+            )
+            for name in doubtful
+        ),
+        notes=("operators that every engine supports are left out",) if len(doubtful) < len(types) else (),
+    )
 
-    def column(support: Support) -> tuple[Column, Any]:
-        return Column(title=support.name), lambda name: _support_cell(support, groups[name])
 
-    columns = [(Column(title="Operator"), lambda name: Cell(text=f"{one_line(name)} ({len(groups[name])})"))]
-    notes = ["operators that every engine supports are left out"] if len(doubtful) < len(groups) else []
-    columns += [*map(column, inspection.support)]
-    return table_of("Support by operator", doubtful, columns, notes=notes)
-
-
-def _reasons(support: Support, at: Sequence[int]) -> dict[int, str]:
-    every: Mapping[int, str] = {**support.unknown, **support.refusals}
-    return {each: every[each] for each in at if each in every}
+def _reasons(support: Support, at: Sequence[int]) -> tuple[str, ...]:
+    """Why an engine does not, or may not, support some of the operators."""
+    every = {**support.unknown, **support.refusals}
+    return tuple(dict.fromkeys(one_line(every[each]) for each in at if each in every))
 
 
 def _support_cell(support: Support, at: Sequence[int]) -> Cell:
-    reasons = tuple(dict.fromkeys(map(one_line, _reasons(support, at).values())))[:3]
+    reasons = _reasons(support, at)[:3]
     refused = sum(each in support.refusals for each in at)
     if refused:
         return Cell(text="no" if refused == len(at) else f"{len(at) - refused} of {len(at)}", notes=reasons, tone="bad")
@@ -171,6 +178,7 @@ def memory_chart(inspection: Inspection) -> dict[str, Any] | None:
         "own. The dashed line is the most that lives at one time.",
         "wide": True,
         "svg": svg,
+        "data": "",
     }
 
 

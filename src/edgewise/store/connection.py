@@ -37,10 +37,10 @@ from edgewise.store.index import fill_kept, index_again
 from edgewise.store.location import DatabaseLocation
 from edgewise.store.tables import KEPT, OWN, metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
-_SLOWER = ("0004", "0005", "0006")
+_SLOWER = ("0004", "0005", "0006", "0007")
 """Revisions that lack nothing but indexes, jobs and kept tables: a store that can't be written is read as it is."""
 
 _NOW = {

@@ -8,7 +8,7 @@ other condition, these are the facets' counts. With more, the runs of the rarest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -76,13 +76,9 @@ class Changes:
     def __init__(self) -> None:
         self._sums = Counter[tuple[str, str, str, str]]()
 
-    def add(self, connection: Connection, run_id: str, sign: int) -> None:
-        """Count the run with this id once more (`sign` 1) or once less (-1), as the index tables hold it now."""
-        row = connection.execute(select(*(runs.c[name] for name in _OF_RUN)).where(runs.c.id == run_id)).first()
-        if row is None:
-            return
-        values = list(zip(_OF_RUN, row, strict=True))
-        values += [("tag", name) for name in connection.scalars(select(tags.c.name).where(tags.c.run == run_id))]
+    def add(self, row: Mapping[Any, Any], tagged: Iterable[str], sign: int) -> None:
+        """Count the run with this row and these tags once more (`sign` 1) or once less (-1)."""
+        values = [(name, row[name]) for name in _OF_RUN] + [("tag", name) for name in tagged]
         for facet, value in values:
             self._sums[facet, "", value, ""] += sign
         for (facet, value), (other, other_value) in combinations(values, 2):

@@ -19,7 +19,8 @@ from sqlalchemy import Connection, select, tuple_
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import Run
 from edgewise.record.reference import Reading
-from edgewise.store import counts, tables
+from edgewise.store import best, counts, tables
+from edgewise.store.best import Matrix, Workload
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
 from edgewise.store.counts import Count, FacetValues, tags_of
@@ -266,6 +267,50 @@ class Store:
             return {facet: FacetValues() for facet in counts.FACETS}
         with self._database.reading() as connection:
             return counts.facets(connection, wanted, most=most, kept=self._database.kept)
+
+    def matrix(
+        self,
+        *,
+        models: Iterable[str] | None = None,
+        model: str | None = None,
+        machines: Iterable[str] | None = None,
+        runtime: str | None = None,
+        precision: str | None = None,
+        workload: Workload | None = None,
+        most_models: int = 40,
+        most_machines: int = 20,
+    ) -> Matrix:
+        """The best run of each model on each machine, under one workload.
+
+        Args:
+            models: names of models. None takes those with the most runs.
+            model: part of a model's name, in any case.
+            machines: devices, or processors of local runs.
+            runtime: only runs on it.
+            precision: only runs that asked for it; "" for the runtime's default.
+            workload: metric, scenario and batch of the values; None takes the most frequent.
+            most_models, most_machines: the most rows and columns.
+
+        Raises:
+            StoreError: the store is read-only and lacks the table of best runs.
+        """
+        if not self._database.kept:
+            raise StoreError(
+                f"the store {self.name} is read-only, and an older edgewise kept no best runs in it",
+                advice="copy it to a writable folder and use the copy: --store PATH",
+            )
+        with self._database.reading() as connection:
+            return best.matrix(
+                connection,
+                models=models,
+                part=model,
+                machines=machines,
+                runtime=runtime,
+                precision=precision,
+                workload=workload,
+                most_models=most_models,
+                most_machines=most_machines,
+            )
 
     def readings(self, machine: str) -> Sequence[Reading]:
         """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Table, delete, insert, select
 from sqlalchemy import text as sql
 from sqlalchemy.exc import DBAPIError
 
 from edgewise.errors import BadInput
 from edgewise.record import SCHEMA, Run
-from edgewise.store import counts
+from edgewise.store import best, counts
 from edgewise.store.codec import decode
-from edgewise.store.tables import documents, index_rows, runs
+from edgewise.store.tables import documents, index_rows, runs, tags
 
 _WRITE_LOCK = 0x65646766  # any number that all edgewise processes share: PostgreSQL's advisory lock
 
@@ -37,25 +38,34 @@ class RunWriter:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._counts = counts.Changes()
+        self._counts, self._best = counts.Changes(), best.Changes()
         if connection.dialect.name == "postgresql":  # as in SQLite, one at a time: kept rows depend on all runs
             connection.execute(sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
 
     def write(self, run: Run, text: str) -> None:
         """Put `run`, whose document is `text`, in place of the run with its id."""
-        self._counts.add(self._connection, run.id, -1)
+        self._forget(run.id)
         self._connection.execute(_UPSERT, {"id": run.id, "schema": SCHEMA, "document": text})
-        _write_index(self._connection, run)
-        self._counts.add(self._connection, run.id, +1)
+        rows = _write_index(self._connection, run)
+        self._counts.add(rows[runs][0], [row["name"] for row in rows[tags]], +1)
+        self._best.add(rows[runs][0])
 
     def remove(self, run_id: str) -> bool:
         """Remove the run with this id; whether there was one."""
-        self._counts.add(self._connection, run_id, -1)
+        self._forget(run_id)
         return bool(self._connection.execute(delete(documents).where(documents.c.id == run_id)).rowcount)
 
     def finish(self) -> None:
         """Bring the kept tables up to date."""
         self._counts.apply(self._connection)
+        self._best.apply(self._connection)
+
+    def _forget(self, run_id: str) -> None:
+        row = self._connection.execute(select(runs).where(runs.c.id == run_id)).mappings().first()
+        if row is not None:
+            tagged = self._connection.scalars(select(tags.c.name).where(tags.c.run == run_id))
+            self._counts.add(row, tagged, -1)
+            self._best.remove(row)
 
 
 def document_text(connection: Connection, run_id: str) -> str:
@@ -87,11 +97,14 @@ def index_again(connection: Connection) -> ReindexResult:
 def fill_kept(connection: Connection) -> None:
     """Make the kept tables again from the index, without reading documents."""
     counts.fill(connection)
+    best.fill(connection)
 
 
-def _write_index(connection: Connection, run: Run) -> None:
-    for table, rows in index_rows(run).items():
+def _write_index(connection: Connection, run: Run) -> dict[Table, list[dict[str, Any]]]:
+    found = index_rows(run)
+    for table, rows in found.items():
         key = "id" if table is runs else "run"
         connection.execute(delete(table).where(table.c[key] == run.id))
         if rows:
             connection.execute(insert(table), rows)
+    return found

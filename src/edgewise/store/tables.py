@@ -174,7 +174,22 @@ run_counts = Table(
     sqlite_with_rowid=False,
 )
 
-KEPT = frozenset({"run_counts"})
+best = Table(
+    "best",
+    metadata,
+    # What the same work on the same machine is: only values under the same key compare.
+    *(
+        Column(name, Text, primary_key=True)
+        for name in ("model", "sha256", "machine", "metric", "scenario", "basis", "runtime", "precision")
+    ),
+    Column("batch", Integer, primary_key=True, autoincrement=False),
+    Column("run", String(64), nullable=False),
+    Column("value", Double, nullable=False),
+    Column("runs", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+KEPT = frozenset({"run_counts", "best"})
 """Tables that are kept up to date with `runs` and `tags`, and filled from these."""
 
 

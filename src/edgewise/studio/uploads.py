@@ -8,24 +8,26 @@ Whatever goes wrong, the folder in ``incoming`` is removed; one of a killed serv
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
-from edgewise.studio.models import Kind, ModelEntry, Models, clean_label, safe_name
+from edgewise.studio.models import WEIGHTS, ModelEntry, Models, clean_label, safe_name
 from edgewise.studio.reading import ask_worker
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
 MOST_FILES = 64
-HEAD_BYTES = 4096
-_WEIGHTS = (".bin", ".pdiparams")
-"""Endings of files that belong to the model beside them."""
+MOST_ZEROS = 2**16
+"""Bytes at the beginning of a file that may all be zero."""
 _ADVICE = "drop one model: a file, an .xml with its .bin, or a .zip of a folder"
 
 
@@ -41,194 +43,106 @@ class Received:
     label: str
     path: Path
 
+    @property
+    def stem(self) -> str:
+        """The label without its ending."""
+        return Path(self.label).stem
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the label, small, where it is one that a file may have; else empty."""
+        suffix = Path(self.label).suffix.lower()
+        return suffix if re.fullmatch("[.][a-z0-9]{1,12}", suffix) else ""
+
 
 async def receive(request: Request, models: Models, *, most_bytes: int) -> list[ModelEntry]:
     """Keep what a form uploads: one entry for each model and data set.
 
-    What is refused is read to its end all the same: a browser that is still sending shows no answer.
+    Args:
+        most_bytes: that an archive may unpack to.
 
     Raises:
-        BadInput: no file, too many, one that is cut, too large, runs code, or is neither model nor data.
+        BadInput: no file, too many, one that is cut, runs code, or is neither model nor data.
         Unavailable: the disk is full.
     """
-    from starlette.concurrency import run_in_threadpool
-    from starlette.requests import ClientDisconnect
+    try:
+        with job_folder(within=models.incoming) as folder:
+            groups = group(await _save(request, folder))
+            return [await run_in_threadpool(_keep, models, each, most_bytes=most_bytes) for each in groups]
+    except OSError as error:
+        raise Unavailable(
+            f"the upload can't be kept in {models.folder}: {error.strerror or error}",
+            advice="free some space, or use another --store",
+        ) from error
 
-    failure: Exception | None = None
-    with ExitStack() as stack:
+
+async def _save(request: Request, folder: Path) -> list[Received]:
+    """Write the files of a form to `folder`. Raises `BadInput` and OSError."""
+    with ExitStack() as files:
+        parser = _Parser(request, folder, files)
         try:
-            folder = stack.enter_context(job_folder(within=models.incoming))
-        except OSError as error:
-            raise _full(error, models) from error
-        form = stack.enter_context(_Form(folder, request.headers.get("content-type", "")))
-        try:
-            async for chunk in request.stream():
-                if failure is None and chunk:
-                    try:
-                        await run_in_threadpool(form.write, chunk)
-                    except (BadInput, OSError) as error:
-                        failure = error
-                        form.drop()
+            form = await parser.parse()
+        except (MultiPartException, KeyError) as error:
+            advice = f"use the form on the first page, with at most {MOST_FILES} files"
+            raise BadInput("this upload is not the form of the first page", advice=advice) from error
         except ClientDisconnect:
             raise BadInput("the upload ended before it was whole", advice="try again") from None
-        try:
-            if failure is not None:
-                raise failure
-            groups = group(form.finish())
-            return [await run_in_threadpool(_keep, models, each, most_bytes=most_bytes) for each in groups]
-        except OSError as error:
-            raise _full(error, models) from error
+        finally:
+            async for _ in parser.stream:  # a browser that is still sending shows no answer
+                pass
+    found = [value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename]
+    return [Received(label=clean_label(str(each.filename)), path=Path(str(each.file.name))) for each in found]
 
 
-def _full(error: OSError, models: Models) -> Unavailable:
-    return Unavailable(
-        f"the upload can't be kept in {models.folder}: {error.strerror or error}",
-        advice="free some space, or use another --store",
-    )
+class _Parser(MultiPartParser):
+    """A parser whose files lie in `folder` from their first byte on; `files` closes them."""
+
+    def __init__(self, request: Request, folder: Path, files: ExitStack) -> None:
+        super().__init__(request.headers, request.stream(), max_files=MOST_FILES, max_fields=8)
+        self._folder, self._files = folder, files
+
+    def on_headers_finished(self) -> None:
+        """Open the file of a part that is one, in place of a temporary one."""
+        super().on_headers_finished()
+        if (part := self._current_part.file) is not None:
+            part.file.close()
+            part.file = self._files.enter_context(_Arriving(self._folder / str(self._current_files)))
+
+
+class _Arriving(BufferedWriter):
+    """A new file for what arrives. One that begins with zeros is refused before it fills the disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(FileIO(path, "xb"))
+        self._empty = True
+
+    def write(self, data: Any) -> int:
+        """Write `data`. Raises `BadInput` and OSError."""
+        self._empty = self._empty and data.count(0) == len(data)
+        if self._empty and self.tell() > MOST_ZEROS:
+            raise BadInput("the file begins with zeros and is no model", advice="export or download it again")
+        return super().write(data)
 
 
 def group(files: Sequence[Received]) -> list[list[Received]]:
     """The files of each model: a file of weights belongs to the model of the same name. Raises `BadInput`."""
     if not files:
         raise BadInput("there is no file in this upload", advice=_ADVICE)
-    weights = {_stem(each): each for each in files if each.path.suffix in _WEIGHTS}
-    others = [each for each in files if each.path.suffix not in _WEIGHTS]
-    paired = [[each, weights.pop(_stem(each))] if _stem(each) in weights else [each] for each in others]
+    weights = {each.stem: each for each in files if each.suffix in WEIGHTS.values()}
+    others = [each for each in files if each.suffix not in WEIGHTS.values()]
+    paired = [[each, weights.pop(each.stem)] if each.stem in weights else [each] for each in others]
     if weights and others:
         label = next(iter(weights.values())).label
         raise BadInput(f"{label}: no model of the same name is beside it", advice=_ADVICE)
     return paired or [[each] for each in files]
 
 
-def _stem(file: Received) -> str:
-    return Path(file.label).stem
-
-
 def _keep(models: Models, files: Sequence[Received], *, most_bytes: int) -> ModelEntry:
     """Find out what `files` are, and keep them. Raises `EdgewiseError` and OSError."""
-    label = files[0].label
-    made = files[0].path.parent / f"{files[0].path.name}.made"
+    first = files[0]
+    made, stem = first.path.with_suffix(".made"), safe_name(first.label, otherwise="model")
     made.mkdir(mode=0o700)
-    stem = safe_name(label, otherwise="model")
     for file in files:
-        file.path.rename(made / f"{stem}{file.path.suffix}")
-    told = {"take": f"{stem}{files[0].path.suffix}", "folder": str(made), "most_bytes": most_bytes}
-    found = ask_worker(told, what=label)
-    kind: Kind = found.pop("kind")
-    return models.add(made, kind=kind, key=found.pop("key"), main=found.pop("main"), label=label, **found)
-
-
-@contextmanager
-def _as_bad_input() -> Iterator[None]:
-    """Turns what the parser of forms raises into `BadInput`."""
-    from python_multipart.exceptions import FormParserError
-
-    try:
-        yield
-    except FormParserError as error:
-        advice = "use the form on the first page"
-        raise BadInput("this upload is not the form of the first page", advice=advice) from error
-
-
-@dataclass
-class _Form:
-    """The files of a form as they arrive: one at a time is open, and nothing is held in memory.
-
-    Args:
-        folder: where they go.
-        content_type: with the boundary of the form's parts.
-    """
-
-    folder: Path
-    content_type: str
-    _files: list[Received] = field(default_factory=list)
-    _open: BinaryIO | None = None
-    _header: bytes = b""
-    _value: bytes = b""
-    _label: str | None = None
-    _whole: bool = False
-
-    def __enter__(self) -> _Form:
-        from python_multipart.multipart import MultipartParser, parse_options_header
-
-        boundary = parse_options_header(self.content_type)[1].get(b"boundary", b"")
-        with _as_bad_input():
-            self._parser = MultipartParser(
-                boundary,
-                {
-                    "on_part_begin": self._begin_part,
-                    "on_header_field": self._add_name,
-                    "on_header_value": self._add_value,
-                    "on_header_end": self._end_header,
-                    "on_headers_finished": self._open_file,
-                    "on_part_data": self._write_file,
-                    "on_part_end": self._close_file,
-                    "on_end": self._end,
-                },
-            )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.drop()
-
-    def drop(self) -> None:
-        """Close and remove what arrived so far."""
-        if self._open is not None:
-            self._open.close()
-            Path(self._open.name).unlink(missing_ok=True)
-            self._open = None
-
-    def write(self, chunk: bytes) -> None:
-        """The next bytes of the form. Raises `BadInput` and OSError."""
-        with _as_bad_input():
-            self._parser.write(chunk)
-
-    def finish(self) -> list[Received]:
-        """All files, in order. Raises `BadInput` where the form is cut."""
-        if not self._whole:
-            raise BadInput("the upload ended before it was whole", advice="try again")
-        return self._files
-
-    def _begin_part(self) -> None:
-        self._label, self._header, self._value = None, b"", b""
-
-    def _add_name(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-
-    def _add_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-
-    def _end_header(self) -> None:
-        from python_multipart.multipart import parse_options_header
-
-        if self._header.lower() == b"content-disposition":
-            name = parse_options_header(self._value)[1].get(b"filename")
-            self._label = None if not name else clean_label(name.decode("utf-8", "replace"))
-        self._header = self._value = b""
-
-    def _open_file(self) -> None:
-        if self._label is None:  # a field, or a file input without a file
-            return
-        if len(self._files) >= MOST_FILES:
-            raise BadInput(f"more than {MOST_FILES} files at once", advice="pack a folder as .zip")
-        suffix = Path(self._label).suffix.lower()
-        name = f"{len(self._files)}{suffix if re.fullmatch('[.][a-z0-9]{1,12}', suffix) else ''}"
-        self._open = (self.folder / name).open("xb")
-        self._files.append(Received(label=self._label, path=self.folder / name))
-
-    def _write_file(self, data: bytes, start: int, end: int) -> None:
-        if self._open is None:
-            return
-        piece = data[start:end]
-        # A disk image or an empty file of two gigabytes is refused before it fills the disk.
-        if self._open.tell() == 0 and len(piece) >= HEAD_BYTES and not any(piece[:HEAD_BYTES]):
-            raise BadInput(f"{self._label} begins with zeros and is no model", advice="export or download it again")
-        self._open.write(piece)
-
-    def _close_file(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    def _end(self) -> None:
-        self._whole = True
+        file.path.rename(made / f"{stem}{file.suffix}")
+    told = {"take": f"{stem}{first.suffix}", "folder": str(made), "most_bytes": most_bytes}
+    return models.add(made, label=first.label, **ask_worker(told, what=first.label))

@@ -1,0 +1,153 @@
+"""The kept best runs and the matrix of them, against looking at every run."""
+
+import os
+import random
+from collections import defaultdict
+
+import pytest
+
+from edgewise.errors import StoreError
+from edgewise.metrics import METRICS
+from edgewise.record import Run
+from edgewise.store import best, open_store
+from edgewise.store.best import ModelFile, Workload
+from random_runs import random_changes, random_run
+from stores import DATABASES, new_store
+
+
+@pytest.fixture(params=DATABASES)
+def store(request, tmp_path):
+    with new_store(request.param, tmp_path) as opened:
+        yield opened
+
+
+def machine_of(run: Run) -> str:
+    local = run.environment["cpu"]["model"] if run.environment else "local"
+    return local if run.job.target.device == "local" else run.job.target.device
+
+
+def expected_cells(stored: dict[str, Run], **wanted: object) -> dict[tuple[object, ...], tuple[str, float, int]]:
+    """(workload, model, machine, basis) → id, value and number of the best runs."""
+    groups = defaultdict(list)
+    for run in stored.values():
+        job, row = run.job, run.measurement(run.headline)
+        settings = {"runtime": job.runtime.name, "precision": job.runtime.precision or "", "model": job.model.name}
+        if run.status == "done" and row is not None and wanted.items() <= settings.items():
+            workload = Workload(row.metric, job.workload.scenario.kind, job.workload.batch)
+            sign = 1 if METRICS[row.metric].better == "higher" else -1
+            groups[workload, job.model.name, machine_of(run), row.basis].append((sign * row.value, run.id, row.value))
+    return {key: (max(group)[1], max(group)[2], len(group)) for key, group in groups.items()}
+
+
+def check_matrices(store, stored: dict[str, Run], **wanted) -> None:
+    expected = expected_cells(stored, **wanted)
+    asked = {"models": [wanted["model"]]} if "model" in wanted else {}
+    asked |= {name: value for name, value in wanted.items() if name != "model"}
+    first = store.matrix(**asked)
+    numbers = defaultdict(int)
+    for (workload, *_), (_, _, number) in expected.items():
+        numbers[workload] += number
+    assert dict(first.workloads) == numbers
+    assert first.workload == min(numbers, key=lambda one: (-numbers[one], one), default=None)
+    for workload in numbers:
+        found = store.matrix(workload=workload, **asked)
+        cells = {
+            (workload, cell.model, cell.machine, cell.basis): (cell.run, cell.value, cell.runs) for cell in found.cells
+        }
+        assert cells == {key: cell for key, cell in expected.items() if key[0] == workload}
+        assert len(cells) == len(found.cells) and not found.more_models and not found.more_machines
+        assert {file.model for file in found.models} == {key[1] for key in cells}
+        assert set(found.machines) == {key[2] for key in cells}
+        for cell in found.cells:
+            run = stored[cell.run]
+            row = run.measurement(cell.metric)
+            told = (cell.device, cell.runtime, cell.precision, cell.sha256, cell.low, cell.high, cell.unit)
+            runtime = run.job.runtime
+            assert told == (
+                run.job.target.device, runtime.name, runtime.precision, run.job.model.sha256, row.low, row.high, row.unit,
+            )  # fmt: skip
+
+
+def kept_rows(store) -> set[tuple[object, ...]]:
+    from sqlalchemy import select
+
+    from edgewise.store.tables import best as table
+
+    with store._database.reading() as connected:
+        return set(map(tuple, connected.execute(select(table))))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_runs_stay_the_best(store, seed):
+    for step, stored in enumerate(random_changes(store, seed, steps=80)):
+        if step % 8 == 0:
+            check_matrices(store, stored)
+    check_matrices(store, stored, runtime="litert")
+    check_matrices(store, stored, precision="")
+    check_matrices(store, stored, precision="bf16", model="net_a.onnx")
+    before = kept_rows(store)
+    store.reindex()
+    assert kept_rows(store) == before
+    store.remove(stored)
+    assert kept_rows(store) == set()
+
+
+def test_the_best_runs_are_made_again_some_models_at_a_time(store, monkeypatch):
+    for stored in random_changes(store, 11, steps=30):  # noqa: B007
+        pass
+    before = kept_rows(store)
+    monkeypatch.setattr(best, "_AT_ONCE", 1)
+    store.reindex()
+    assert kept_rows(store) == before
+    check_matrices(store, stored)
+
+
+def test_a_large_matrix_is_cut_and_says_so(store, monkeypatch):
+    choose = random.Random(2)
+    stored = {run.id: run for run in (random_run(number, choose) for number in range(120))}
+    store.merge(stored.values())
+    whole = store.matrix()
+    cut = store.matrix(most_models=2, most_machines=1)
+    assert len(cut.models) == 2 and cut.more_models and len(cut.machines) == 1 and cut.more_machines
+    rows = set(cut.models)
+    inside = [
+        cell for cell in whole.cells if ModelFile(cell.model, cell.sha256) in rows and cell.machine in cut.machines
+    ]
+    assert list(cut.cells) == inside
+    monkeypatch.setattr(best, "FEW_ROWS", 40)
+    few = store.matrix()
+    assert few.more_models and set(few.models) < set(whole.models)
+    assert list(few.cells) == [cell for cell in whole.cells if ModelFile(cell.model, cell.sha256) in set(few.models)]
+
+
+def test_parts_of_names_and_machines_choose_rows_and_columns(store):
+    choose = random.Random(4)
+    store.merge(random_run(number, choose) for number in range(60))
+    assert {row.model for row in store.matrix(model="NET").models} == {"net_a.onnx", "net_b.onnx"}
+    assert store.matrix(machines=["pi", "no"]).machines == ("pi",)
+    nothing = store.matrix(model="no such model")
+    assert (nothing.workload, nothing.workloads, nothing.models, nothing.cells) == (None, (), (), ())
+    assert store.matrix(workload=Workload("latency", "paced", 1)).cells == ()
+
+
+def test_an_older_store_gets_its_best_runs_from_the_index(tmp_path, monkeypatch):
+    from sqlalchemy import text
+
+    path = tmp_path / "runs.db"
+    with open_store(str(path)) as opened:
+        for stored in random_changes(opened, 5, steps=20):  # noqa: B007
+            pass
+        before = kept_rows(opened)
+        with opened._database.writing() as connected:
+            for table in ("best", "run_counts"):
+                connected.execute(text(f"DROP TABLE {table}"))
+            connected.execute(text("UPDATE alembic_version SET version_num = '0006'"))
+    access = os.access
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda one, mode: str(tmp_path) not in str(one) and access(one, mode))
+        with open_store(str(path)) as opened, pytest.raises(StoreError, match="kept no best runs") as caught:
+            opened.matrix()
+        assert "copy it" in caught.value.advice
+    with open_store(str(path)) as opened:
+        assert kept_rows(opened) == before
+        check_matrices(opened, stored)
