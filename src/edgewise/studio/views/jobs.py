@@ -132,7 +132,10 @@ def took(row: JobRow) -> str:
 
 
 def _links(row: JobRow) -> list[tuple[str, str]]:
-    """Where the runs of a job can be looked at further: address and words."""
+    """Where a job leads to: address and words."""
+    from edgewise.studio.forms import FORMS
+
+    verb = {"predict": "estimate"}.get(row.verb, row.verb)
     query = "&".join(f"run={run}" for run in row.runs)
     found = [(f"/compare?{query}", "Compare these runs")] if len(row.runs) > 1 else []
     if row.verb == "profile" and row.runs:
@@ -140,7 +143,7 @@ def _links(row: JobRow) -> list[tuple[str, str]]:
         found += [(f"/runs/{row.runs[0]}/graph?with={row.runs[1]}", "Both on one graph")] if len(row.runs) == 2 else []
     if row.verb == "optimize" and row.runs:
         found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
-    return found
+    return [*found, *([(f"/new/{verb}?job={row.id}", "Change and run")] if verb in FORMS else [])]
 
 
 def _command_of(row: JobRow) -> str:
