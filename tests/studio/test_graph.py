@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.studio import graph as module
-from edgewise.studio.graph import FIRST_VISIBLE, METRICS, NO_SNR, make_graph, scopes_of
+from edgewise.studio.graph import METRICS, NO_SNR, make_graph, scopes_of
 from edgewise.studio.graph_document import document_of
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor, unprofiled_run
 
@@ -174,10 +174,11 @@ class TestBlocks:
         assert graph.opened == []
 
     def test_levels_are_unfolded_while_there_is_room(self):
-        graph = make_graph([named(*(f"b{at // 10}/c{at // 5}/conv_{at}" for at in range(300)))])
+        graph = make_graph([named(*(f"b{at // 15}/c{at // 5}/conv_{at}" for at in range(300)))])
         opened = {graph.blocks[number - 300].name for number in graph.opened}
-        assert opened == {f"b{at}" for at in range(30)}  # 60 blocks of 5 are visible; their 300 layers are too many
-        assert 60 <= FIRST_VISIBLE < 300
+        assert opened == {f"b{at}" for at in range(20)}  # 60 blocks of 5 are visible; their 300 layers are too many
+        assert make_graph([many_layers_run(count=60)]).opened == list(range(60, 75))
+        assert make_graph([many_layers_run(count=100)]).opened == []  # 25 blocks: too many frames
 
 
 class TestSums:

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 import pytest
 
 from edgewise.errors import BadInput, StoreError
-from edgewise.service.requests import BenchRequest, ExecRequest
+from edgewise.service.requests import BenchRequest, ConvertRequest, ExecRequest, InspectRequest
 from edgewise.store import open_store
 from edgewise.store.jobs import Jobs
 from edgewise.studio.jobs import Dispatcher
 from edgewise.testing import write_fake_model
+from tiny_models import write_tiny_onnx
 
 MS = 1_000_000
 LIMIT_S = 60.0
@@ -62,6 +63,11 @@ def fake(folder, name="m.fake", **script):
 
 def bench(folder, name="m.fake", *, sessions=1, **script):
     return BenchRequest(models=(fake(folder, name, **script),), iterations=20, warmup=0, sessions=sessions)
+
+
+def tiny(folder):
+    write_tiny_onnx(folder / "tiny.onnx")
+    return str(folder / "tiny.onnx")
 
 
 def hanging(folder, name="slow.fake"):
@@ -119,6 +125,26 @@ def test_bad_input_is_said_with_its_advice(jobs, store, tmp_path):
     assert (job.status, job.exit_code) == ("failed", 2)
     assert "nothing.onnx" in job.message and job.advice
     assert not (jobs.folder_of(job_id) / "result").exists()
+
+
+@pytest.mark.engine
+def test_a_job_keeps_the_models_that_it_makes(jobs, store, tmp_path):
+    pytest.importorskip("openvino", reason="needs OpenVINO")
+    job_id = jobs.add(ConvertRequest(model=tiny(tmp_path), to="openvino"), title="A")
+    job = ended(store, job_id)
+    assert (job.status, job.message, job.runs) == ("done", "", ())
+    assert set(jobs.files_of(job_id)) == {
+        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.json",
+        "files/tiny.xml", "files/tiny.bin",
+    }  # fmt: skip
+
+
+def test_an_inspection_has_its_own_files(jobs, store, tmp_path):
+    job_id = jobs.add(InspectRequest(model=tiny(tmp_path)), title="A")
+    assert ended(store, job_id).status == "done"
+    assert set(jobs.files_of(job_id)) == {
+        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.csv", "result.json",
+    }  # fmt: skip
 
 
 def test_code_is_refused(jobs, tmp_path):

@@ -178,6 +178,7 @@ def memory_chart(inspection: Inspection) -> dict[str, Any] | None:
         "own. The dashed line is the most that lives at one time.",
         "wide": True,
         "svg": svg,
+        "data": "",
     }
 
 

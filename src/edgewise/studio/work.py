@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,10 @@ from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreEr
 from edgewise.progress import Event
 from edgewise.studio.jobs.messages import LogLines, Message, Reporter, line_of
 
-FILES = (".json", ".html", ".md", ".csv", ".xml", ".txt", ".mltk.json", ".trace.json", ".nodes.json")
+FILES = (".json", ".html", ".md", ".csv", ".xml", ".txt")
 """Extensions of the files of a result; a verb may lack some, but not the first."""
+
+MORE_FILES = {"profile": (".mltk.json", ".trace.json", ".nodes.json"), "estimate": (".mltk.json",)}
 
 _LOG_WIDTH = 160
 _WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
@@ -86,7 +88,7 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
         presentation: Presentation[Any] = import_module(f"edgewise.cli.{request.verb}").PRESENTATION
         result = carry_out_request(request, context)
         with contextlib.redirect_stderr(log):
-            write_result(result, presentation, folder)
+            write_result(result, presentation, folder, extensions=FILES + MORE_FILES.get(request.verb, ()))
         return how_it_ended(result, presentation, say)
     except KeyboardInterrupt:
         return _end("cancelled", ExitCode.INTERRUPTED, "cancelled before anything was finished")
@@ -109,7 +111,7 @@ def _end(status: str, code: int, message: str = "", advice: str = "") -> Message
     return {"status": status, "exit_code": int(code), "message": message, "advice": advice}
 
 
-def write_result(result: Any, presentation: Presentation[Any], folder: Path) -> None:
+def write_result(result: Any, presentation: Presentation[Any], folder: Path, *, extensions: Sequence[str]) -> None:
     """Write the files of a result, and ``part.html``, into the folder ``result`` in `folder`: all of them or none.
 
     Raises `BadInput` where there is nothing to write, `StoreError` where the disk is full.
@@ -121,12 +123,12 @@ def write_result(result: Any, presentation: Presentation[Any], folder: Path) -> 
         for old in (new, place):
             shutil.rmtree(old, ignore_errors=True)
         new.mkdir()
-        for extension in FILES:
+        for extension in extensions:
             try:
                 presentation.check_file(new / f"result{extension}", overwrite=False)
                 presentation.write(result, new / f"result{extension}", overwrite=False)
             except BadInput:
-                if extension == FILES[0]:
+                if extension == extensions[0]:
                     raise
         if (new / "result.html").exists():
             with as_part():
@@ -164,6 +166,8 @@ def how_it_ended(result: Any, presentation: Presentation[Any], say: Callable[[Me
 def _why(result: Any) -> str:
     """Why a result is not what was asked for."""
     reasons = [error.message for error in getattr(result, "save_errors", ())]
+    reasons += [f"{label}: {why}" for label, why in getattr(result, "failures", {}).items()]
+    reasons += [result.conclusion] if hasattr(result, "conclusion") else []
     for run in getattr(result, "runs", ()):
         if run.failure is not None:
             reasons.append(f"{run.job.label}: {run.failure.cause}: {run.failure.message}")
@@ -173,4 +177,5 @@ def _why(result: Any) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1])))
+    place, sys.argv[:] = Path(sys.argv[1]), ["edgewise", "serve"]  # as those read it who wait for this process
+    raise SystemExit(main(place))

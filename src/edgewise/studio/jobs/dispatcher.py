@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from edgewise.device.devices import LOCAL
 from edgewise.device.lease import holder
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.record import new_run_id
+from edgewise.store.location import ENVIRONMENT_VARIABLE, find_location
 from edgewise.studio.jobs.live import Live
 from edgewise.studio.jobs.messages import JobState, Message
 from edgewise.text import one_line
@@ -40,6 +42,10 @@ TICK_S = 30.0
 LOOK_S = 2.0
 """How often a running job is looked at in the store: another server may have cancelled it."""
 
+MODELS = (".onnx", ".ort", ".tflite", ".xml", ".bin", ".pt2", ".keras", ".data")
+"""Endings of the files of models that a job may make, such as the variants of an optimization."""
+
+MOST_MODELS = 200
 MOST_LOG = 2**16
 """Bytes of a log that a page shows."""
 
@@ -66,7 +72,8 @@ class Dispatcher:
         self.problem = ""
         self._store = store
         self._folder = folder / "jobs"
-        self._environment = dict(os.environ) | ({"EDGEWISE_STORE": store_url} if store_url else {})
+        place = find_location(store_url)  # absolute, as a job has a folder of its own
+        self._environment = {**os.environ, ENVIRONMENT_VARIABLE: str(place.path or place.url)}
         self._wake = threading.Event()
         self._stopping = False
         self._tokens: dict[str, CancelToken] = {}
@@ -151,12 +158,13 @@ class Dispatcher:
         return state
 
     def files_of(self, job_id: str) -> Mapping[str, Path]:
-        """Name → place of the files that a job left: its request, its log, and its result where that is whole."""
+        """Name → place of the files that a job left: its request, its log, its result if that is whole, and models."""
         folder = self.folder_of(job_id)
         found = {name: folder / name for name in ("request.json", "log.txt") if (folder / name).is_file()}
         with contextlib.suppress(OSError):
             found |= {place.name: place for place in sorted((folder / "result").iterdir())}
-        return found
+        made = (place for place in sorted((folder / "files").rglob("*")) if place.suffix in MODELS and place.is_file())
+        return found | {place.relative_to(folder).as_posix(): place for place in islice(made, MOST_MODELS)}
 
     def _dispatch(self) -> None:
         while not self._stopping:
@@ -240,11 +248,18 @@ class Dispatcher:
         """How the process of a job ended. Raises OSError where it can't be started."""
         folder = self.folder_of(job.id)
         shutil.rmtree(folder / "result", ignore_errors=True)
+        (folder / "files").mkdir(exist_ok=True)  # stays for the next attempt: a search goes on where it was
         (folder / "request.json").write_text(job.request, encoding="utf-8")
         command = [sys.executable, "-P", "-m", "edgewise.studio.work", str(folder)]
         with (
             (folder / "log.txt").open("w", encoding="utf-8", errors="replace") as log,
-            ChildProcess(command, request=None, environment=self._environment, inherited=(lock.fileno(),)) as child,
+            ChildProcess(
+                command,
+                request=None,
+                environment=self._environment,
+                folder=folder / "files",
+                inherited=(lock.fileno(),),
+            ) as child,
         ):
             end = self._listen(job, child, log)
         if self._stopping and (end is None or end["status"] == "cancelled"):

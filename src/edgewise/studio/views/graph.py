@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from edgewise.errors import BadInput
@@ -43,6 +43,8 @@ COLUMNS_OF_TWO = (
 def graph(request: Request) -> Response:
     """The page of one run's graph, or with ``?with=ID`` of two."""
     found = _graph_of(request)
+    if found.runs[0].id != request.path_params["run"]:  # a tag, or the beginning of an id
+        return RedirectResponse(f"/runs/{found.runs[0].id}/graph?{request.url.query}", 303)
     pairs = found.pairs
     if found.is_diff:
         pairs = sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))

@@ -74,6 +74,8 @@ def job(request: Request) -> Response:
         live=document_of(state),
         part=part,
         files=[(name, NAMES[name.removeprefix("result")]) for name in files if name.startswith("result.")],
+        models=[(name, name.removeprefix("files/")) for name in files if name.startswith("files/")],
+        links=_links(row),
         command=_command_of(row),
         tones=TONES,
         words=WORDS.get(row.status, ""),
@@ -97,10 +99,10 @@ def file(request: Request) -> Response:
     place = studio.jobs.files_of(row.id).get(name)
     if place is None or name == "part.html":
         raise BadInput("this job has no such file", advice="see its page")
+    own = f"edgewise-{row.verb}-{row.id[-12:]}{'' if name.startswith('result.') else '-'}{name.removeprefix('result')}"
     return FileResponse(
         place,
-        filename=f"edgewise-{row.verb}-{row.id[-12:]}{'' if name.startswith('result.') else '-'}"
-        f"{name.removeprefix('result')}",
+        filename=place.name if name.startswith("files/") else own,
         media_type="application/octet-stream",
         headers={"cache-control": "no-store"},
     )
@@ -129,6 +131,21 @@ def took(row: JobRow) -> str:
     return "" if row.started is None or row.finished is None else long_time(max(0.0, row.finished - row.started))
 
 
+def _links(row: JobRow) -> list[tuple[str, str]]:
+    """Where a job leads to: address and words."""
+    from edgewise.studio.forms import FORMS
+
+    verb = {"predict": "estimate"}.get(row.verb, row.verb)
+    query = "&".join(f"run={run}" for run in row.runs)
+    found = [(f"/compare?{query}", "Compare these runs")] if len(row.runs) > 1 else []
+    if row.verb == "profile" and row.runs:
+        found += [(f"/runs/{run}/graph", "Graph coloured by time") for run in row.runs[:1]]
+        found += [(f"/runs/{row.runs[0]}/graph?with={row.runs[1]}", "Both on one graph")] if len(row.runs) == 2 else []
+    if row.verb == "optimize" and row.runs:
+        found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
+    return [*found, *([(f"/new/{verb}?job={row.id}", "Change and run")] if verb in FORMS else [])]
+
+
 def _command_of(row: JobRow) -> str:
     """The command line that does the same; empty where this edgewise does not read the request."""
     from edgewise.service.command_line import command_of
@@ -147,5 +164,5 @@ ROUTES = (
     Route("/jobs/{job}/state", state),
     Route("/jobs/{job}/cancel", cancel, methods=["POST"]),
     Route("/jobs/{job}/again", again, methods=["POST"]),
-    Route("/jobs/{job}/{file}", file),
+    Route("/jobs/{job}/{file:path}", file),
 )
