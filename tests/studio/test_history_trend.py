@@ -43,7 +43,9 @@ def test_a_trend_has_the_runs_of_one_setting_oldest_first(browse):
     assert rows[14][0] == "2026-01-01 15:00"
     assert "runtime version: 1.0 → 2.0" in rows[14][5]
     assert [index for index, row in enumerate(rows) if "runtime version" in row[5]] == [14]
-    assert [(index, row[5]) for index, row in enumerate(rows) if "level" in row[5]] == [(10, "level: 2.00 ms → 3.00 ms")]
+    assert [(index, row[5]) for index, row in enumerate(rows) if "level" in row[5]] == [
+        (10, "level: 2.00 ms → 3.00 ms")
+    ]
 
 
 def test_another_metric_and_its_table(browse):
@@ -53,7 +55,7 @@ def test_another_metric_and_its_table(browse):
     assert rows[3][1:4] == ["48.0 MB", "47.9 MB to 48.1 MB", "measured"]
     assert not [row for row in rows if "level" in row[5]]
     assert re.findall(r'<option value="(\w+)"', text) == ["latency", "memory_peak", "model_size"]
-    assert "<option value=\"memory_peak\" selected>" in text
+    assert '<option value="memory_peak" selected>' in text
     assert "No finished run" in browse.get("/trend?model=kws.onnx&metric=energy").text
 
 
