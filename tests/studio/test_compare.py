@@ -124,11 +124,13 @@ def test_two_runs_are_picked_in_a_browser(filled, open_page):
     for name in (B, A):
         page.locator(f'input[type=checkbox][value="{name}"]').check()
     page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_url("**/compare?run=*")
     assert page.url.endswith(f"/compare?run={A}&run={B}")
     assert "faster" in page.locator("h1").inner_text()
     assert page.locator("h1").count() == 1
     assert page.locator("figure svg").count() >= 1
     page.get_by_role("link", name="make baseline").click()
+    page.wait_for_url(f"**/compare?run={B}&run={A}")
     assert "slower" in page.locator("h1").inner_text()
     assert page.url.endswith(f"/compare?run={B}&run={A}")
 
@@ -144,5 +146,5 @@ def test_the_page_is_whole_without_scripts_on_a_narrow_screen(filled, open_page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.locator("#q").fill("vww")
     page.get_by_role("button", name="Search").click()
-    assert page.locator(f'input[type=checkbox][value="{OTHER}"]').count() == 1
+    page.locator(f'input[type=checkbox][value="{OTHER}"]').wait_for()
     assert CREATED[:10] in page.inner_text("main")

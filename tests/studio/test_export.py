@@ -67,7 +67,7 @@ def test_an_export_opens_from_files_without_any_request_elsewhere(exported, brow
 def test_every_link_of_an_export_leads_to_a_file_or_a_place_that_is_there(exported):
     files = sorted(exported.rglob("*.html"))
     assert [str(file.relative_to(exported)) for file in files] == [
-        "comparisons/1.html", "index.html", *(f"runs/{one}.html" for one in sorted((A, B, HOSTILE_RUN, PROFILED))),
+        f"comparisons/{A}.html", "index.html", *(f"runs/{one}.html" for one in sorted((A, B, HOSTILE_RUN, PROFILED))),
     ]  # fmt: skip
     for file in files:
         text = file.read_text(encoding="utf-8")

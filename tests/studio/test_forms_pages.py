@@ -131,10 +131,13 @@ def test_one_model_to_compare_gets_two_engines(browse):
     assert not re.findall(r'name="runtime" value="(\w+)" checked', both)
 
 
-@pytest.mark.parametrize("body", [b"\xff=1", b"&".join(b"a%d=1" % n for n in range(2000))])
-def test_what_is_no_form_is_refused(browse, body):
+@pytest.mark.parametrize(("body", "status"), [(b"\xff=%ff&model=%00", 422), (b"&".join([b"model=x"] * 2000), 400)])
+def test_what_is_no_form_makes_no_job(browse, forms, body, status):
+    before = len(forms.store.jobs.list())
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    assert browse.post("/new/bench", content=body, headers=headers).status_code == 400
+    assert browse.post("/new/bench", content=body, headers=headers).status_code == status
+    assert browse.post("/new/bench", content=b"{}", headers={"content-type": "application/json"}).status_code == 422
+    assert len(forms.store.jobs.list()) == before
 
 
 def test_there_is_no_form_of_another_verb(browse):

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -95,77 +95,34 @@ def draw(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> 
     Raises `BadInput` for an unknown kind or extension and for runs that have nothing of the kind; `Unavailable`.
     """
     from edgewise.report.page import as_part
-
-    if extension:
-        if kind not in _FILES:
-            raise BadInput(f"there is no file of kind {kind!r}", advice=f"one of: {', '.join(_FILES)}")
-        return _FILES[kind](runs, extension, settings)
-    if kind not in _PARTS:
-        raise BadInput(f"there is no page of kind {kind!r}", advice=f"one of: {', '.join(_PARTS)}")
-    with as_part():
-        return _PARTS[kind](runs, settings)
-
-
-def _runs_part(runs: Sequence[Run], settings: Settings) -> str:
-    from edgewise.report.bench import default_title
-    from edgewise.report.html import render_html
-
-    return render_html(runs, title=settings.get("title") or default_title(runs))
-
-
-def _profile_part(runs: Sequence[Run], settings: Settings) -> str:
-    from edgewise.report.profile_files import profiled
-    from edgewise.report.profile_html import render_profile_html
-
-    return render_profile_html(profiled(runs), title=settings.get("title", ""))
-
-
-def _comparison_part(runs: Sequence[Run], settings: Settings) -> str:
-    from edgewise.report.comparison_html import render_comparison_html
-
-    return render_comparison_html(contrast(runs, settings))
-
-
-def _evaluation_part(runs: Sequence[Run], settings: Settings) -> str:
-    from edgewise.report.evaluation_html import render_evaluation_html
-
-    del settings
-    return render_evaluation_html(evaluations(runs))
-
-
-def _report_file(runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
-    from edgewise.report.files import render_report
     from edgewise.store.redaction import redact_run
 
-    return render_report([redact_run(run) for run in runs], extension, **settings)
+    if extension:
+        return _render(kind, [redact_run(run) for run in runs], extension, settings)
+    with as_part():
+        return _render(kind, runs, ".html", settings)
 
 
-def _comparison_file(runs: Sequence[Run], extension: str, settings: Settings) -> str:
-    from edgewise.report.result_files import COMPARISON
-    from edgewise.store.redaction import redact_run_paths
+def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) -> str | bytes:
+    from edgewise.report import result_files
+    from edgewise.report.files import render_report
+    from edgewise.report.profile_files import profiled
 
-    return redact_run_paths(COMPARISON.render(contrast(runs, settings), extension), runs)
-
-
-def _evaluation_file(runs: Sequence[Run], extension: str, settings: Settings) -> str:
-    from edgewise.report.result_files import EVALUATION
-    from edgewise.store.redaction import redact_run_paths
-
-    del settings
-    return redact_run_paths(EVALUATION.render(evaluations(runs), extension), runs)
-
-
-_PARTS: Mapping[str, Callable[[Sequence[Run], Settings], str]] = {
-    "runs": _runs_part,
-    "profile": _profile_part,
-    "comparison": _comparison_part,
-    "evaluation": _evaluation_part,
-}
-_FILES: Mapping[str, Callable[[Sequence[Run], str, Settings], str | bytes]] = {
-    "report": _report_file,
-    "comparison": _comparison_file,
-    "evaluation": _evaluation_file,
-}
+    match kind:
+        case "report":
+            return render_report(runs, extension, **settings)
+        case "runs":
+            return render_report(runs, extension, **{"table": "bench", **settings})
+        case "profile":
+            return render_report(profiled(runs), extension, **{"table": "profile", **settings})
+        case "comparison":
+            return result_files.COMPARISON.render(contrast(runs, settings), extension)
+        case "evaluation":
+            return result_files.EVALUATION.render(evaluations(runs), extension)
+        case _:
+            raise BadInput(
+                f"there is no page of kind {kind!r}", advice="use runs, profile, comparison, evaluation or report"
+            )
 
 
 def contrast(runs: Sequence[Run], settings: Settings) -> ComparisonResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,8 +60,6 @@ def export(
 
     The pages open without a server and load nothing from the network. Paths of this machine are removed from them.
     """
-    from rich.markup import escape
-
     from edgewise.cli.console import err, out
     from edgewise.studio.app import make_app
     from edgewise.studio.command import studio_folder
@@ -69,144 +67,90 @@ def export(
 
     if runs and (model or tag):
         raise BadInput("runs are named, and --model or --tag given", advice="use one of them")
+    chosen = {"model": model, "tag": tag}
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not force:
         raise BadInput(f"{folder} has content", advice="name a new folder, or add --force")
     open_store(store, create=False).close()  # says what is wrong with it, and makes none
     made = make_app(Settings(store=store, folder=studio_folder(store)))
+    studio = made.state.studio
     try:
+        ids = studio.store.find(runs) if runs else [row.id for row in studio.store.list(**chosen, limit=MOST_RUNS + 1)]
         with err().status("exporting") as status:
-            result = write_pages(
-                made,
-                folder,
-                runs or (),
-                model=model,
-                tag=tag,
-                force=force,
-                say=lambda text: status.update(escape(text)),
+            problems = write_pages(
+                made, ids[:MOST_RUNS], folder, jobs=not (runs or model or tag), overwrite=force, say=status.update
             )
     finally:
-        made.state.studio.renderer.close()
-        made.state.studio.store.close()
-    for problem in result.problems:
+        studio.renderer.close()
+        studio.store.close()
+    if len(ids) > MOST_RUNS:
+        problems.append(f"all but the first {MOST_RUNS} runs; --model and --tag choose others")
+    for problem in problems:
         err().print(f"left out: {problem}", markup=False, soft_wrap=True)
-    if result.more:
-        err().print(f"only the newest {MOST_RUNS} runs were exported; --model and --tag choose others", markup=False)
-    out().print(f"{result.pages} pages; open {folder / 'index.html'}", markup=False, soft_wrap=True)
+    out().print(f"open {folder / 'index.html'}", markup=False, soft_wrap=True)
 
 
-@dataclass(kw_only=True)
-class ExportResult:
-    """What was written.
-
-    Attributes:
-        pages: number of pages besides the index.
-        more: whether there are more runs than one export holds.
-        problems: what could not be exported, with the reason.
-    """
-
-    pages: int = 0
-    more: bool = False
-    problems: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of the export: its address in the studio, its file, and its line in the index."""
+    """A page of an export: its part of the index, its line there, its address in the studio, its file."""
 
+    part: str
+    title: str
     address: str
     file: str
-    title: str
-    facts: tuple[str, ...] = ()
 
 
 def write_pages(
-    app: Starlette,
-    folder: Path,
-    references: Sequence[str] = (),
-    *,
-    model: str | None = None,
-    tag: str | None = None,
-    force: bool = False,
-    say: Callable[[str], None] = lambda text: None,
-) -> ExportResult:
-    """Write the pages of a selection of runs into `folder`, and an index; without a selection finished jobs, too.
+    app: Starlette, ids: Sequence[str], folder: Path, *, jobs: bool, overwrite: bool, say: Callable[[str], None]
+) -> list[str]:
+    """Write a page per run, the comparisons of the runs of each model, an index, and with `jobs` finished jobs.
 
     Args:
-        references: runs as for `edgewise.store.Store.resolve`; empty takes the newest with `model` and `tag`.
-        force: overwrite files.
-        say: is told of each page before it is drawn.
+        say: is called with a line of progress, as markup.
 
-    Raises `BadInput` for an unknown run and for files that are in the way, `StoreError` where the disk or the store
-    fails.
+    Returns what was left out, with the reasons. Raises `BadInput` for files that are in the way, `StoreError` where
+    the disk or the store fails.
     """
-    studio, result = app.state.studio, ExportResult()
-    if references:
-        ids = studio.store.find(references)
-    else:
-        ids = [row.id for row in studio.store.list(model=model, tag=tag, limit=MOST_RUNS + 1)]
-    result.more, ids = len(ids) > MOST_RUNS, ids[:MOST_RUNS]
-    runs, by_model = [], defaultdict[str, list[str]](list)
-    for run in studio.store.each(ids, unreadable=lambda error: result.problems.append(error.message)):
-        runs.append(_run_page(run))
+    studio, problems = app.state.studio, list[str]()
+    pages, by_model = [], defaultdict[tuple[str, str], list[str]](list)
+    for run in studio.store.each(ids, unreadable=lambda error: problems.append(error.message)):
+        pages.append(_Page("Runs", _title(run), f"/runs/{run.id}", f"runs/{run.id}.html"))
         if run.status == "done":
-            by_model[run.job.model.sha256].append(run.id)
-    titles = {page.file: page.title for page in runs}
-    groups = [sorted(same)[-MOST_COMPARED:] for same in by_model.values() if len(same) > 1]
-    comparisons = [
-        _Page(address=address_of(same), file=f"comparisons/{place}.html", title=f"{len(same)} runs of {name}")
-        for place, same in enumerate(groups, 1)
-        for name in [titles[f"runs/{same[0]}.html"].partition(" · ")[0]]
-        if _is_fair(studio.renderer, same)
-    ]
-    found = () if references or model or tag else studio.store.jobs.list(status=("done",), limit=MOST_JOBS)
-    jobs = [
-        _Page(address=f"/jobs/{job.id}", file=f"jobs/{job.id}.html", title=job.title, facts=(job.verb,))
-        for job in found
-        if _result_of(studio, job.id).is_file()
-    ]
-    pages = {page.address: page for page in (*runs, *comparisons, *jobs)}
-
-    def link(address: str) -> str | None:
-        page = pages.get(address.partition("#")[0])
-        return None if page is None else f"../{page.file}"
-
-    def write(file: str, text: str) -> None:
-        write_with_folder(folder / file, text, overwrite=force)
-
-    written = set()
-    for place, page in enumerate(pages.values(), 1):
-        say(f"exporting page {place} of {len(pages)}: {page.title}")
+            by_model[run.job.model.sha256, run.job.model.name].append(run.id)
+    for (_, name), same in by_model.items():
+        newest = sorted(same)[-MOST_COMPARED:]
+        if len(newest) > 1 and _is_fair(studio.renderer, newest):
+            address = f"/compare?{urlencode([('run', one) for one in newest])}"
+            pages.append(
+                _Page("Comparisons", f"{len(newest)} runs of {name}", address, f"comparisons/{newest[0]}.html")
+            )
+    for job in studio.store.jobs.list(status=("done",), limit=MOST_JOBS) if jobs else ():
+        if _result_of(studio, job.id).is_file():
+            pages.append(_Page("Finished jobs", job.title, f"/jobs/{job.id}", f"jobs/{job.id}.html"))
+    files = {page.address: f"../{page.file}" for page in pages}
+    parts: dict[str, list[_Page]] = {"Comparisons": [], "Runs": [], "Finished jobs": []}
+    for place, page in enumerate(pages, 1):
+        say(f"exporting page {place} of {len(pages)}")
         try:
-            if page.address.startswith("/jobs/"):  # already a page of its own, without paths
-                text = _result_of(studio, page.address.removeprefix("/jobs/")).read_text(encoding="utf-8")
+            if page.part == "Finished jobs":  # a page of its own already, without paths
+                text = _result_of(studio, page.address.rpartition("/")[2]).read_text(encoding="utf-8")
             else:
-                text = shared_page(app, page.address, link=link, index="../index.html")
+                text = shared_page(app, page.address, link=files.get, index="../index.html")
         except EdgewiseError as error:
-            result.problems.append(f"{page.title}: {error.message}")
-            continue
-        write(page.file, text)
-        written.add(page)
-    result.pages = len(written)
-    groups_of = (("Comparisons", comparisons), ("Runs", runs), ("Finished jobs", jobs))
-    parts = [(title, [page for page in listed if page in written]) for title, listed in groups_of]
+            problems.append(f"{page.title}: {error.message}")
+        else:
+            write_with_folder(folder / page.file, text, overwrite=overwrite)
+            parts[page.part].append(page)
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    index = templates().get_template("export.html.jinja").render(parts=parts, made=made, problems=result.problems)
-    write("index.html", redacted(frozen(index, lambda address: address), studio))
-    return result
+    index = templates().get_template("export.html.jinja").render(parts=parts.items(), made=made, problems=problems)
+    text = redacted(frozen(index, lambda address: address), studio)
+    write_with_folder(folder / "index.html", text, overwrite=overwrite)
+    return problems
 
 
-def address_of(ids: Sequence[str]) -> str:
-    """The address of the comparison of these runs."""
-    return f"/compare?{urlencode([('run', one) for one in ids])}"
-
-
-def _run_page(run: Run) -> _Page:
+def _title(run: Run) -> str:
     row = run.measurement(run.headline)
     value = run.status if row is None or row.value is None else value_text(row.metric, row.unit, row.value)
-    made = run.created_at[:16].replace("T", " ")
-    return _Page(
-        address=f"/runs/{run.id}", file=f"runs/{run.id}.html", title=run.job.label, facts=(value, f"{made} UTC")
-    )
+    return f"{run.job.label}: {value}, {run.created_at[:16].replace('T', ' ')} UTC"
 
 
 def _is_fair(renderer: Renderer, ids: Sequence[str]) -> bool:

@@ -19,7 +19,9 @@ from edgewise.record import Layer, Profile, Run
 from edgewise.text import one_line
 
 FIRST_VISIBLE = 120
-"""Blocks are unfolded, level by level, while no more nodes than these are visible."""
+"""Blocks are unfolded, level by level, while no more nodes than these are visible …"""
+FIRST_UNFOLDED = 24
+"""… and no more blocks than these are unfolded: the layout of many frames takes long."""
 MOST_CHILDREN = 200
 """A block with more parts is divided in the order of execution."""
 NO_SNR = "a run has no error per layer; 'edgewise optimize --sensitivity on' measures it, and an optimize job shows it"
@@ -259,8 +261,10 @@ def _add_blocks(graph: Graph) -> None:
             above = graph.parents[above]
     level, visible = [child for child in root.children if isinstance(child, Block)], len(root.children)
     places = {id(block): count + at for at, block in enumerate(graph.blocks)}
-    while level and visible + sum(len(block.children) - 1 for block in level) <= FIRST_VISIBLE:
+    while level and len(graph.opened) + len(level) <= FIRST_UNFOLDED:
         visible += sum(len(block.children) - 1 for block in level)
+        if visible > FIRST_VISIBLE:
+            break
         graph.opened += [places[id(block)] for block in level]
         level = [child for block in level for child in block.children if isinstance(child, Block)]
 
@@ -311,28 +315,31 @@ def _add_values(graph: Graph, snr: Mapping[str, float]) -> None:
 
 
 def _values_of(pair: LayerPair, graph: Graph, snr: Mapping[str, float]) -> dict[str, Number]:
-    """All values that a node of one run, or of two, has."""
-    before, after = (_sum_of(side, lambda layer: layer.time) for side in (pair.before, pair.after))
-    is_run = pair.kind != "eliminated"
-    change = pair.change if is_run else None
-    low, high = (None, None)
-    if graph.is_diff and change is not None:
-        low, high = change_ends(pair)
-    elif not graph.is_diff and before is not None:
-        low, high = pair.before[0].low, pair.before[0].high
-    memory = (_profile(graph).memory or {}).get("live_bytes") or []
+    """All values of a node: of the work that two runs share, or of a layer."""
+    if graph.is_diff:
+        change = pair.change if pair.kind != "eliminated" else None
+        low, high = change_ends(pair) if change is not None else (None, None)
+        return {
+            "change": change,
+            "low": low,
+            "high": high,
+            "time": _sum_of(pair.before, lambda layer: layer.time),
+            "after": _sum_of(pair.after, lambda layer: layer.time),
+            "memory": _sum_of(pair.before, _bytes_of),
+            "macs": _sum_of(pair.before, lambda layer: layer.macs),
+        }
+    (layer,) = pair.before
+    live = (_profile(graph).memory or {}).get("live_bytes") or []
     return {
-        "time": before,
-        "after": after,
-        "change": change,
-        "low": low,
-        "high": high,
-        "share": _sum_of(pair.before, lambda layer: layer.share),
-        "memory": _sum_of(pair.before, _bytes_of),
-        "macs": _sum_of(pair.before, lambda layer: layer.macs),
-        "roof": pair.before[0].roof_share if len(pair.before) == 1 else None,
-        "live": max((memory[at] for one in pair.before for at in one.operators if at < len(memory)), default=None),
-        "snr": min((snr[name] for one in pair.before for name in one.nodes if name in snr), default=None),
+        "time": layer.time,
+        "low": layer.low,
+        "high": layer.high,
+        "share": layer.share,
+        "memory": _bytes_of(layer),
+        "live": max((live[at] for at in layer.operators if at < len(live)), default=None),
+        "macs": layer.macs,
+        "roof": layer.roof_share,
+        "snr": min((snr[name] for name in layer.nodes if name in snr), default=None) if snr else None,
     }
 
 

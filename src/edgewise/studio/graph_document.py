@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from edgewise.profiling.layer_matching import LayerPair
@@ -34,7 +35,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
         "opened": graph.opened,
         "edges": [end for edge in graph.edges for end in edge],
         "order": [end for edge in graph.order for end in edge],
-        "values": {key: [_rounded(value) for value in column] for key, column in graph.values.items()},
+        "values": {key: _rounded(column) for key, column in graph.values.items()},
         "lacking": graph.lacking,
         "why": {key: {node: texts.number(why) for node, why in of.items()} for key, of in graph.why.items()},
     }
@@ -62,47 +63,53 @@ def verdicts(graph: Graph) -> list[str]:
 
 
 class _Texts:
-    """Texts that occur many times, each once."""
+    """Texts that occur many times, each once.
+
+    Attributes:
+        all: in the order of their numbers.
+    """
 
     def __init__(self) -> None:
+        self.all: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    @property
-    def all(self) -> list[str]:
-        return list(self._numbers)
+    def number(self, text: str | None) -> int:
+        """The place of a text in `all`."""
+        text = text or ""
+        if text not in self._numbers:
+            self._numbers[text] = len(self.all)
+            self.all.append(short_line(text))
+        return self._numbers[text]
 
-    def number(self, text: str) -> int:
-        """Its place in `all`."""
-        return self._numbers.setdefault(short_line(text), len(self._numbers))
+
+def _rounded(values: Iterable[Number]) -> list[Number]:
+    return [float(f"{value:.6g}") if type(value) is float else value for value in values]
 
 
-def _rounded(value: Number) -> Number:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+_NUMBERS = (
+    *("time", "low", "high", "start", "intensity", "ops_per_second", "roof", "roof_share"),
+    *("ops", "parameters", "weight_bytes", "activation_bytes"),
+)
+_WORDS = {"op": "op", "kernel": "engine_op", "dtype": "dtype", "provider": "provider", "bound": "bound"}
 
 
 def _layer_columns(layers: Sequence[Layer], texts: _Texts) -> dict[str, list[Any]]:
-    """What the details of a layer tell, by column."""
-    columns: dict[str, Callable[[Layer], Any]] = {
-        "name": lambda one: short_line(one.name),
-        "op": lambda one: texts.number(one.op),
-        "nodes": lambda one: [short_line(name) for name in one.nodes] if one.nodes != (one.name,) else 0,
-        "kernel": lambda one: texts.number(one.engine_op),
-        "steps": lambda one: short_line(", ".join(one.engine_nodes)),
-        "dtype": lambda one: texts.number(one.dtype or ""),
-        "provider": lambda one: texts.number(one.provider or ""),
-        "inputs": lambda one: texts.number(_shapes(one.inputs)),
-        "outputs": lambda one: texts.number(_shapes(one.outputs)),
-        "attributes": lambda one: texts.number(
-            json.dumps(one.attributes, ensure_ascii=False, default=str) if one.attributes else ""
-        ),
-        "note": lambda one: texts.number("; ".join(filter(None, (one.error, one.cost_unknown_because)))),
-        "bound": lambda one: texts.number(one.bound or ""),
+    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
+    number = texts.number
+    columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
+    columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
+    return columns | {
+        "name": [short_line(one.name) for one in layers],
+        "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],
+        "steps": [short_line(", ".join(one.engine_nodes)) for one in layers],
+        "inputs": [number(_shapes(one.inputs)) for one in layers],
+        "outputs": [number(_shapes(one.outputs)) for one in layers],
+        "attributes": [
+            number(json.dumps(one.attributes, ensure_ascii=False, default=str) if one.attributes else "")
+            for one in layers
+        ],
+        "note": [number("; ".join(filter(None, (one.error, one.cost_unknown_because)))) for one in layers],
     }
-    for name in ("time", "low", "high", "start", "intensity", "ops_per_second", "roof", "roof_share"):
-        columns[name] = lambda one, name=name: _rounded(getattr(one, name))  # type: ignore[misc]
-    for name in ("ops", "macs", "parameters", "weight_bytes", "activation_bytes"):
-        columns[name] = lambda one, name=name: getattr(one, name)  # type: ignore[misc]
-    return {name: [get(layer) for layer in layers] for name, get in columns.items()}
 
 
 def _shapes(tensors: Iterable[LayerTensor]) -> str:

@@ -13,21 +13,19 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import Limits, serve
 from edgewise.errors import BadInput, BadModel, EdgewiseError, Unavailable
 from edgewise.model.readers.archive import open_archive
-from edgewise.studio.models import DATA, FORMATS, SAVED_MODEL
+from edgewise.studio.models import DATA, FORMATS, MOST_DEPTH, format_of, look
 
 if TYPE_CHECKING:
     from zipfile import ZipInfo
 
 LIMITS = Limits(cpu_seconds=300, data_bytes=2 * 2**30)
 MOST_MEMBERS = 50_000
-MOST_DEPTH = 12
 MOST_RATIO = 200
 """Bytes unpacked for each byte of an archive, beyond the first `FREE_BYTES`."""
 FREE_BYTES = 50 * 10**6
@@ -87,18 +85,18 @@ def take(folder: Path, name: str, *, most_bytes: int) -> dict[str, Any]:
         BadInput: a file that runs code, no model and no data, or an archive that must not be unpacked.
         OSError: the disk is full.
     """
-    path = folder / name
     refuse_code(name)
-    if path.suffix.lower() == ".zip":
-        tree = path.with_suffix("") if path.suffix else path
+    path, left_out = folder / name, list[str]()
+    is_zip, is_data = path.suffix.lower() == ".zip", path.suffix.lower() in DATA
+    key = _hash(path) if is_zip or is_data else ""
+    if is_zip:
+        tree = path.with_suffix("")
         left_out = unpack(path, tree, most_bytes=most_bytes)
-        key = _hash(path)
         path.unlink()
-        main = find_model(tree)
-        found = _describe_data(tree, key) if main is None else _describe_model(main)
-        return {**found, "main": str(Path(found["main"]).relative_to(folder)), "left_out": left_out}
-    found = _describe_data(path, _hash(path)) if path.suffix.lower() in DATA else _describe_model(path)
-    return {**found, "main": str(Path(found["main"]).relative_to(folder))}
+        model = find_model(tree)
+        path, is_data = model or tree, model is None
+    found = _describe_data(path, key) if is_data else _describe_model(path)
+    return {**found, "main": str(found["main"].relative_to(folder)), "left_out": left_out}
 
 
 def refuse_code(name: str) -> None:
@@ -168,18 +166,13 @@ def _is_left_out(place: list[str]) -> bool:
 
 def find_model(tree: Path) -> Path | None:
     """The one model in a folder; None where there is none. Raises `BadInput` where there are several."""
-    found = [path.parent for path in tree.rglob(SAVED_MODEL)] or list(_model_files(tree))
+    if format_of(tree, "models"):
+        return tree
+    found = [entry.path for entry in look("", tree, "models")]
     if len(found) > 1:
         names = ", ".join(sorted(str(path.relative_to(tree)) for path in found)[:5])
         raise BadInput(f"the archive holds {len(found)} models: {names}", advice="upload one model at a time")
     return found[0] if found else None
-
-
-def _model_files(tree: Path) -> Iterator[Path]:
-    for path in tree.rglob("*"):
-        suffix = path.suffix.lower()
-        if path.is_file() and suffix in FORMATS and (suffix != ".xml" or path.with_suffix(".bin").is_file()):
-            yield path
 
 
 def _describe_model(path: Path) -> dict[str, Any]:
@@ -193,37 +186,28 @@ def _describe_model(path: Path) -> dict[str, Any]:
     endings = [ending for ending, each in FORMATS.items() if each == form]
     if path.is_file() and endings and path.suffix.lower() not in endings:
         path = path.rename(path.with_suffix(endings[0]))
-    return {
-        "kind": "models",
-        "key": model.ref.sha256,
-        "main": str(path),
-        "format": form,
-        "size_bytes": model.ref.size_bytes,
-    }
+    facts = {"format": form, "size_bytes": model.ref.size_bytes}
+    return {"kind": "models", "key": model.ref.sha256, "main": path, **facts}
 
 
 def _describe_data(path: Path, key: str) -> dict[str, Any]:
     """The data at `path`. Raises `BadInput`."""
-    from edgewise.evaluating.formats.recognition import recognise
     from edgewise.workload.arrays import explain_damage, open_array
     from edgewise.workload.arrays import open_archive as open_arrays
 
-    form = recognise(path) or path.suffix.lower().removeprefix(".")
-    if path.is_dir():
-        if form in ("", "loader"):
-            known = "a SavedModel, .onnx, .tflite, .xml with .bin, or a folder of images or sounds per class"
-            raise BadInput("the archive holds no model, and no data set that is known", advice=f"pack {known}")
-        size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
-    else:
-        size = path.stat().st_size
-        if form == "npz":
-            open_arrays(path)
-        elif form == "npy":
-            with explain_damage(path.name):
-                open_array(path)
-        elif b"\0" in _head(path) or not size:
-            raise BadInput(f"{path.name} is not a table of text", advice="save it as CSV")
-    return {"kind": "data", "key": key, "main": str(path), "format": form, "size_bytes": size}
+    form = format_of(path, "data")
+    if form in (None, "loader"):
+        known = "a SavedModel, .onnx, .tflite, .xml with .bin, or a folder of images or sounds per class"
+        raise BadInput("the archive holds no model, and no data set that is known", advice=f"pack {known}")
+    if form == "npz":
+        open_arrays(path)
+    elif form == "npy":
+        with explain_damage(path.name):
+            open_array(path)
+    elif path.is_file() and (b"\0" in _head(path) or not path.stat().st_size):
+        raise BadInput(f"{path.name} is not a table of text", advice="save it as CSV")
+    size = sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
+    return {"kind": "data", "key": key, "main": path, "format": form, "size_bytes": size}
 
 
 def _head(path: Path) -> bytes:

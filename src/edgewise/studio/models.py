@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +26,7 @@ from edgewise.folders import job_folder, sweep_folders
 from edgewise.text import one_line
 
 Kind = Literal["models", "data"]
+KINDS: tuple[Kind, ...] = ("models", "data")
 
 SAVED_MODEL = "saved_model.pb"
 FORMATS = {
@@ -39,6 +41,8 @@ FORMATS = {
     ".pdmodel": "paddle",
 }
 """Ending of a file's name → format of the model that it holds, as its runs name it."""
+WEIGHTS = {".xml": ".bin", ".pdmodel": ".pdiparams"}
+"""Ending of a model's name → that of the file beside it with its weights."""
 DATA = (".npz", ".npy", ".csv", ".tsv")
 """Endings of files that hold data."""
 
@@ -166,7 +170,7 @@ class Models:
         with suppress(FileNotFoundError):
             names = os.listdir(self.folder / kind)  # noqa: PTH208 - names alone
             uploads = [entry for name in names if (entry := self._upload(kind, name)) is not None]
-        found = [*uploads, *(entry for name, root in self._names.items() for entry in _walk(name, root, kind))]
+        found = [*uploads, *(entry for name, root in self._names.items() for entry in look(name, root, kind))]
         return sorted(found, key=lambda entry: (entry.added, entry.key), reverse=True)
 
     def _upload(self, kind: Kind, key: str) -> ModelEntry | None:
@@ -220,13 +224,12 @@ def safe_name(label: str, *, otherwise: str) -> str:
     return kept[:60].strip("._-") or otherwise
 
 
-def _hidden(name: str) -> bool:
-    """Whether a name is left out; one with a colon could be taken for ``FILE.py:FUNCTION``."""
-    return name.startswith(".") or not name or ":" in name
+def look(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
+    """What lies below a folder, within bounds; hidden files, and links that lead out, are left out.
 
-
-def _walk(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
-    """What lies below a root, within bounds; hidden files, and links that lead out, are left out."""
+    Args:
+        name: the first part of the keys.
+    """
     seen, endings = 0, FORMATS if kind == "models" else DATA
     for folder, folders, files in os.walk(root):
         below = Path(folder).relative_to(root)
@@ -239,32 +242,42 @@ def _walk(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
             if (entry := _entry(name, root, below / each, kind)) is not None:
                 yield entry
         # Neither a data set nor a SavedModel has others inside; the files of one may be a hundred thousand.
-        folders[:] = [each for each in folders if not _is_whole(root / below / each)]
+        folders[:] = [each for each in folders if not any(format_of(root / below / each, one) for one in KINDS)]
 
 
-def _is_whole(folder: Path) -> bool:
-    return (folder / SAVED_MODEL).is_file() or _holds_data(folder)
+def format_of(path: Path, kind: Kind) -> str | None:
+    """The format of the model or data set at `path` by its name and the names inside; None where it is none."""
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        if kind == "models":
+            return "savedmodel" if (path / SAVED_MODEL).is_file() else None
+        with os.scandir(path) as found:  # a folder of models may hold pictures, too
+            holds_models = any(Path(each.name).suffix in FORMATS for each in islice(found, 1000))
+        return None if holds_models else recognise(path)
+    if not path.is_file() or path.name == SAVED_MODEL:
+        return None
+    if kind == "data":
+        return suffix[1:] if suffix in DATA else None
+    # Other programs have .xml files, too.
+    return FORMATS.get(suffix) if suffix != ".xml" or path.with_suffix(".bin").is_file() else None
 
 
-def _holds_data(folder: Path) -> bool:
-    """Whether a folder is a data set, and none in which models lie beside pictures."""
-    if recognise(folder) is None:
-        return False
-    with os.scandir(folder) as found:
-        return not any(Path(each.name).suffix in FORMATS for _, each in zip(range(1000), found, strict=False))
+def _hidden(name: str) -> bool:
+    """Whether a name is left out; one with a colon could be taken for ``FILE.py:FUNCTION``."""
+    return name.startswith(".") or not name or ":" in name
 
 
 def _entry(root_name: str, root: Path, below: Path, kind: Kind) -> ModelEntry | None:
     """The model or data set at `below` in a root; None where there is none, or a link leads out of the root."""
     path = root / below
     try:
-        if not path.resolve(strict=True).is_relative_to(root):
+        form = format_of(path, kind)
+        if form is None or not path.resolve(strict=True).is_relative_to(root):
             return None
-        state = path.stat()
-        form = _model_format(path) if kind == "models" else _data_format(path)
+        weights = path.with_suffix(WEIGHTS.get(path.suffix.lower(), path.suffix))
+        size = sum(each.stat().st_size for each in {path, weights} if each.is_file())
+        added = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, RuntimeError, ValueError):
-        return None
-    if form is None:
         return None
     return ModelEntry(
         kind=kind,
@@ -272,35 +285,6 @@ def _entry(root_name: str, root: Path, below: Path, kind: Kind) -> ModelEntry | 
         name="/".join(map(one_line, below.parts)),
         path=path,
         format=form,
-        size_bytes=None if path.is_dir() else state.st_size + _size_of(_weights_of(path)),
-        added=datetime.fromtimestamp(state.st_mtime, UTC),
+        size_bytes=None if path.is_dir() else size,
+        added=added,
     )
-
-
-def _model_format(path: Path) -> str | None:
-    if path.is_dir():
-        return "savedmodel" if (path / SAVED_MODEL).is_file() else None
-    form = FORMATS.get(path.suffix.lower())
-    # Other programs have .xml files, too; and a SavedModel is named by its folder.
-    weights = _weights_of(path)
-    if (form == "openvino" and not (weights and weights.is_file())) or path.name == SAVED_MODEL:
-        return None
-    return form if path.is_file() else None
-
-
-def _data_format(path: Path) -> str | None:
-    if path.is_dir():
-        return recognise(path) if _holds_data(path) else None
-    return path.suffix.lower()[1:] if path.suffix.lower() in DATA and path.is_file() else None
-
-
-def _weights_of(path: Path) -> Path | None:
-    """The file beside a model that holds its weights; None where its format has none."""
-    suffix = {".xml": ".bin", ".pdmodel": ".pdiparams"}.get(path.suffix.lower())
-    return path.with_suffix(suffix) if suffix else None
-
-
-def _size_of(path: Path | None) -> int:
-    with suppress(OSError):
-        return path.stat().st_size if path else 0
-    return 0

@@ -22,14 +22,12 @@ from starlette.requests import ClientDisconnect, Request
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
-from edgewise.studio.models import ModelEntry, Models, clean_label, safe_name
+from edgewise.studio.models import WEIGHTS, ModelEntry, Models, clean_label, safe_name
 from edgewise.studio.reading import ask_worker
 
 MOST_FILES = 64
 MOST_ZEROS = 2**16
 """Bytes at the beginning of a file that may all be zero."""
-_WEIGHTS = (".bin", ".pdiparams")
-"""Endings of files that belong to the model beside them."""
 _ADVICE = "drop one model: a file, an .xml with its .bin, or a .zip of a folder"
 
 
@@ -130,8 +128,8 @@ def group(files: Sequence[Received]) -> list[list[Received]]:
     """The files of each model: a file of weights belongs to the model of the same name. Raises `BadInput`."""
     if not files:
         raise BadInput("there is no file in this upload", advice=_ADVICE)
-    weights = {each.stem: each for each in files if each.suffix in _WEIGHTS}
-    others = [each for each in files if each.suffix not in _WEIGHTS]
+    weights = {each.stem: each for each in files if each.suffix in WEIGHTS.values()}
+    others = [each for each in files if each.suffix not in WEIGHTS.values()]
     paired = [[each, weights.pop(each.stem)] if each.stem in weights else [each] for each in others]
     if weights and others:
         label = next(iter(weights.values())).label

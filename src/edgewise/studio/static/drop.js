@@ -30,11 +30,10 @@ form.addEventListener("submit", (event) => {
 
 function say(message, advice) {
   state.hidden = true;
-  problem.replaceChildren(...[message, advice].filter(Boolean).map((text, index) => {
-    const line = document.createElement("p");
-    line.append(index ? text : Object.assign(document.createElement("strong"), { textContent: text }));
-    return line;
-  }));
+  const lines = [document.createElement("p"), document.createElement("p")];
+  lines[0].append(Object.assign(document.createElement("strong"), { textContent: message }));
+  lines[1].append(advice ?? "");
+  problem.replaceChildren(...lines);
   problem.hidden = false;
 }
 

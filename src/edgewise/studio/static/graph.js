@@ -3,8 +3,10 @@ import { CanvasSurface, SvgSurface, draw, quantity, scaleOf } from "./graph_draw
 import { flame, lane } from "./graph_places.js";
 
 const MOST_DRAWN = 400; // nodes that are laid out along their edges; above, in the order of execution
+const MOST_FRAMES = 24; // around unfolded blocks; dagre's time grows with their square
 const PATIENCE = 6000; // ms for a layout
 const NODE = { w: 176, h: 44 };
+let worker = newWorker(); // it loads while the rest begins
 const at = (id) => document.getElementById(id);
 const data = JSON.parse(at("graph-data").textContent);
 const { names, parents, values, metrics, members } = data;
@@ -68,7 +70,6 @@ function shownEdges() {
 }
 
 // Layout: by the worker, or at once.
-let worker = null;
 let turn = 0;
 let timer = 0;
 let neighbours = { before: new Map(), after: new Map() };
@@ -86,8 +87,9 @@ function arrange({ keep = false } = {}) {
     settle(lane(ids, stage.clientWidth / stage.clientHeight), "lane", keep);
   } else {
     worker ??= newWorker();
-    const frames = [...state.open].filter((id) => above(id).every((block) => state.open.has(block)));
-    const nodes = ids.map((id) => ({ id, parent: parents[id], ...NODE }));
+    const unfolded = [...state.open].filter((id) => above(id).every((block) => state.open.has(block)));
+    const frames = unfolded.length > MOST_FRAMES ? [] : unfolded;
+    const nodes = ids.map((id) => ({ id, parent: frames.length ? parents[id] : -1, ...NODE }));
     worker.keep = keep;
     worker.postMessage({ turn, nodes, frames: frames.map((id) => ({ id, parent: parents[id] })), edges });
     stage.setAttribute("aria-busy", "true");

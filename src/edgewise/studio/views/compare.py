@@ -15,6 +15,8 @@ from edgewise.formatting import value_text
 from edgewise.report.charts import colour_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
+from edgewise.studio.views.run import FILES
+from edgewise.studio.views.runs import interval_of, result_of
 
 if TYPE_CHECKING:
     from edgewise.record import Run
@@ -24,12 +26,7 @@ MOST_COMPARED = 24
 """Runs on one page; each has its rows, and beyond that nobody sees what is what."""
 MOST_FOUND = 12
 UNFAIR = "this can't be compared fairly"
-FILES = {
-    ".html": ("HTML, one file", "text/html; charset=utf-8"),
-    ".md": ("Markdown", "text/markdown; charset=utf-8"),
-    ".csv": ("CSV", "text/csv; charset=utf-8"),
-    ".json": ("JSON", "application/json"),
-}
+EXTENSIONS = (".html", ".md", ".csv", ".json")
 
 
 def compare(request: Request) -> Response:
@@ -52,7 +49,7 @@ def compare(request: Request) -> Response:
         request,
         "compare.html.jinja",
         title="Compare runs",
-        styles=("result.css", "compare.css"),
+        styles=("result.css", "history.css", "compare.css"),
         scripts=("report.js",),
         picks=[
             {
@@ -67,11 +64,13 @@ def compare(request: Request) -> Response:
         part=part,
         problem=problem,
         anyway=_to(ids, force="1") if problem is not None and problem.message.startswith(UNFAIR) else "",
-        files=[(_to(ids, "/compare/file", format=each, **_force(forced)), FILES[each][0]) for each in FILES],
+        files=[(_to(ids, "/compare/file", format=each, **_force(forced)), FILES[each][0]) for each in EXTENSIONS],
         command=f"edgewise compare {' '.join(ids)}" + (" --force" if forced else ""),
         apart=_why_again(runs),
         again=f"/new/compare?{urlencode([('model', one) for one in ids])}",
         wanted=wanted,
+        result_of=result_of,
+        interval_of=interval_of,
         found=[row for row in _found(request, wanted, runs) if row.id not in ids][:MOST_FOUND],
         room=len(runs) < MOST_COMPARED,
     )
@@ -80,8 +79,8 @@ def compare(request: Request) -> Response:
 def file(request: Request) -> Response:
     """The comparison of the picked runs as a file, without paths of this machine."""
     extension = request.query_params.get("format", ".html")
-    if extension not in FILES:
-        raise BadInput(f"a comparison can't be written as {extension}", advice=f"one of: {', '.join(FILES)}")
+    if extension not in EXTENSIONS:
+        raise BadInput(f"a comparison can't be written as {extension}", advice=f"one of: {', '.join(EXTENSIONS)}")
     ids = [run.id for run in _picked(request)]
     content = studio_of(request).renderer.file(ids, extension, kind="comparison", force="force" in request.query_params)
     headers = {"content-disposition": f'attachment; filename="comparison{extension}"'}

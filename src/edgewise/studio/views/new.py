@@ -5,27 +5,27 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import replace
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING, Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from edgewise.errors import BadInput
+from edgewise.cli.options import OUTPUT
 from edgewise.service.command_line import command_of
-from edgewise.service.reading import read_request
 from edgewise.store.location import find_location
 from edgewise.studio.catalogue import Choice, catalogue, listed
 from edgewise.studio.forms import FORMS, PICKED, Field, Filled, Form, Texts
 from edgewise.studio.models import ModelEntry
-from edgewise.studio.pages import page
+from edgewise.studio.pages import page, posted
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
 
-MOST_INPUTS = 1000
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData, ImmutableMultiDict
+
 MOST_LISTED = 200
 """Models to pick on a form, besides those that are chosen."""
 MOST_NAMED = 3
@@ -46,13 +46,11 @@ def command(request: Request) -> Response:
     return JSONResponse({"command": _command(filled, studio), "problem": problem})
 
 
-async def submit(request: Request) -> Response:
+@posted
+def submit(request: Request, sent: FormData) -> Response:
     """Queue the job, or show the form again with what is wrong."""
-    return await run_in_threadpool(_submit, request, _read(await request.body()))
-
-
-def _submit(request: Request, texts: Texts) -> Response:
     form, studio = _form_of(request), studio_of(request)
+    texts = _by_name(sent)
     filled = form.fill(texts, studio.models)
     if filled.request is None:
         return _page(request, form, texts, filled, explain=True, status=422)
@@ -70,18 +68,16 @@ def _form_of(request: Request) -> Form:
     return form
 
 
-def _read(text: bytes) -> Texts:
-    """The fields that a browser sent. Raises `BadInput`."""
-    try:
-        return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_INPUTS)
-    except ValueError:
-        raise BadInput("this is not a form", advice="send it from the form's own page") from None
+def _by_name(sent: ImmutableMultiDict[str, Any]) -> Texts:
+    return {name: [text for text in sent.getlist(name) if isinstance(text, str)] for name in sent}
 
 
 def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
     """The fields in the query, on top of those of the job that it names. Raises `BadInput`."""
-    texts = _read(request.scope["query_string"])
+    texts = _by_name(request.query_params)
     if "job" in texts:
+        from edgewise.service.reading import read_request
+
         earlier = read_request(json.loads(studio.store.jobs.get(texts["job"][-1]).request))
         texts = {**form.texts_of(earlier, studio.models), **texts}
     if form.verb == "compare" and set(texts) == {"model"} and len(texts["model"]) == 1:
@@ -110,7 +106,8 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     panels: dict[str, list[Field]] = {}
     for one in fields.values():
         if one not in top:
-            panels.setdefault(one.option.info.rich_help_panel, []).append(one)
+            panel = one.option.info.rich_help_panel
+            panels.setdefault("More" if panel == OUTPUT else panel, []).append(one)
     changed = {name for name in fields if texts.get(name, [""])[-1] not in ("", fields[name].default)}
     opened = {panel for panel, inside in panels.items() if {one.name for one in inside} & (changed | set(problems))}
     return page(
