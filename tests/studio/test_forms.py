@@ -262,7 +262,7 @@ def test_what_is_no_field_changes_nothing(verb, name, models):
         ("bench", {"model": [MODEL], "threads": ["two"]}, "threads", "'two' is not a whole number"),
         ("bench", {}, "model", "Model must be chosen"),
         ("evaluate", {"model": [MODEL]}, "data", "Data must be chosen"),
-        ("estimate", {"model": [OTHER]}, "device", "Target must be chosen"),
+        ("estimate", {"model": [OTHER]}, "device", "Device must be chosen"),
         ("convert", {"model": [OTHER]}, "to", "--to is required: one of onnx"),
         ("estimate", {"model": [OTHER], "device": ["cortex-m4"], "target": ["latency=1ms"]}, "target", "calibrated"),
         ("fits", {"model": [OTHER], "capacity": ["1Wh"]}, "capacity", "needs --capacity, --idle-power and --per-hour"),

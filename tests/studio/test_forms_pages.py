@@ -131,10 +131,13 @@ def test_one_model_to_compare_gets_two_engines(browse):
     assert not re.findall(r'name="runtime" value="(\w+)" checked', both)
 
 
-@pytest.mark.parametrize("body", [b"\xff=1", b"&".join(b"a%d=1" % n for n in range(2000))])
-def test_what_is_no_form_is_refused(browse, body):
+@pytest.mark.parametrize(("body", "status"), [(b"\xff=%ff&model=%00", 422), (b"&".join([b"model=x"] * 2000), 400)])
+def test_what_is_no_form_makes_no_job(browse, forms, body, status):
+    before = len(forms.store.jobs.list())
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    assert browse.post("/new/bench", content=body, headers=headers).status_code == 400
+    assert browse.post("/new/bench", content=body, headers=headers).status_code == status
+    assert browse.post("/new/bench", content=b"{}", headers={"content-type": "application/json"}).status_code == 422
+    assert len(forms.store.jobs.list()) == before
 
 
 def test_there_is_no_form_of_another_verb(browse):
@@ -178,6 +181,16 @@ def test_a_browser_makes_a_job_by_the_keyboard_alone(open_page, forms):
     made = [row for row in forms.store.jobs.list() if row.id not in before]
     assert [row.title for row in made] == ["Bench digits_cnn.onnx"] and page.url.endswith(f"/jobs/{made[0].id}")
     forms.studio.jobs.cancel(made[0].id)
+
+
+def test_two_clicks_make_one_job(open_page, forms):
+    page = open_page(f"/new/convert?model={ONNX}&to=openvino", at=forms)
+    before = {row.id for row in forms.store.jobs.list()}
+    page.get_by_role("button", name="Convert").dblclick()
+    page.wait_for_url(re.compile(r"/jobs/"))
+    (made,) = [row.id for row in forms.store.jobs.list() if row.id not in before]
+    assert page.url.endswith(f"/jobs/{made}")
+    forms.studio.jobs.cancel(made)
 
 
 def test_a_form_works_without_scripts(open_page, forms):

@@ -11,6 +11,7 @@ from edgewise.model.graph import Operator
 from edgewise.model.inspection import Inspection, name_kind
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.model.support import Support
+from edgewise.report.chart_data import csv_text
 from edgewise.report.document import DASH, Cell, Column, Table
 from edgewise.report.document_html import section_parts, table_parts, urgent_parts
 from edgewise.report.inspection import (
@@ -22,7 +23,7 @@ from edgewise.report.inspection import (
     support_table,
     totals_table,
 )
-from edgewise.report.page import Part, environment, render_result_page
+from edgewise.report.page import Part, environment, is_part, render_result_page
 from edgewise.report.sparsity import sparsity_tables
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si
@@ -180,8 +181,18 @@ def memory_chart(inspection: Inspection) -> dict[str, Any] | None:
         "own. The grey area is the sum of what lives, the dashed line its highest value.",
         "wide": True,
         "svg": svg,
-        "data": "",
+        "data": _placements_csv(plan, operators) if is_part() else "",
     }
+
+
+def _placements_csv(plan: MemoryPlan, operators: Sequence[Operator]) -> str:
+    """One row per tensor: where it lies, and between which operators it lives."""
+    heads = ("tensor", "offset (B)", "size (B)", "first operator", "last operator")
+    rows = [
+        (each.tensor, each.offset, each.size_bytes, operators[each.first].title, operators[each.last].title)
+        for each in plan.placements
+    ]
+    return csv_text(heads, rows)
 
 
 def _drawing(plan: MemoryPlan, operators: Sequence[Operator]) -> dict[str, Any]:

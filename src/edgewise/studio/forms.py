@@ -22,7 +22,6 @@ from edgewise.device.devices import LOCAL, read_devices
 from edgewise.errors import BadField, BadInput, EdgewiseError
 from edgewise.metrics import METRICS
 from edgewise.service.command_line import flag_of, words_of
-from edgewise.service.requests import REQUESTS, ProfileRequest
 from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
 from edgewise.units import parse_frequency
 
@@ -60,8 +59,8 @@ _CHOICES = {
 }
 """Option → its values, where neither the request nor the catalogue lists them."""
 _LABELS = {
-    "set": "Engine settings", "to": "Format", "device": "Target", "runtime": "Runtimes", "fps": "FPS", "cpus": "CPUs",
-    "min_snr": "Min SNR", "max_ram": "Max RAM",
+    "set": "Settings", "to": "Format", "device": "Device", "runtime": "Runtimes", "fps": "FPS", "cpus": "CPUs",
+    "min_snr": "Min SNR", "max_ram": "Max RAM", "target": "Values wanted",
 }  # fmt: skip
 _HELP = {
     "model": "Drop others on the page of models, or name their folder with --root.",
@@ -221,6 +220,8 @@ class Form:
 
     @property
     def _requests(self) -> list[type[Request]]:
+        from edgewise.service.requests import REQUESTS  # the server starts sooner without them
+
         return [REQUESTS[verb] for verb in self.verbs or (self.verb,)]
 
     def fields(self) -> list[Field]:
@@ -288,6 +289,8 @@ class Form:
             return Filled(problems={self._field_of(error, fields): named})
 
     def _request(self, values: Values) -> Request:
+        from edgewise.service.requests import ProfileRequest
+
         request: Request = self._module.request_from(values)
         if isinstance(request, ProfileRequest):
             name = request.device.partition("@")[0]

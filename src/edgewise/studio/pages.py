@@ -54,7 +54,7 @@ def page(
             working=studio_of(request).jobs.live.running(),
             styles=("report.css", "studio.css", *styles),
             scripts=("studio.js", "charts.js", *scripts),
-            whole=f"{request.url.path}?{request.url.query}".rstrip("?"),
+            permalink=f"{request.url.path}?{request.url.query}".rstrip("?"),
             **told,
         )
     )

@@ -6,6 +6,7 @@ An ASGI layer around the whole application, errors included. What it refuses rea
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,11 @@ class Guard:
         if scope["type"] != "http":
             return
 
+        answered = False
+
         async def send_safely(message: Message) -> None:
+            nonlocal answered
+            answered = True
             if message["type"] == "http.response.start":
                 own = {name for name, _ in message["headers"]}
                 message["headers"] = [
@@ -107,7 +112,13 @@ class Guard:
         except Refused as refused:
             await self._refuse(refused, scope)(scope, receive, send_safely)
             return
-        await self._app(scope, _limited(receive, limit), send_safely)
+        try:
+            await self._app(scope, _limited(receive, limit), send_safely)
+        except Exception:
+            if not answered:
+                raise
+            # The answer tells the browser; its connection serves the next request.
+            logging.getLogger("uvicorn.error").exception("a bug in edgewise: %s %s", scope["method"], scope["path"])
 
     def _refuse(self, refused: Refused, scope: Scope) -> Response:
         from html import escape

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING, Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from edgewise.cli.options import OUTPUT
 from edgewise.errors import BadInput
 from edgewise.service.command_line import command_of
-from edgewise.service.reading import read_request
 from edgewise.store.location import find_location
 from edgewise.studio.catalogue import Choice, catalogue, listed
 from edgewise.studio.forms import FORMS, PICKED, Field, Filled, Form, Texts
 from edgewise.studio.models import ModelEntry
-from edgewise.studio.pages import page
+from edgewise.studio.pages import page, posted
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
 
-MOST_INPUTS = 1000
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData, ImmutableMultiDict
+
 MOST_LISTED = 200
 """Models to pick on a form, besides those that are chosen."""
 MOST_NAMED = 3
@@ -46,18 +48,16 @@ def command(request: Request) -> Response:
     return JSONResponse({"command": _command(filled, studio), "problem": problem})
 
 
-async def submit(request: Request) -> Response:
+@posted
+def submit(request: Request, sent: FormData) -> Response:
     """Queue the job, or show the form again with what is wrong."""
-    return await run_in_threadpool(_submit, request, _read(await request.body()))
-
-
-def _submit(request: Request, texts: Texts) -> Response:
     form, studio = _form_of(request), studio_of(request)
+    texts = _by_name(sent)
     filled = form.fill(texts, studio.models)
     if filled.request is None:
         return _page(request, form, texts, filled, explain=True, status=422)
-    entries = {entry.key: entry.name for entry in studio.models.entries()}
-    names = [entries.get(key, f"run {key[:13]}") for key in texts["model"] if key]
+    found = {key: _entry(key, studio) for key in texts["model"] if key}
+    names = [entry.name if entry else f"run {key[:13]}" for key, entry in found.items()]
     more = " …" if len(names) > MOST_NAMED else ""
     title = one_line(f"{form.title.rstrip('?')} {listing(names[:MOST_NAMED])}{more}")
     return RedirectResponse(f"/jobs/{studio.jobs.add(filled.request, title=title)}", 303)
@@ -70,26 +70,32 @@ def _form_of(request: Request) -> Form:
     return form
 
 
-def _read(text: bytes) -> Texts:
-    """The fields that a browser sent. Raises `BadInput`."""
-    try:
-        return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_INPUTS)
-    except ValueError:
-        raise BadInput("this is not a form", advice="send it from the form's own page") from None
+def _by_name(sent: ImmutableMultiDict[str, Any]) -> Texts:
+    return {name: [text for text in sent.getlist(name) if isinstance(text, str)] for name in sent}
 
 
 def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
     """The fields in the query, on top of those of the job that it names. Raises `BadInput`."""
-    texts = _read(request.scope["query_string"])
+    texts = _by_name(request.query_params)
     if "job" in texts:
+        from edgewise.service.reading import read_request
+
         earlier = read_request(json.loads(studio.store.jobs.get(texts["job"][-1]).request))
         texts = {**form.texts_of(earlier, studio.models), **texts}
     if form.verb == "compare" and set(texts) == {"model"} and len(texts["model"]) == 1:
         # One model: two engines that read it are something to compare.
-        reads = {entry.format for entry in studio.models.entries() if entry.key in texts["model"]}
-        engines = [one.value for one in catalogue()["runtime"] if one.usable and reads & set(one.formats)]
+        entry = _entry(texts["model"][0], studio)
+        engines = [one.value for one in catalogue()["runtime"] if one.usable and entry and entry.format in one.formats]
         texts = {**texts, "runtime": engines[:2]}
     return texts
+
+
+def _entry(key: str, studio: Studio) -> ModelEntry | None:
+    """The model of that key; None where there is none, such as for a stored run."""
+    try:
+        return studio.models.get(key)
+    except BadInput:
+        return None
 
 
 def _command(filled: Filled, studio: Studio) -> str:
@@ -105,12 +111,18 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     studio = studio_of(request)
     problems = filled.problems if explain else {}
     texts = {**texts, "runtime": ",".join(texts.get("runtime", ())).split(",")}
-    fields = {one.option.name: _with_choices(one, texts, studio) for one in form.fields()}
+    inputs = form.fields()
+    # Folders are gone through once, however many fields show what is in them.
+    models = [_pick(entry) for entry in studio.models.entries()]
+    has_data = any(one.kind == "data" for one in inputs)
+    data = [_pick(entry) for entry in studio.models.data_entries()] if has_data else []
+    fields = {one.option.name: _with_choices(one, texts, data if one.kind == "data" else models) for one in inputs}
     top = [*(one for one in fields.values() if one.name == "model"), *(fields[name] for name in form.top)]
     panels: dict[str, list[Field]] = {}
     for one in fields.values():
         if one not in top:
-            panels.setdefault(one.option.info.rich_help_panel, []).append(one)
+            panel = one.option.info.rich_help_panel
+            panels.setdefault("More" if panel == OUTPUT else panel, []).append(one)
     changed = {name for name in fields if texts.get(name, [""])[-1] not in ("", fields[name].default)}
     opened = {panel for panel, inside in panels.items() if {one.name for one in inside} & (changed | set(problems))}
     return page(
@@ -131,18 +143,17 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     )
 
 
-def _with_choices(one: Field, texts: Texts, studio: Studio) -> Field:
-    """`one` with what can be ticked in it; models that are ticked come first."""
+def _with_choices(one: Field, texts: Texts, picks: Sequence[Choice]) -> Field:
+    """`one` with what can be ticked in it; of `picks`, models or data, those that are ticked come first."""
     given = [text for text in dict.fromkeys(texts.get(one.name, ())) if text]
     if one.kind == "runtimes":
         known = [choice.value for choice in one.choices]
         return replace(one, choices=[*one.choices, *listed([word for word in given if word not in known])])
     if one.kind not in PICKED:
         return one
-    entries = studio.models.data_entries() if one.kind == "data" else studio.models.entries()
-    picks = {entry.key: _pick(entry) for entry in entries}
-    chosen = [picks.pop(key, Choice(value=key, text=f"run {key[:36]}")) for key in given]
-    return replace(one, choices=[*chosen, *list(picks.values())[:MOST_LISTED]])
+    by_key = {choice.value: choice for choice in picks}
+    chosen = [by_key.pop(key, Choice(value=key, text=f"run {key[:36]}")) for key in given]
+    return replace(one, choices=[*chosen, *list(by_key.values())[:MOST_LISTED]])
 
 
 def _pick(entry: ModelEntry) -> Choice:
