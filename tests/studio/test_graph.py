@@ -390,14 +390,28 @@ class TestPage:
 
     def test_errors_of_layers_come_from_an_optimize_job(self, studio, client):
         studio.store.save(run := named("a", "b"))
-        folder = studio.folder / "jobs" / "job-1" / "result"
+        plain = replace(run, id=faster_run(45).id, layers=(), profile=None)  # as an optimization keeps its runs
+        studio.store.save(plain)
+        job = studio.store.jobs.add({"verb": "optimize"}, title="optimize", queue="of nobody", device="local")
+        path = f"/runs/{run.id}/graph.json?job={job}"
+        assert client.get(path).status_code == 400
+        folder = studio.folder / "jobs" / job / "result"
         folder.mkdir(parents=True)
-        (folder / "result.json").write_text(
-            json.dumps({"sensitivity": [{"layer": "a", "op": "Conv", "snr_db": 21.5}, {"layer": "b", "snr_db": None}]})
-        )
-        assert client.get(f"/runs/{run.id}/graph.json?job=job-1").json()["values"]["snr"] == [21.5, None]
-        for bad in ("job-2", "..", "../jobs/job-1", "job-1/", "%00"):
+        for content in ("[]", "no JSON", '{"sensitivity": [7]}', '{"sensitivity": []}'):
+            (folder / "result.json").write_text(content)
+            assert "measured no error of layers" in client.get(f"/runs/{run.id}/graph?job={job}").text
+        rows = [{"layer": "a", "op": "Conv", "snr_db": 21.5}, {"layer": "b", "snr_db": None}]
+        (folder / "result.json").write_text(json.dumps({"sensitivity": rows}))
+        assert client.get(path).json()["values"]["snr"] == [21.5, None]
+        answer = client.get(f"/runs/{plain.id}/graph?job={job}")  # the profile of the same model is drawn
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run.id}/graph?job={job}")
+        for bad in ("job-2", "..", "../jobs/job-1", f"{job}/", "%00", ""):
             assert client.get(f"/runs/{run.id}/graph.json?job={bad}").status_code == 400
+
+    def test_a_tag_leads_to_the_address_of_its_run(self, studio, client):
+        studio.store.save(run := profiled_run())
+        studio.store.tag("release", run.id)
+        assert client.get("/runs/release/graph?from=3").headers["location"] == f"/runs/{run.id}/graph?from=3"
 
     def test_what_can_not_be_drawn_says_why(self, studio, client):
         studio.store.save(unprofiled_run())

@@ -262,6 +262,7 @@ def test_without_a_script_the_table_is_there(open_page, filled):
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_a_real_profile_is_drawn(show, filled):
     from importlib.resources import files
 

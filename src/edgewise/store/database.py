@@ -19,7 +19,7 @@ from sqlalchemy import Connection, select, tuple_
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import Run
 from edgewise.record.reference import Reading
-from edgewise.store import best, counts, tables
+from edgewise.store import best, counts, tables, trends
 from edgewise.store.best import Matrix, Workload
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
@@ -32,6 +32,7 @@ from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
 from edgewise.store.references import find_all, find_one, require_text, tagged
 from edgewise.store.tables import NEWEST, RunRow, documents, runs
+from edgewise.store.trends import Trend
 from edgewise.store.upgrade import upgrade
 
 MOST_READINGS = 2000
@@ -311,6 +312,29 @@ class Store:
                 most_models=most_models,
                 most_machines=most_machines,
             )
+
+    def trend(
+        self,
+        model: str,
+        *,
+        runtime: str | None = None,
+        device: str | None = None,
+        metric: str | None = None,
+        limit: int = 2000,
+    ) -> Trend:
+        """The newest finished runs of a model with their values of one metric.
+
+        The runs may differ in settings, machine and model file: compare only points that share them.
+        `edgewise.stats.level_changes` finds where the level of such points changed.
+
+        Args:
+            model: its whole name.
+            runtime, device: only runs on it.
+            metric: None takes each run's headline.
+            limit: the most points.
+        """
+        with self._database.reading() as connection:
+            return trends.trend(connection, model=model, runtime=runtime, device=device, metric=metric, limit=limit)
 
     def readings(self, machine: str) -> Sequence[Reading]:
         """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.

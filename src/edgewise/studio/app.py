@@ -28,6 +28,7 @@ VIEWS = (
     "runs",
     "run",
     "trend",
+    "atlas",
     "compare",
     "share",
     "new",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from starlette.requests import Request
@@ -25,8 +24,8 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 ROWS = 200
-_JOB = re.compile(r"[0-9a-zA-Z-]{1,64}")
-_MOST_RESULT = 50 * 10**6
+_MOST_RESULT = 20 * 10**6
+"""Bytes of a job's result that are read."""
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
 COLUMNS_OF_TWO = (
     "Layer",
@@ -43,7 +42,7 @@ COLUMNS_OF_TWO = (
 def graph(request: Request) -> Response:
     """The page of one run's graph, or with ``?with=ID`` of two."""
     found = _graph_of(request)
-    if found.runs[0].id != request.path_params["run"]:  # a tag, or the beginning of an id
+    if found.runs[0].id != request.path_params["run"]:  # a tag, or a profile in place of a run without one
         return RedirectResponse(f"/runs/{found.runs[0].id}/graph?{request.url.query}", 303)
     pairs = found.pairs
     if found.is_diff:
@@ -64,7 +63,7 @@ def graph(request: Request) -> Response:
         columns=COLUMNS_OF_TWO if found.is_diff else COLUMNS,
         rows=[(places[id(pair)], _row(found, pair)) for pair in shown],
         longest=max((value for value in found.values["time"][: len(pairs)] if value), default=0.0),
-        whole=[*whole_row(*found.runs), DASH] if found.is_diff else None,
+        total=[*whole_row(*found.runs), DASH] if found.is_diff else None,
         first=first,
         step=ROWS,
         others=_others(request, found.runs[0]),
@@ -78,22 +77,34 @@ def graph_data(request: Request) -> Response:
 
 
 def _graph_of(request: Request) -> Graph:
-    studio = studio_of(request)
-    named = [request.path_params["run"], *filter(None, [request.query_params.get("with", "").strip()])]
-    return make_graph(
-        [studio.store.get(one) for one in named], snr=_snr_of(studio, request.query_params.get("job", ""))
-    )
+    studio, asked = studio_of(request), request.query_params
+    runs = [studio.store.get(one) for one in (request.path_params["run"], asked.get("with", "").strip()) if one]
+    snr = _snr_of(studio, asked["job"]) if "job" in asked else {}
+    if snr and runs[0].profile is None:
+        runs[0] = _profiled(studio, runs[0])
+    return make_graph(runs, snr=snr)
 
 
 def _snr_of(studio: Studio, job: str) -> dict[str, float]:
     """Operator → SNR of the outputs where it alone was quantised, dB, as an optimize job measured it."""
-    if not job:
-        return {}
-    path = studio.settings.folder / "jobs" / job / "result" / "result.json"
-    if not _JOB.fullmatch(job) or not path.is_file() or path.stat().st_size > _MOST_RESULT:
-        raise BadInput(f"job {job!r} has no result with errors of layers", advice="name an optimize job that is done")
-    rows = json.loads(path.read_bytes()).get("sensitivity") or ()
-    return {row["layer"]: row["snr_db"] for row in rows if row.get("snr_db") is not None}
+    path = studio.jobs.folder_of(studio.store.jobs.get(job).id) / "result" / "result.json"
+    if not path.is_file() or path.stat().st_size > _MOST_RESULT:
+        raise BadInput(f"job {job} has no result", advice="name an optimize job that is done")
+    try:
+        rows = json.loads(path.read_bytes()).get("sensitivity") or ()
+        found = {row["layer"]: float(row["snr_db"]) for row in rows if row.get("snr_db") is not None}
+    except (ValueError, AttributeError, KeyError, TypeError):
+        found = {}
+    if not found:
+        raise BadInput(f"job {job} measured no error of layers", advice="optimize with --sensitivity on")
+    return found
+
+
+def _profiled(studio: Studio, run: Run) -> Run:
+    """The newest profile of the same model; `run` itself where there is none."""
+    rows = studio.store.list(model=run.job.model.sha256, status="done", limit=20) if run.job.model.sha256 else []
+    found = (studio.store.get(row.id) for row in rows)
+    return next((one for one in found if one.profile is not None), run)
 
 
 def _others(request: Request, run: Run) -> list[Any]:

@@ -1,0 +1,126 @@
+"""Models × devices: the best run of each, by how its value is known; and the devices that are known from elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from edgewise.device import calibrations
+from edgewise.errors import BadInput
+from edgewise.formatting import range_text, value_text
+from edgewise.report.cells import label_of
+from edgewise.studio.pages import page
+from edgewise.studio.studio import studio_of
+from edgewise.studio.views.run import BASES
+from edgewise.studio.views.runs import GRADE_TONES
+
+if TYPE_CHECKING:
+    from edgewise.store.best import Best
+
+FILTERS = ("model", "workload", "runtime", "precision")
+MOST_BYTES = 50 * 10**6
+"""Of a table of the atlas, which is read to count what is in it."""
+
+
+def atlas(request: Request) -> Response:
+    """The matrix of the query: one workload, of all runtimes and precisions or of one."""
+    from edgewise.store.best import Workload
+
+    store, query = studio_of(request).store, request.query_params
+    words = {name: query.get(name, "") for name in FILTERS}
+    workload = None
+    if words["workload"]:
+        metric, _, rest = words["workload"].partition("/")
+        scenario, _, batch = rest.rpartition("/")
+        if not batch.isdecimal() or len(batch) > 9:
+            raise BadInput(f"{words['workload']!r} is not a workload", advice="pick one from the list")
+        workload = Workload(metric, scenario, int(batch))
+    model, runtime, precision = (words[name] or None for name in ("model", "runtime", "precision"))
+    matrix = store.matrix(model=model, runtime=runtime, precision=precision, workload=workload)
+    cells: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    order = list(BASES)
+    for best in sorted(matrix.cells, key=lambda each: order.index(each.basis) if each.basis in order else len(order)):
+        cells.setdefault((best.model, best.sha256, best.machine), []).append(_cell(best))
+    return page(
+        request,
+        "atlas.html.jinja",
+        title="Atlas",
+        styles=("history.css",),
+        matrix=matrix,
+        cells=cells,
+        words=words,
+        bases=BASES,
+        label_of=label_of,
+        tones=GRADE_TONES,
+        runtimes=[one.value for one in store.facets()["runtime"]],
+        calibrated=list(_calibrated()),
+        tables=list(_tables()),
+    )
+
+
+def _cell(best: Best) -> dict[str, Any]:
+    """What the page needs of the best run of one basis."""
+    how = (best.runtime, f"/{best.provider}" if best.provider else "", f" {best.precision}" if best.precision else "")
+    return {
+        "best": best,
+        "basis": best.basis or "unknown basis",
+        "value": value_text(best.metric, best.unit or "1", best.value),
+        "interval": range_text(best.metric, best.unit or "1", best.low, best.high) or "no interval",
+        "how": "".join(how) + (f", {best.threads} thread{'' if best.threads == 1 else 's'}" if best.threads else ""),
+    }
+
+
+def _calibrated() -> Iterator[dict[str, Any]]:
+    """Devices that were learnt from a few measured models, or why the file of one can't be read."""
+    for name in calibrations.names():
+        try:
+            document = json.loads(calibrations.file_of(name).read_text("utf-8"))
+            models = {metric: len(found["points"]) for metric, found in document["metrics"].items()}
+            yield {"name": name, "runtime": str(document["runtime"]), "models": models, "problem": ""}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            problem = "its file is damaged: calibrate the device again"
+            yield {"name": name, "runtime": "", "models": {}, "problem": problem}
+
+
+def _tables() -> Iterator[dict[str, Any]]:
+    """The tables that `edgewise atlas import` read, with what is in them."""
+    for path in sorted(calibrations.calibrations_folder().with_name("atlas").glob("*.csv")):
+        state = path.stat()
+        yield {"name": path.stem, **_counts(path, state.st_mtime_ns, state.st_size)}
+
+
+@lru_cache(maxsize=64)
+def _counts(path: Path, changed: int, size: int) -> dict[str, Any]:
+    """Numbers of measurements, models and devices in a table, and where it is from; kept until the file changes."""
+    del changed
+    sources: dict[str, None] = {}
+    models, devices, number = set[str](), set[str](), 0
+    try:
+        if size > MOST_BYTES:
+            raise ValueError("too large")
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                number += 1
+                models.add(row["model"])
+                devices.add(row["device"])
+                sources[" ".join(filter(None, (row["source"], row["licence"])))] = None
+    except (OSError, ValueError, LookupError, csv.Error):
+        return {"problem": "its file is damaged, or too large to be counted here"}
+    return {
+        "number": number,
+        "models": len(models),
+        "devices": sorted(devices),
+        "sources": list(sources),
+        "problem": "",
+    }
+
+
+ROUTES = (Route("/atlas", atlas),)

@@ -1,0 +1,132 @@
+"""Models × devices: the best run of each, by basis; devices from calibrations and imported tables."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from edgewise.device import calibrations
+from made_runs import HOSTILE, made_run, rows_of
+from sample_runs import make_run, run_id
+
+
+@pytest.fixture(scope="module")
+def filled(serve):
+    """Two models on two devices; on pi4, kws.onnx is measured, simulated and estimated."""
+    it = serve()
+    for number, latency in enumerate((3e-3, 2e-3, 4e-3)):
+        it.store.save(made_run(number, device="pi4", latency=latency))
+    it.store.save(made_run(10, device="pi4", basis="estimated", latency=1e-3))
+    it.store.save(made_run(11, device="pi4", basis="simulated", latency=1.5e-3, runtime="openvino"))
+    it.store.save(made_run(12, device="jetson", latency=5e-3, runtime="openvino"))
+    it.store.save(made_run(13, device="jetson", latency=6e-3))
+    it.store.save(made_run(14, model="vww_net.onnx", device="jetson", latency=7e-3))
+    it.store.save(made_run(15, model="vww_net.onnx", device="<i>board", latency=8e-3))
+    return it
+
+
+@pytest.fixture
+def browse(filled):
+    with filled.client() as client:
+        yield client
+
+
+def head_of(text):
+    return re.findall(r'<th scope="col">([^<]*)</th>', text)
+
+
+def test_the_best_of_each_basis_stands_in_its_own_place(browse):
+    text = browse.get("/atlas").text
+    assert head_of(text) == ["Model", "&lt;i&gt;board", "jetson", "pi4"]
+    assert rows_of(text) == [
+        [
+            "kws.onnx 08080808", "no run", "5.00 ms B 4.90 ms to 5.10 ms measured: openvino/cpu, 1 thread; 2 runs",
+            "2.00 ms B 1.96 ms to 2.04 ms measured: onnxruntime/cpu, 1 thread; 3 runs "
+            "1.50 ms B 1.47 ms to 1.53 ms simulated: openvino/cpu, 1 thread; 1 run "
+            "1.00 ms B 0.980 ms to 1.02 ms estimated: onnxruntime/cpu, 1 thread; 1 run".replace("0.980 ms", "980 µs"),
+        ],
+        [
+            "vww_net.onnx 0c0c0c0c", "8.00 ms B 7.84 ms to 8.16 ms measured: onnxruntime/cpu, 1 thread; 1 run",
+            "7.00 ms B 6.86 ms to 7.14 ms measured: onnxruntime/cpu, 1 thread; 1 run", "no run",
+        ],
+    ]  # fmt: skip
+    assert f'<a href="/runs/{run_id(1)}"><strong>2.00 ms' in text
+    assert "/trend?model=kws.onnx&amp;runtime=onnxruntime&amp;device=pi4" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "columns", "models"),
+    [
+        ("runtime=openvino", ["jetson", "pi4"], ["kws.onnx 08080808"]),
+        ("model=VWW", ["&lt;i&gt;board", "jetson"], ["vww_net.onnx 0c0c0c0c"]),
+        ("model=kws&runtime=onnxruntime", ["jetson", "pi4"], ["kws.onnx 08080808"]),
+        ("workload=latency/single-stream/1&model=vww", ["&lt;i&gt;board", "jetson"], ["vww_net.onnx 0c0c0c0c"]),
+        ("workload=latency/single-stream/8", [], []),
+        ("precision=f16", [], []),
+        ("model=nothing", [], []),
+    ],
+)
+def test_filters(browse, query, columns, models):
+    text = browse.get(f"/atlas?{query}").text
+    assert head_of(text)[1:] == columns
+    assert [row[0] for row in rows_of(text)] == models
+    assert ("Show all" in text) == (not models)
+
+
+@pytest.mark.parametrize("workload", ["latency", "a/b/c", "/", "a/b/99999999999999999999", "latency/x/1 OR 1=1"])
+def test_a_workload_that_is_none_is_refused(browse, workload):
+    answer = browse.get("/atlas", params={"workload": workload})
+    assert answer.status_code == 400
+    assert "is not a workload" in answer.text
+
+
+def test_workloads_do_not_mix(studio, client):
+    studio.store.save(make_run(1))
+    studio.store.save(make_run(2, batch=8, latency=9e-3))
+    studio.store.save(make_run(3, batch=8, latency=8e-3))
+    text = client.get("/atlas").text
+    assert rows_of(text)[0][1].startswith("8.00 ms")
+    assert re.findall(r'<option value="([^"]+)"', text)[:2] == ["latency/single-stream/8", "latency/single-stream/1"]
+    assert rows_of(client.get("/atlas?workload=latency/single-stream/1").text)[0][1].startswith("420 µs")
+
+
+def test_devices_from_files_are_listed_and_damaged_files_said(studio, client, tmp_path, monkeypatch):
+    folder = tmp_path / "data" / "calibrations"
+    monkeypatch.setattr(calibrations, "calibrations_folder", lambda: folder)
+    assert "edgewise calibrate" in client.get("/atlas").text
+    folder.mkdir(parents=True)
+    document = {"runtime": "litert", "metrics": {"latency": {"points": [{}, {}, {}]}}}
+    (folder / "board1.json").write_text(json.dumps(document))
+    (folder / "board2.json").write_text("[]")
+    tables = folder.with_name("atlas")
+    tables.mkdir()
+    head = "model,variant,device,group,runtime,precision,unit,setting,batch,latency_s,source,licence\n"
+    (tables / "ncnn.csv").write_text(
+        head + "a,,Phone <b>,,ncnn,,CPU,,1,0.1,src,BSD\nb,,Phone <b>,,ncnn,,CPU,,1,0.2,src,BSD\n"
+    )
+    (tables / "bad.csv").write_bytes(b"\xff\xfe")
+    text = client.get("/atlas").text
+    assert "<strong>board1</strong> (litert): Latency learnt from 3 models" in text
+    assert "board2</strong>: its file is damaged" in text
+    assert "2 measurements of 2 models on 1 devices" in text
+    assert "Phone &lt;b&gt;" in text
+    assert "src BSD" in text
+    assert "bad <span" in text
+
+
+def test_an_empty_store_and_hostile_names(studio, client):
+    assert "No finished run matches." in client.get("/atlas").text
+    studio.store.save(made_run(1, model=HOSTILE, device="<script>alert(2)</script>", runtime="<u>"))
+    text = client.get("/atlas").text
+    assert "<script>alert" not in text
+    assert "<u>" not in text
+
+
+def test_it_reads_on_a_phone_in_the_dark(open_page, filled, contrast):
+    page = open_page("/atlas", at=filled, viewport={"width": 400, "height": 800}, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    assert contrast(page) >= 4.5
+    page.get_by_role("link", name="2.00 ms").click()
+    page.wait_for_url(f"**/runs/{run_id(1)}")
