@@ -183,6 +183,16 @@ def test_a_browser_makes_a_job_by_the_keyboard_alone(open_page, forms):
     forms.studio.jobs.cancel(made[0].id)
 
 
+def test_two_clicks_make_one_job(open_page, forms):
+    page = open_page(f"/new/convert?model={ONNX}&to=openvino", at=forms)
+    before = {row.id for row in forms.store.jobs.list()}
+    page.get_by_role("button", name="Convert").dblclick()
+    page.wait_for_url(re.compile(r"/jobs/"))
+    (made,) = [row.id for row in forms.store.jobs.list() if row.id not in before]
+    assert page.url.endswith(f"/jobs/{made}")
+    forms.studio.jobs.cancel(made)
+
+
 def test_a_form_works_without_scripts(open_page, forms):
     page = open_page("/new/compare", at=forms, java_script_enabled=False, expect=("status of 422",))
     page.get_by_role("button", name="Compare").click()
