@@ -30,7 +30,7 @@ WAIT_S = 2.5
 """Longest time that the page of a model waits for it to be read."""
 ACTIONS = (
     ("bench", "Benchmark"), ("profile", "Profile"), ("evaluate", "Evaluate"), ("optimize", "Optimize"),
-    ("compare", "Compare"), ("estimate", "Estimate"), ("fits", "Does it fit?"),
+    ("compare", "Compare"), ("estimate", "Estimate"), ("fits", "Does it fit?"), ("convert", "Convert"),
 )  # fmt: skip
 
 
