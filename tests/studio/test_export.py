@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ import pytest
 
 from edgewise.cli.main import run as run_command
 from edgewise.report.chart_data import chart_csv
+from edgewise.report.page import as_part
 from edgewise.studio.sharing import frozen
 from sample_profiles import HOSTILE, profiled_run
 from sample_runs import make_run, run_id
@@ -149,13 +151,13 @@ def test_freezing_keeps_text_and_drawings_and_drops_what_needs_a_server():
         '<body><main id="main"><p>1 &lt; 2</p><form><label>Find <input name="q"></label><table><tr><td>kept</td></tr>'
         '</table><button>Go</button></form><form data-live><p>gone</p></form><button>Sort</button><div data-live><p>gone</p><br><svg></svg></div><a href="/runs/1">one</a>'
         '<a href="/runs/2">two</a><a href="#x">here</a><svg viewBox="0 0 1 1"><linearGradient id="g"/></svg>'
-        '<img src="/x.png"><script>alert(1)</script></main><footer>no</footer></body></html>'
+        '<noscript><b>still</b></noscript><img src="/x.png"><script>alert(1)</script></main><footer>no</footer></body></html>'
     )
     text = frozen(page, lambda address: "2.html" if address == "/runs/2" else None)
     main = text[text.index('<main id="main">') : text.index("</main>")]
     assert main.split("\n")[1] == (
         '<p>1 &lt; 2</p><table><tr><td>kept</td></tr></table><button>Sort</button>one<a href="2.html">two</a><a href="#x">here</a>'
-        '<svg viewBox="0 0 1 1"><linearGradient id="g"/></svg>'
+        '<svg viewBox="0 0 1 1"><linearGradient id="g"/></svg><b>still</b>'
     )
     assert "<title>A &amp; B</title>" in text
     assert "studio.js" not in text
@@ -201,3 +203,43 @@ def test_reports_do_not_grow_by_the_data_of_their_charts(filled):
     with filled.client() as client:
         assert "chart-data" not in client.get("/compare/file", params={"run": [A, B], "format": ".html"}).text
         assert "chart-data" in client.get("/compare", params={"run": [A, B]}).text
+
+
+def test_finished_jobs_are_exported_with_their_own_page(studio, tmp_path):
+    jobs = studio.store.jobs
+    for status, title in (("done", HOSTILE), ("failed", "a failed one")):
+        job = jobs.add({"verb": "compare"}, title=title, queue="q", device="local")
+        claimed = jobs.claim("q", "nobody")
+        assert jobs.finish(claimed, status)
+        result = studio.studio.jobs.folder_of(job) / "result" / "result.html"
+        result.parent.mkdir(parents=True)
+        result.write_text(f"the page of {status}", encoding="utf-8")
+    folder = tmp_path / "pages"
+    assert run_command(["studio", "export", str(folder), "--store", studio.settings.store]) == 0
+    (page,) = (folder / "jobs").iterdir()
+    assert page.read_text(encoding="utf-8") == "the page of done"
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert f'<a href="jobs/{page.name}">' in index
+    assert "<script>alert" not in index
+
+
+@pytest.mark.parametrize(
+    ("module", "render", "sample"),
+    [
+        ("optimization_html", "render_optimization_html", "sample_optimizations:found"),
+        ("evaluation_html", "render_evaluation_html", "sample_optimizations:two_models"),
+        ("comparison_html", "render_comparison_html", "sample_comparisons:four_variants"),
+        ("forecast_html", "render_calibration_html", "sample_calibrations:calibration"),
+    ],
+)
+def test_the_part_of_a_result_has_all_charts_and_matrices_of_its_page(module, render, sample):
+    make = getattr(import_module(f"edgewise.report.{module}"), render)
+    name, _, function = sample.partition(":")
+    result = getattr(import_module(name), function)()
+    whole = make(result)
+    with as_part():
+        part = make(result)
+    for mark in ("<figure", "<svg", '<table class="confusion"', "<h2"):
+        assert part.count(mark) == whole.count(mark), mark
+    assert part.count("<figure") > 0
+    assert part.count('class="chart-data"') == part.count("<figure")

@@ -9,6 +9,7 @@ import pytest
 from edgewise.model.inspection import Inspection, inspect_graph
 from edgewise.report import inspection_html
 from edgewise.report.inspection_html import memory_chart, operator_table, render_inspection_html, support_matrix
+from edgewise.report.page import as_part
 from graphs import convnet, graph, op, tensor
 
 HOSTILE = "</title><script>alert(1)</script>"
@@ -75,6 +76,27 @@ def test_a_box_per_tensor_covers_its_life_and_its_addresses():
         assert float(height) == pytest.approx(place.size_bytes * share, abs=0.01)
         assert float(y) == pytest.approx(296 - (place.offset + place.size_bytes) * share, abs=0.01)
         assert title.startswith(f"{place.tensor}: 1.02 kB at {place.offset:,}; lives from operator {place.first} ")
+
+
+def test_the_area_is_what_lives_at_each_operator():
+    inspection = chain("Relu", "Relu", "Relu")
+    (area,) = re.findall(r'<path d="M74 296((?:V[\d.]+H[\d.]+)+)V296Z"', memory_chart(inspection)["svg"])
+    steps = [tuple(map(float, step.split("H"))) for step in area.split("V")[1:]]
+    plan, across = inspection.plan, (960 - 74 - 8) / 3
+    for at, (live, (y, x)) in enumerate(zip(plan.live_bytes, steps, strict=True)):
+        assert y == pytest.approx(296 - live * 284 / plan.arena_bytes, abs=0.06)
+        assert x == pytest.approx(74 + (at + 1) * across, abs=0.06)
+
+
+def test_a_part_has_the_data_of_the_memory_plan():
+    inspection = chain("Relu", "Relu")
+    with as_part():
+        page = render_inspection_html(inspection)
+    (data,) = re.findall(r'<pre class="chart-data" hidden>(.*?)</pre>', page, re.DOTALL)
+    rows = [line.split(",") for line in data.splitlines()]
+    assert rows[0] == ["tensor", "offset (B)", "size (B)", "first operator", "last operator"]
+    assert [row[0] for row in rows[1:]] == [each.tensor for each in inspection.plan.placements]
+    assert "chart-data" not in render_inspection_html(inspection)
 
 
 def test_a_large_plan_shows_its_largest_tensors(monkeypatch):

@@ -25,7 +25,7 @@ def with_energy(run, value):
 
 def test_a_trend_has_the_newest_values_of_a_whole_name(store):
     choose = random.Random(6)
-    stored = [with_energy(random_run(number, choose), None if number % 3 else 1.5) for number in range(80)]
+    stored = [with_energy(random_run(number, choose), 1.5 if number % 3 else None) for number in range(240)]
     stored.append(replace(stored[0], id="longer", job=replace(stored[0].job, model=replace(stored[0].job.model, name="net_a.onnx2"))))  # fmt: skip
     store.merge(stored)
     for metric in (None, "latency", "energy"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from edgewise.report.chart_text import Spec
@@ -32,11 +32,16 @@ def chart_csv(spec: Spec) -> str:
     heads = [
         f"{title}: {name}" if used.count(title) > 1 else title for name in fields for title in [titles.get(name, name)]
     ]
+    return csv_text(heads, ([row.get(name) for name in fields] for row in rows))
+
+
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as CSV that no spreadsheet takes for formulas."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(for_csv, heads))
     for row in rows:
-        writer.writerow([_cell(row.get(name)) for name in fields])
+        writer.writerow(map(_cell, row))
     return buffer.getvalue()
 
 

@@ -6,6 +6,7 @@ import errno
 import socket
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ def serve(settings: Settings, *, next_port: bool, open_browser: bool, say: Calla
     from edgewise.studio.app import make_app
 
     check_reach(settings)
+    share_memory()
     listener, settings = listen(settings, next_port=next_port)
     with listener:
         app = make_app(settings)
@@ -91,6 +93,14 @@ def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
             await super().shutdown(sockets)
 
     return Server(config)
+
+
+def share_memory() -> None:
+    """Let all threads allocate from one heap. With one each, which glibc does, twenty open tabs cost 10 MB more."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX
 
 
 def check_reach(settings: Settings) -> None:

@@ -157,8 +157,8 @@ class _Reader(HTMLParser):
             self._links.append(leads is not None)
             if leads is not None:
                 self.main.append(f'<a href="{escape(leads)}">')
-        elif tag == "form":
-            self._forms += 1
+        elif tag in ("form", "noscript"):  # a file has no script that draws instead
+            self._forms += tag == "form"
         else:
             if tag == "a":
                 self._links.append(True)
@@ -178,7 +178,7 @@ class _Reader(HTMLParser):
             self._within = "" if tag == "title" else "end"
         elif self._within == "main":
             self._forms -= tag == "form"
-            if tag != "form" and (tag != "a" or not self._links or self._links.pop()):
+            if tag not in ("form", "noscript") and (tag != "a" or not self._links or self._links.pop()):
                 self.main.append(f"</{tag}>")
 
     def handle_data(self, data: str) -> None:

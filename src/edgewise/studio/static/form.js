@@ -29,6 +29,12 @@ form.addEventListener("input", () => {
   copied.textContent = "";
   timer = setTimeout(follow, 200);
 });
+// Two clicks make one job.
+let sent = 0;
+form.addEventListener("submit", (event) => {
+  if (event.timeStamp - sent < 2000 && sent) event.preventDefault();
+  else sent = event.timeStamp;
+});
 copy.addEventListener("click", async () => {
   try {
     await navigator.clipboard.writeText(shown.textContent);

@@ -30,7 +30,7 @@ WAIT_S = 2.5
 """Longest time that the page of a model waits for it to be read."""
 ACTIONS = (
     ("bench", "Benchmark"), ("profile", "Profile"), ("evaluate", "Evaluate"), ("optimize", "Optimize"),
-    ("compare", "Compare"), ("estimate", "Estimate"), ("fits", "Does it fit?"),
+    ("compare", "Compare"), ("estimate", "Estimate"), ("fits", "Does it fit?"), ("convert", "Convert"),
 )  # fmt: skip
 
 
@@ -120,7 +120,8 @@ def delete(request: Request, form: FormData) -> Response:
     """Delete an upload."""
     del form
     kind: Kind = "models" if request.path_params["kind"] == "models" else "data"
-    studio_of(request).models.remove(kind, request.path_params["key"])
+    studio = studio_of(request)
+    studio.readings.forget(studio.models.remove(kind, request.path_params["key"]))
     return RedirectResponse("/", 303)
 
 

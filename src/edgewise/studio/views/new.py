@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from edgewise.cli.options import OUTPUT
+from edgewise.errors import BadInput
 from edgewise.service.command_line import command_of
 from edgewise.store.location import find_location
 from edgewise.studio.catalogue import Choice, catalogue, listed
@@ -54,8 +56,8 @@ def submit(request: Request, sent: FormData) -> Response:
     filled = form.fill(texts, studio.models)
     if filled.request is None:
         return _page(request, form, texts, filled, explain=True, status=422)
-    entries = {entry.key: entry.name for entry in studio.models.entries()}
-    names = [entries.get(key, f"run {key[:13]}") for key in texts["model"] if key]
+    found = {key: _entry(key, studio) for key in texts["model"] if key}
+    names = [entry.name if entry else f"run {key[:13]}" for key, entry in found.items()]
     more = " …" if len(names) > MOST_NAMED else ""
     title = one_line(f"{form.title.rstrip('?')} {listing(names[:MOST_NAMED])}{more}")
     return RedirectResponse(f"/jobs/{studio.jobs.add(filled.request, title=title)}", 303)
@@ -82,10 +84,18 @@ def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
         texts = {**form.texts_of(earlier, studio.models), **texts}
     if form.verb == "compare" and set(texts) == {"model"} and len(texts["model"]) == 1:
         # One model: two engines that read it are something to compare.
-        reads = {entry.format for entry in studio.models.entries() if entry.key in texts["model"]}
-        engines = [one.value for one in catalogue()["runtime"] if one.usable and reads & set(one.formats)]
+        entry = _entry(texts["model"][0], studio)
+        engines = [one.value for one in catalogue()["runtime"] if one.usable and entry and entry.format in one.formats]
         texts = {**texts, "runtime": engines[:2]}
     return texts
+
+
+def _entry(key: str, studio: Studio) -> ModelEntry | None:
+    """The model of that key; None where there is none, such as for a stored run."""
+    try:
+        return studio.models.get(key)
+    except BadInput:
+        return None
 
 
 def _command(filled: Filled, studio: Studio) -> str:
@@ -101,7 +111,12 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     studio = studio_of(request)
     problems = filled.problems if explain else {}
     texts = {**texts, "runtime": ",".join(texts.get("runtime", ())).split(",")}
-    fields = {one.option.name: _with_choices(one, texts, studio) for one in form.fields()}
+    inputs = form.fields()
+    # Folders are gone through once, however many fields show what is in them.
+    models = [_pick(entry) for entry in studio.models.entries()]
+    has_data = any(one.kind == "data" for one in inputs)
+    data = [_pick(entry) for entry in studio.models.data_entries()] if has_data else []
+    fields = {one.option.name: _with_choices(one, texts, data if one.kind == "data" else models) for one in inputs}
     top = [*(one for one in fields.values() if one.name == "model"), *(fields[name] for name in form.top)]
     panels: dict[str, list[Field]] = {}
     for one in fields.values():
@@ -128,18 +143,17 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     )
 
 
-def _with_choices(one: Field, texts: Texts, studio: Studio) -> Field:
-    """`one` with what can be ticked in it; models that are ticked come first."""
+def _with_choices(one: Field, texts: Texts, picks: Sequence[Choice]) -> Field:
+    """`one` with what can be ticked in it; of `picks`, models or data, those that are ticked come first."""
     given = [text for text in dict.fromkeys(texts.get(one.name, ())) if text]
     if one.kind == "runtimes":
         known = [choice.value for choice in one.choices]
         return replace(one, choices=[*one.choices, *listed([word for word in given if word not in known])])
     if one.kind not in PICKED:
         return one
-    entries = studio.models.data_entries() if one.kind == "data" else studio.models.entries()
-    picks = {entry.key: _pick(entry) for entry in entries}
-    chosen = [picks.pop(key, Choice(value=key, text=f"run {key[:36]}")) for key in given]
-    return replace(one, choices=[*chosen, *list(picks.values())[:MOST_LISTED]])
+    by_key = {choice.value: choice for choice in picks}
+    chosen = [by_key.pop(key, Choice(value=key, text=f"run {key[:36]}")) for key in given]
+    return replace(one, choices=[*chosen, *list(by_key.values())[:MOST_LISTED]])
 
 
 def _pick(entry: ModelEntry) -> Choice:
