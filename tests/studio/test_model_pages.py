@@ -11,10 +11,12 @@ import pytest
 
 import edgewise.data
 from edgewise.model.identity import open_model
+from edgewise.studio import reading
 from sample_runs import KWS, make_run
 
 DATA = Path(edgewise.data.__file__).parent
 DIGITS = DATA / "digits_cnn_int8.tflite"
+PATIENCE_MS = 90_000
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
 
 DROP = """([name, content]) => {
@@ -41,8 +43,8 @@ def kws() -> Path:
 def test_a_dropped_model_is_shown_with_operators_and_memory(page):
     path = kws()
     drop(page, path.name, path.read_bytes())
-    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"))
-    page.locator("#memory").wait_for()  # the page loads itself again until the model is read
+    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
+    page.locator("#memory").wait_for(timeout=PATIENCE_MS)  # the page loads itself again until the model is read
     assert page.locator("h1:visible").all_inner_texts() == [path.name]
     operators = page.get_by_role("region", name="Operators", exact=True).locator("tbody tr")
     found = {row.locator("th").inner_text(): row.locator("td").nth(1).inner_text() for row in operators.all()}
@@ -52,7 +54,7 @@ def test_a_dropped_model_is_shown_with_operators_and_memory(page):
     assert page.get_by_text("openvino/cpu", exact=True).count() == 1
     links = page.get_by_role("list", name="What to do with this model").get_by_role("link")
     assert links.all_inner_texts() == [
-        "Benchmark", "Profile", "Evaluate", "Optimize", "Compare", "Estimate", "Does it fit?"
+        "Benchmark", "Profile", "Evaluate", "Optimize", "Compare", "Estimate", "Does it fit?", "Convert"
     ]  # fmt: skip
     assert links.first.get_attribute("href") == f"/new/bench?model={open_model(path).ref.sha256}"
     page.goto(page.url.rpartition("/models/")[0])
@@ -73,7 +75,7 @@ def test_upload_read_and_delete_without_scripts(open_page):
     page = open_page("/", java_script_enabled=False)
     page.get_by_label("Drop a model anywhere on this page, or choose it:").set_input_files(DIGITS)
     page.get_by_role("button", name="Upload").click()
-    page.locator("#memory").wait_for()
+    page.locator("#memory").wait_for(timeout=PATIENCE_MS)
     assert page.locator("h1:visible").all_inner_texts() == [DIGITS.name]
     page.goto(page.url.rpartition("/models/")[0])
     page.get_by_text("Delete", exact=True).click()
@@ -103,8 +105,8 @@ def hostile(tmp_path) -> Path:
 def test_names_of_layers_do_nothing(open_page, hostile):
     page = open_page("/")
     drop(page, HOSTILE + ".onnx", hostile.read_bytes())
-    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"))
-    page.locator("#part-table-1").wait_for()
+    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
+    page.locator("#part-table-1").wait_for(timeout=PATIENCE_MS)
     assert page.locator("main script, main img, main [onerror]").count() == 0
     assert "<script>alert(1)</script>" in page.locator("main").inner_text()
     assert "\u202e" not in page.content()
@@ -142,6 +144,20 @@ def test_a_model_that_can_not_be_read_says_why(serve, tmp_path):
             page = client.get("/models/lab/broken.onnx")
         assert 'role="alert"' in page.text and "broken.onnx" in page.text
         assert str(root) not in page.text
+
+
+def test_a_model_that_takes_too_long_says_so(serve, tmp_path, monkeypatch):
+    root = tmp_path / "lab"
+    root.mkdir()
+    (root / "slow.tflite").write_bytes(DIGITS.read_bytes())
+    monkeypatch.setattr(reading, "READ_S", 0.05)
+    studio = serve(roots=(root,))
+    with studio.client() as client:
+        page = client.get("/models/lab/slow.tflite")
+        while "refresh" in page.headers:
+            page = client.get("/models/lab/slow.tflite")
+        assert "slow.tflite: the process that reads it took longer than 0.05 s" in page.text
+        assert "/new/bench?model=" in page.text
 
 
 def test_the_first_page_is_small_with_many_models(serve, tmp_path):

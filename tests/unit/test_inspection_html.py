@@ -78,6 +78,16 @@ def test_a_box_per_tensor_covers_its_life_and_its_addresses():
         assert title.startswith(f"{place.tensor}: 1.02 kB at {place.offset:,}; lives from operator {place.first} ")
 
 
+def test_the_area_is_what_lives_at_each_operator():
+    inspection = chain("Relu", "Relu", "Relu")
+    (area,) = re.findall(r'<path d="M74 296((?:V[\d.]+H[\d.]+)+)V296Z"', memory_chart(inspection)["svg"])
+    steps = [tuple(map(float, step.split("H"))) for step in area.split("V")[1:]]
+    plan, across = inspection.plan, (960 - 74 - 8) / 3
+    for at, (live, (y, x)) in enumerate(zip(plan.live_bytes, steps, strict=True)):
+        assert y == pytest.approx(296 - live * 284 / plan.arena_bytes, abs=0.06)
+        assert x == pytest.approx(74 + (at + 1) * across, abs=0.06)
+
+
 def test_a_part_has_the_data_of_the_memory_plan():
     inspection = chain("Relu", "Relu")
     with as_part():

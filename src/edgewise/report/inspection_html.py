@@ -32,6 +32,8 @@ MOST_LAYERS = 500
 """Layers with a row on the page; files of data have all of them."""
 MOST_DRAWN = 1500
 """Tensors in the chart of memory: the largest."""
+MOST_STEPS = 800
+"""Steps of the area behind the boxes; each is the most of its operators."""
 COLOURS = 8
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 340, 74, 12, 44
 """Of the chart of memory, px."""
@@ -176,7 +178,7 @@ def memory_chart(inspection: Inspection) -> dict[str, Any] | None:
         "title": "Which tensors live when, and where in the arena",
         "description": f"Memory plan: {memory_line(inspection)}",
         "caption": f"Placed greedy by size, {inspection.basis}{left}; engines add scratch buffers and copies of their "
-        "own. The dashed line is the most that lives at one time.",
+        "own. The grey area is the sum of what lives, the dashed line its highest value.",
         "wide": True,
         "svg": svg,
         "data": _placements_csv(plan, operators) if is_part() else "",
@@ -210,11 +212,15 @@ def _drawing(plan: MemoryPlan, operators: Sequence[Operator]) -> dict[str, Any]:
             "title": f"{one_line(each.tensor)[:200]}: {format_bytes(each.size_bytes)} at {each.offset:,}; {lives}",
         }
 
-    largest = sorted(plan.placements, key=lambda each: -each.size_bytes)[:MOST_DRAWN]
+    # Of tensors of one size, those that are drawn are spread over the network.
+    largest = sorted(plan.placements, key=lambda each: (-each.size_bytes, each.first * 7919 % 10007))[:MOST_DRAWN]
+    step = -(-len(operators) // MOST_STEPS)
+    live = [max(plan.live_bytes[at : at + step]) for at in range(0, len(operators), step)]
     shown = sorted(largest, key=lambda each: (each.first, each.offset))
     every = max(1, -(-len(operators) // 10))
     return {
         "size": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - 8, "base": HEIGHT - BOTTOM},
+        "live": [(HEIGHT - BOTTOM - each * down, LEFT + (at + 1) * step * across) for at, each in enumerate(live)],
         "boxes": [box(each, number) for number, each in enumerate(shown)],
         "bound": HEIGHT - BOTTOM - plan.lower_bound_bytes * down,
         "rows": [(HEIGHT - BOTTOM - top * part / 4 * down, format_bytes(top * part / 4)) for part in range(5)],

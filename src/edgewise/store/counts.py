@@ -123,6 +123,16 @@ def count(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -
     return Count(value=min(found, most), more=found > most or not complete)
 
 
+def count_files(connection: Connection, sha256s: Sequence[str]) -> dict[str, int]:
+    """The number of runs of each model file, by its sha256; files without runs are left out."""
+    found: dict[str, int] = {}
+    for first in range(0, len(sha256s), _PART):
+        part = sha256s[first : first + _PART]
+        query = select(runs.c.sha256, func.count()).where(runs.c.sha256.in_(part)).group_by(runs.c.sha256)
+        found |= {row[0]: row[1] for row in connection.execute(query)}
+    return found
+
+
 def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -> dict[str, FacetValues]:
     """The values of each facet among the runs that match `wanted`, but for its condition on the facet itself."""
     conditions = conditions_of(connection, wanted, kept=kept)

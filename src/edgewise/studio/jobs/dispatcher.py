@@ -133,8 +133,8 @@ class Dispatcher:
         """Cancel a job. Raises `BadInput` where it has ended, or another one cancelled it; `StoreError`."""
         self._store.jobs.cancel(job_id)
         self.live.touch()
-        if job_id in self._tokens:
-            self._tokens[job_id].cancel()
+        if (token := self._tokens.get(job_id)) is not None:
+            token.cancel()
 
     def again(self, job_id: str) -> str:
         """Queue a job again that did not end well, or a new one like a job that is done; its id. Raises `BadInput`."""
@@ -165,6 +165,13 @@ class Dispatcher:
             found |= {place.name: place for place in sorted((folder / "result").iterdir())}
         made = (place for place in sorted((folder / "files").rglob("*")) if place.suffix in MODELS and place.is_file())
         return found | {place.relative_to(folder).as_posix(): place for place in islice(made, MOST_MODELS)}
+
+    def result_of(self, job_id: str) -> Any:
+        """The JSON document of a job's result. Raises `BadInput` where it has none that can be read."""
+        try:
+            return json.loads((self.folder_of(job_id) / "result" / "result.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise BadInput("this job has no result", advice="see its page") from error
 
     def _dispatch(self) -> None:
         while not self._stopping:
@@ -228,20 +235,20 @@ class Dispatcher:
             with lock:
                 end = self._run_child(job, lock)
         except OSError as error:
-            end = {
-                "message": f"the job could not be started: {error.strerror}",
-                "advice": "free some space, run it again",
-            }
-        end = {"status": "failed", **end}
+            end = _not_started(error)
+        except Exception as error:  # whatever it is, the job must come to an end
+            message = f"internal error: {type(error).__name__}: {error}"
+            end = {"status": "failed", "message": message, "advice": "report it with the log of this job"}
         state = self.live.get(job.id)
+        end["runs"] = state.saved if state else []
+        told = end
         try:
-            self._finish(job, end, runs=state.saved if state else ())
-        except StoreError as error:
+            self._finish(job, end)
+        except StoreError as error:  # said here as long as it can't be written there
             self._unsaid[job.id] = job, end
-            end["message"] = f"{end.get('message', '')} {error.message}".strip()
-            end["advice"] = error.advice
+            told = {**end, "message": f"{end['message']} {error.message}".strip(), "advice": error.advice}
         del self._tokens[job.id]
-        self.live.end(job.id, end["status"], message=end.get("message", ""), advice=end.get("advice", ""))
+        self.live.tell(job.id, {"kind": "end", **told})
         self._wake.set()
 
     def _run_child(self, job: JobRow, lock: IO[bytes]) -> Message:
@@ -287,7 +294,7 @@ class Dispatcher:
                     child.send(b"x")
                 continue
             except TimeoutError:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or self._stopping:
                     return None
                 self._look_at(job)
                 continue
@@ -309,9 +316,9 @@ class Dispatcher:
             if found.cancelling or found.fence != job.fence or found.status != "running":
                 self._tokens[job.id].cancel()
 
-    def _finish(self, job: JobRow, end: Message, *, runs: Any = ()) -> None:
-        told = {name: end[name] for name in ("message", "advice", "exit_code") if name in end}
-        self._store.jobs.finish(job, end["status"], runs=runs, **told)
+    def _finish(self, job: JobRow, end: Message) -> None:
+        told = {name: value for name, value in end.items() if name not in ("kind", "status")}
+        self._store.jobs.finish(job, end["status"], **told)
         self.live.touch()
 
 
