@@ -43,13 +43,37 @@ def test_a_trend_has_the_runs_of_one_setting_oldest_first(browse):
     assert rows[14][0] == "2026-01-01 15:00"
     assert "runtime version: 1.0 → 2.0" in rows[14][5]
     assert [index for index, row in enumerate(rows) if "runtime version" in row[5]] == [14]
+    assert [(index, row[5]) for index, row in enumerate(rows) if "level" in row[5]] == [
+        (10, "level: 2.00 ms → 3.00 ms")
+    ]
+
+
+def test_another_metric_and_its_table(browse):
+    text = browse.get("/trend?model=kws.onnx&runtime=openvino&device=local&metric=memory_peak").text
+    rows = rows_of(text)
+    assert len(rows) == 20
+    assert rows[3][1:4] == ["48.0 MB", "47.9 MB to 48.1 MB", "measured"]
+    assert not [row for row in rows if "level" in row[5]]
+    assert re.findall(r'<option value="(\w+)"', text) == ["latency", "memory_peak", "model_size"]
+    assert '<option value="memory_peak" selected>' in text
+    assert "No finished run" in browse.get("/trend?model=kws.onnx&metric=energy").text
+
+
+def test_the_chart_of_a_page_without_scripts(browse):
+    text = browse.get("/trend?model=kws.onnx&runtime=openvino&device=local").text
+    line = re.search(r'<polyline points="([^"]+)"', text)[1].split()
+    assert len(line) == 20
+    # 3.06 ms is the top: 2 ms and 3 ms are at 220 − 220 × 2/3.06 and 220 − 220 × 3/3.06.
+    assert (line[0], line[-1]) == ("0.0,76.2", "800.0,4.3")
+    assert text.count("<line ") == 2
+    assert "<svg" not in browse.get("/trend?model=kws.onnx").text
 
 
 def test_what_is_left_open_is_as_in_the_newest_run(browse):
     text = browse.get("/trend?model=kws.onnx").text
     assert rows_of(text) == [["2026-01-02 06:00", "9.00 ms", "8.82 ms to 9.18 ms", "measured", "B", ""]]
     chosen = re.findall(r'aria-current="true"><span>([^<]+)', text)
-    assert chosen == ["latency", "openvino", "pi4", "cpu, 1 thread, batch 1, single-stream"]
+    assert chosen == ["openvino", "pi4", "cpu, 1 thread, batch 1, single-stream"]
     assert ">local<" in text
 
 

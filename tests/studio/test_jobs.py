@@ -329,7 +329,8 @@ def test_an_end_that_finds_no_room_in_the_store_is_said_and_written_later(jobs, 
 
     monkeypatch.setattr(Jobs, "finish", fail_once)
     job_id = jobs.add(bench(tmp_path), title="A")
-    assert (ended(store, job_id).status, failed) == ("done", [job_id])
+    job = ended(store, job_id)
+    assert (job.status, job.message, len(job.runs), failed) == ("done", "", 1, [job_id])
     assert jobs.live.get(job_id).message == "the store can't be written: disk full"
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import ChildProcess, explain_end
@@ -133,8 +133,8 @@ class Dispatcher:
         """Cancel a job. Raises `BadInput` where it has ended, or another one cancelled it; `StoreError`."""
         self._store.jobs.cancel(job_id)
         self.live.touch()
-        if job_id in self._tokens:
-            self._tokens[job_id].cancel()
+        if (token := self._tokens.get(job_id)) is not None:
+            token.cancel()
 
     def again(self, job_id: str) -> str:
         """Queue a job again that did not end well, or a new one like a job that is done; its id. Raises `BadInput`."""
@@ -228,20 +228,20 @@ class Dispatcher:
             with lock:
                 end = self._run_child(job, lock)
         except OSError as error:
-            end = {
-                "message": f"the job could not be started: {error.strerror}",
-                "advice": "free some space, run it again",
-            }
-        end = {"status": "failed", **end}
+            end = _not_started(error)
+        except Exception as error:  # whatever it is, the job must come to an end
+            message = f"internal error: {type(error).__name__}: {error}"
+            end = {"status": "failed", "message": message, "advice": "report it with the log of this job"}
         state = self.live.get(job.id)
+        end["runs"] = state.saved if state else []
+        told = end
         try:
-            self._finish(job, end, runs=state.saved if state else ())
-        except StoreError as error:
+            self._finish(job, end)
+        except StoreError as error:  # said here as long as it can't be written there
             self._unsaid[job.id] = job, end
-            end["message"] = f"{end.get('message', '')} {error.message}".strip()
-            end["advice"] = error.advice
+            told = {**end, "message": f"{end.get('message', '')} {error.message}".strip(), "advice": error.advice}
         del self._tokens[job.id]
-        self.live.end(job.id, end["status"], message=end.get("message", ""), advice=end.get("advice", ""))
+        self.live.end(job.id, end["status"], message=told.get("message", ""), advice=told.get("advice", ""))
         self._wake.set()
 
     def _run_child(self, job: JobRow, lock: IO[bytes]) -> Message:
@@ -287,7 +287,7 @@ class Dispatcher:
                     child.send(b"x")
                 continue
             except TimeoutError:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or self._stopping:
                     return None
                 self._look_at(job)
                 continue
@@ -309,9 +309,9 @@ class Dispatcher:
             if found.cancelling or found.fence != job.fence or found.status != "running":
                 self._tokens[job.id].cancel()
 
-    def _finish(self, job: JobRow, end: Message, *, runs: Any = ()) -> None:
-        told = {name: end[name] for name in ("message", "advice", "exit_code") if name in end}
-        self._store.jobs.finish(job, end["status"], runs=runs, **told)
+    def _finish(self, job: JobRow, end: Message) -> None:
+        told = {name: end[name] for name in ("message", "advice", "exit_code", "runs") if name in end}
+        self._store.jobs.finish(job, end["status"], **told)
         self.live.touch()
 
 

@@ -13,6 +13,7 @@ function draw() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   const axis = { stroke: colour("soft"), grid: { stroke: colour("rule"), width: 1 }, ticks: { stroke: colour("rule") } };
+  const date = (u, at, axes, space, step) => at.map((each) => new Date(each * 1e3).toISOString().slice(step < 86400 ? 5 : 0, step < 86400 ? 16 : 10).replace("T", " "));
   const line = (basis, index) => ({
     label: basis, stroke: colour(`series-${index + 1}`), width: 2, dash: basis === "measured" ? [] : [6, 5],
     spanGaps: true, points: { show: true, size: 7, fill: basis === "measured" ? colour(`series-${index + 1}`) : colour("paper") },
@@ -40,7 +41,7 @@ function draw() {
     width: chart.clientWidth, height: 340, legend: { show: false }, cursor: { y: false },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
     scales: { y: { range: (u, low, high) => [Math.min(0, low), high * 1.08] } },
-    axes: [axis, { ...axis, label: chart.dataset.label, size: 64 }],
+    axes: [{ ...axis, space: 90, values: date }, { ...axis, label: chart.dataset.label, size: 64 }],
     series: [{}, { stroke: "transparent" }, { stroke: "transparent" }, ...bases.map(line)],
     bands: [{ series: [2, 1], fill: `color-mix(in srgb, ${colour("series-1")} 18%, transparent)` }],
     hooks: { draw: [mark], setCursor: [(u) => (told.textContent = u.cursor.idx == null ? "" : rows[u.cursor.idx].dataset.told)] },

@@ -13,8 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from edgewise.errors import StoreError
 from edgewise.formatting import range_text, scale_of, value_text
 from edgewise.report.cells import label_of
+from edgewise.stats.level_changes import level_changes
 from edgewise.store.codec import parse_time
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
@@ -22,6 +24,7 @@ from edgewise.studio.views.runs import GRADE_TONES, link
 from edgewise.text import for_csv
 
 if TYPE_CHECKING:
+    from edgewise.store import Store
     from edgewise.store.tables import RunRow
 
 MOST = 2_000
@@ -37,7 +40,6 @@ def settings_of(row: RunRow) -> str:
 
 
 CHOICES: Mapping[str, Callable[[RunRow], str]] = {
-    "metric": lambda row: row.metric or "",
     "runtime": lambda row: row.runtime,
     "device": lambda row: row.device,
     "settings": settings_of,
@@ -46,21 +48,24 @@ CHOICES: Mapping[str, Callable[[RunRow], str]] = {
 
 def trend(request: Request) -> Response:
     """The trend of the model in the query; what the query leaves open is as in its newest run."""
-    model = request.query_params.get("model", "")
-    rows = studio_of(request).store.list(model=model, status="done", limit=MOST)
-    rows = [row for row in rows if row.model == model and row.metric and row.value is not None]
+    store, query = studio_of(request).store, request.query_params
+    model, metric = query.get("model", ""), query.get("metric") or None
+    found = store.trend(model, metric=metric, limit=MOST)
+    rows = [row for row in found.points if metric is not None or row.metric == found.points[0].metric]
+    metrics = _metrics_of(store, rows[0]) if rows else []
     choices = []
     for name, of in CHOICES.items():
-        wanted = request.query_params.get(name) or (of(rows[0]) if rows else "")
+        wanted = query.get(name) or (of(rows[0]) if rows else "")
         choices.append((name, wanted, Counter(map(of, rows)).most_common()))
         rows = [row for row in rows if of(row) == wanted]
     rows.reverse()
-    if request.query_params.get("format") == ".csv":
+    if query.get("format") == ".csv":
         headers = {"content-disposition": "attachment; filename=trend.csv"}
         return Response(_csv(rows), media_type="text/csv; charset=utf-8", headers=headers)
-    scale, unit = (
-        scale_of(rows[0].metric or "", rows[0].unit or "1", [row.value or 0 for row in rows]) if rows else (float, "")
-    )
+    chosen, si = (rows[0].metric or "", rows[0].unit or "1") if rows else (metric or "", "1")
+    scale, unit = scale_of(chosen, si, [row.value or 0 for row in rows])
+    points = [_point(row, before, scale) for before, row in zip([None, *rows], rows, strict=False)]
+    _mark_changes(points, chosen, si)
     return page(
         request,
         "trend.html.jinja",
@@ -68,13 +73,25 @@ def trend(request: Request) -> Response:
         styles=("vendor/uPlot.css", "history.css"),
         scripts=("trend.js",),
         model=model,
+        metric=chosen,
+        metrics=[(one, label_of(one)) for one in metrics],
         choices=choices,
-        label=f"{label_of(rows[0].metric or '')} {f'({unit})' if unit else ''}".strip() if rows else "",
-        points=[_point(row, before, scale) for before, row in zip([None, *rows], rows, strict=False)],
+        label=f"{label_of(chosen)} ({unit})" if unit else label_of(chosen),
+        points=points,
+        drawing=_drawing(points),
         link=partial(link, request),
         tones=GRADE_TONES,
+        more=found.more,
         most=MOST,
     )
+
+
+def _metrics_of(store: Store, newest: RunRow) -> list[str]:
+    """The metrics that the newest run has a value of; its headline alone where its document can't be read."""
+    try:
+        return [row.metric for row in store.get(newest.id).measurements if row.value is not None]
+    except StoreError:
+        return [newest.metric or ""]
 
 
 def _point(row: RunRow, before: RunRow | None, scale: Callable[[float], float]) -> dict[str, Any]:
@@ -92,9 +109,39 @@ def _point(row: RunRow, before: RunRow | None, scale: Callable[[float], float]) 
         "value": value_text(metric, unit, row.value),
         "interval": range_text(metric, unit, row.low, row.high) or "none",
         "numbers": {name: "" if value is None else scale(value) for name, value in numbers.items()},
-        "note": "; ".join(broken),
+        "notes": broken,
         "mark": "break" if broken else "",
     }
+
+
+def _mark_changes(points: Sequence[dict[str, Any]], metric: str, unit: str) -> None:
+    """Note in `points` where the level changed, among those whose basis is the newest one's."""
+    same = [point for point in points if point["row"].basis == points[-1]["row"].basis]
+    rows = [point["row"] for point in same]
+    found = level_changes([row.value for row in rows], [row.low for row in rows], [row.high for row in rows])
+    for change in found:
+        before, after = (value_text(metric, unit, value) for value in (change.before, change.after))
+        same[change.index]["notes"].append(f"level: {before} → {after}")
+        same[change.index]["mark"] = "change"
+
+
+def _drawing(points: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The chart as lines in a box of 800 × 220, for pages without a script; None for fewer than two points."""
+    if len(points) < 2:
+        return None
+    first, last = points[0]["t"], points[-1]["t"]
+    numbers = [point["numbers"] for point in points]
+    top = max(each["high"] if each["high"] != "" else each["v"] for each in numbers)
+    bottom = min(0.0, *(each["low"] if each["low"] != "" else each["v"] for each in numbers))
+
+    def place(point: dict[str, Any], name: str) -> str:
+        value = point["numbers"][name] if point["numbers"][name] != "" else point["numbers"]["v"]
+        x = 800 * (point["t"] - first) / ((last - first) or 1)
+        return f"{x:.1f},{220 - 220 * (value - bottom) / ((top - bottom) or 1):.1f}"
+
+    band = [place(point, "low") for point in points] + [place(point, "high") for point in reversed(points)]
+    marks = [(place(point, "v").partition(",")[0], point["mark"]) for point in points if point["mark"]]
+    return {"line": " ".join(place(point, "v") for point in points), "band": " ".join(band), "marks": marks, "top": top}
 
 
 def _csv(rows: Sequence[RunRow]) -> str:
