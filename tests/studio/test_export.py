@@ -16,8 +16,9 @@ from edgewise.cli.main import run as run_command
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.page import as_part
 from edgewise.studio.sharing import frozen
+from sample_optimizations import evaluation
 from sample_profiles import HOSTILE, profiled_run
-from sample_runs import make_run, run_id
+from sample_runs import make_run, measured, run_id
 
 A, B, HOSTILE_RUN, PROFILED = run_id(1), run_id(2), run_id(3), run_id(21)
 PLACE = "/srv/secret-project/models/kws.onnx"
@@ -131,6 +132,17 @@ def test_any_page_is_one_file(filled, tmp_path, browser, address):
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert complaints == []
     page.context.close()
+
+
+def test_the_page_of_an_evaluated_run_has_its_confusion(filled):
+    run = make_run(31)
+    rows = (*run.measurements, measured("accuracy_top1", 0.9167, half=0.018))
+    filled.store.save(replace(run, measurements=rows, evaluation=evaluation()))
+    with filled.client() as client:
+        text = client.get(f"/share?of=/runs/{run.id}").text
+    filled.store.remove([run.id])
+    assert '<table class="confusion"' in text
+    assert "91.67 %" in text
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 import edgewise.data
 from edgewise.model.identity import open_model
+from edgewise.studio import reading
 from sample_runs import KWS, make_run
 
 DATA = Path(edgewise.data.__file__).parent
@@ -143,6 +144,20 @@ def test_a_model_that_can_not_be_read_says_why(serve, tmp_path):
             page = client.get("/models/lab/broken.onnx")
         assert 'role="alert"' in page.text and "broken.onnx" in page.text
         assert str(root) not in page.text
+
+
+def test_a_model_that_takes_too_long_says_so(serve, tmp_path, monkeypatch):
+    root = tmp_path / "lab"
+    root.mkdir()
+    (root / "slow.tflite").write_bytes(DIGITS.read_bytes())
+    monkeypatch.setattr(reading, "READ_S", 0.05)
+    studio = serve(roots=(root,))
+    with studio.client() as client:
+        page = client.get("/models/lab/slow.tflite")
+        while "refresh" in page.headers:
+            page = client.get("/models/lab/slow.tflite")
+        assert "slow.tflite: the process that reads it took longer than 0.05 s" in page.text
+        assert "/new/bench?model=" in page.text
 
 
 def test_the_first_page_is_small_with_many_models(serve, tmp_path):

@@ -386,10 +386,15 @@ def test_a_full_disk_gives_one_clear_error(studio, client, name):
 def test_uploads_are_deleted(studio, client, onnx):
     place = upload(client, ("net.onnx", onnx)).headers["location"]
     key = place.removeprefix("/models/")
+    while "refresh" in client.get(place).headers:
+        pass
+    entry = studio.studio.models.get(key)
+    assert studio.studio.readings.known(entry).sha256 == key
     assert client.post(f"/uploads/data/{key}/delete").status_code == 400
     assert client.post(f"/uploads/models/{key}/delete").headers["location"] == "/"
     assert client.get(place).status_code == 400
     assert os.listdir(studio.folder / "models") == []
+    assert studio.studio.readings.known(entry) is None
     assert client.post(f"/uploads/models/{key}/delete").status_code == 400
     assert client.post("/uploads/models/..%2f..%2fruns.db/delete").status_code in (400, 404)
 

@@ -157,13 +157,14 @@ class Models:
                 raise
         return self._get(kind, key)
 
-    def remove(self, kind: Kind, key: str) -> None:
-        """Delete an upload. Raises `NotThere` where `key` names none."""
-        if self._upload(kind, key) is None:
+    def remove(self, kind: Kind, key: str) -> ModelEntry:
+        """Delete an upload and return what it was. Raises `NotThere` where `key` names none."""
+        if (entry := self._upload(kind, key)) is None:
             raise NotThere("there is no such upload", advice="files of a folder are not deleted by the studio")
         with suppress(FileNotFoundError), job_folder(within=self.incoming) as gone:
             # At once, however much is in it: half an upload is never listed.
             (self.folder / kind / key).rename(gone / key)
+        return entry
 
     def _entries(self, kind: Kind) -> list[ModelEntry]:
         uploads: list[ModelEntry] = []

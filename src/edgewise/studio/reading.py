@@ -81,6 +81,10 @@ class Readings:
                 self._going[name] = self._pool.submit(self._read, entry)
             return self._going[name]
 
+    def forget(self, entry: ModelEntry) -> None:
+        """Remove what is known of a model that is deleted."""
+        self._place(entry).unlink(missing_ok=True)
+
     def close(self) -> None:
         """End what is being read."""
         self._token.cancel()

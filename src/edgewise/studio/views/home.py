@@ -120,7 +120,8 @@ def delete(request: Request, form: FormData) -> Response:
     """Delete an upload."""
     del form
     kind: Kind = "models" if request.path_params["kind"] == "models" else "data"
-    studio_of(request).models.remove(kind, request.path_params["key"])
+    studio = studio_of(request)
+    studio.readings.forget(studio.models.remove(kind, request.path_params["key"]))
     return RedirectResponse("/", 303)
 
 

@@ -117,7 +117,8 @@ def tag(request: Request, form: FormData) -> Response:
 
 
 def _part(request: Request, found: Run) -> str:
-    return studio_of(request).renderer.part("profile" if _is_profiled(found) else "runs", [found.id])
+    kind = "profile" if _is_profiled(found) else "evaluation" if found.evaluation is not None else "runs"
+    return studio_of(request).renderer.part(kind, [found.id])
 
 
 def _is_profiled(found: Run) -> bool:
