@@ -320,3 +320,22 @@ def test_a_run_of_a_model_that_the_studio_has_can_be_measured_again(serve, tmp_p
         words = f"model={quote_plus(key)}&runtime=onnxruntime&provider=cpu&threads=1&batch=1&device=pi4"
         assert f"/new/bench?{words}" in html.unescape(text)
         assert "Measure again" not in client.get(f"/runs/{run_id(2)}").text
+
+
+def test_a_store_that_is_read_only_offers_no_changes_and_takes_none(studio, client):
+    studio.store.save(made_run(1, tags=("kept",)))
+    studio.store._database = replace(studio.store._database, read_only=True)
+    text = client.get("/runs").text
+    assert "The store can only be read" in text
+    assert "/runs/remove" not in text
+    page = client.get(f"/runs/{run_id(1)}").text
+    assert 'method="post"' not in page
+    for path, data in (
+        ("/runs/remove", {"run": run_id(1), "sure": "yes"}),
+        ("/runs/tag", {"run": run_id(1), "name": "x"}),
+        (f"/runs/{run_id(1)}/tag", {"remove": "kept"}),
+    ):
+        answer = client.post(path, data=data)
+        assert answer.status_code >= 400
+        assert "is read-only" in answer.text
+    assert studio.store.list()[0].tags == ("kept",)

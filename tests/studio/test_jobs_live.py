@@ -35,6 +35,7 @@ from sample_runs import make_run
 RUN = make_run(1)
 JOB = JobStarted(job=RUN.job, index=1, total=3)
 MS = 1_000_000
+END = {"kind": "end", "status": "done", "message": "", "advice": ""}
 
 
 def told(*events, clock=lambda: 0.0):
@@ -229,7 +230,7 @@ def test_a_browser_that_was_away_gets_what_it_missed(live):
     feed = Feed(live, "")
     list(feed.due(0.0))
     say(live, "a", "missed")
-    live.end("b", "done")
+    live.tell("b", END)
     assert [event[:2] for event in read(Feed(live, f"{live.boot}-2").due(0.0))] == [(3, "a"), (4, "b")]
     assert read(Feed(live, f"{live.boot}-4").due(0.0)) == []
 
@@ -254,7 +255,7 @@ def test_without_listeners_a_change_makes_no_event(live, monkeypatch):
 def test_jobs_that_ended_long_ago_are_forgotten(live):
     for number in range(60):
         live.begin(JobState(id=str(number), title="", verb="bench"))
-        live.end(str(number), "done")
+        live.tell(str(number), END)
     assert live.get("a").status == "running"
     assert live.get("0") is None and live.get("59").status == "done"
     assert len(live.changed_since(0)) <= 24

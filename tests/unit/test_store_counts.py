@@ -84,6 +84,8 @@ def test_counts_stay_those_of_the_runs(store, seed):
         if step % 12 == 0:
             check_all(store, stored)
     check_all(store, stored)
+    files = Counter(run.job.model.sha256 for run in stored.values())
+    assert store.count_files([*files, *(f"{number:064x}" for number in range(2000))]) == files
     before = kept_rows(store)
     store.reindex()
     assert kept_rows(store) == before

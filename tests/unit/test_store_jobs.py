@@ -136,6 +136,7 @@ def test_pages_follow_one_another(jobs):
     assert [job.title for job in (*first, *second)] == ["4", "3", "2", "1"]
     assert [job.title for job in jobs.list(limit=2, before=second[-1].id)] == ["0"]
     assert [job.title for job in jobs.list(status=("cancelled", "lost"))] == ["3"]
+    assert len(jobs.list(verbs=("estimate", "bench"))) == 5 and jobs.list(verbs=("estimate",)) == []
 
 
 @pytest.mark.parametrize("job_id", ["nothing", "", "a\nb", "\udc80", "x" * 10_000])

@@ -8,7 +8,7 @@ other condition, these are the facets' counts. With more, the runs of the rarest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -123,6 +123,16 @@ def count(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -
     return Count(value=min(found, most), more=found > most or not complete)
 
 
+def count_files(connection: Connection, sha256s: Sequence[str]) -> dict[str, int]:
+    """The number of runs of each model file, by its sha256; files without runs are left out."""
+    found: dict[str, int] = {}
+    for first in range(0, len(sha256s), _PART):
+        part = sha256s[first : first + _PART]
+        query = select(runs.c.sha256, func.count()).where(runs.c.sha256.in_(part)).group_by(runs.c.sha256)
+        found |= {row[0]: row[1] for row in connection.execute(query)}
+    return found
+
+
 def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -> dict[str, FacetValues]:
     """The values of each facet among the runs that match `wanted`, but for its condition on the facet itself."""
     conditions = conditions_of(connection, wanted, kept=kept)
@@ -143,8 +153,7 @@ def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) 
         ids, *values = list(zip(*connection.execute(query), strict=True)) or [()] * len(FACETS)
         of_facet = dict(zip(_OF_RUN, values, strict=True))
         for facet in names:
-            of_tags = chain.from_iterable(tags_of(connection, ids).values()) if facet == "tag" else ()
-            number = Counter[str | None](of_facet.get(facet, of_tags))
+            number = Counter[str | None](_tags_among(connection, ids) if facet == "tag" else of_facet[facet])
             in_order = sorted(number.items(), key=lambda pair: (-pair[1], pair[0]))
             its_runs = number[chosen.get(facet)]
             found[facet] = _values(in_order, most=most, chosen=(chosen.get(facet), its_runs), complete=complete)
@@ -159,6 +168,15 @@ def tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, 
         for run, name in connection.execute(select(tags.c.run, tags.c.name).where(some).order_by(tags.c.name)):
             tagged[run] = (*tagged.get(run, ()), name)
     return tagged
+
+
+def _tags_among(connection: Connection, ids: Sequence[str]) -> Iterator[str]:
+    """The tags of the runs with these ids, each as often as it occurs."""
+    if counted(connection, [tags.c.name.is_not(None)], most=len(ids)) > len(ids):
+        yield from chain.from_iterable(tags_of(connection, ids).values())
+    else:  # there are fewer tags than runs: all of them are read sooner
+        among = frozenset(ids)
+        yield from (name for run, name in connection.execute(select(tags.c.run, tags.c.name)) if run in among)
 
 
 def _values(ranked: Sequence[Any], *, most: int, chosen: tuple[str | None, int], complete: bool = True) -> FacetValues:

@@ -255,6 +255,11 @@ class Store:
         with self._database.reading() as connection:
             return counts.count(connection, wanted, most=most, kept=self._database.kept)
 
+    def count_files(self, sha256s: Sequence[str]) -> Mapping[str, int]:
+        """The number of runs of each model file, by its sha256; files without runs are left out."""
+        with self._database.reading() as connection:
+            return counts.count_files(connection, sha256s)
+
     def facets(self, *, most: int = 20, **wanted: Unpack[RunFilter]) -> Mapping[str, FacetValues]:
         """For model, runtime, device, status and tag: the values of the runs that match `wanted`, with their numbers.
 

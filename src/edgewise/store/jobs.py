@@ -94,17 +94,25 @@ class Jobs:
             raise _unknown()
         return found[0]
 
-    def list(self, *, status: Sequence[Status] = (), before: str | None = None, limit: int = 50) -> Sequence[JobRow]:
+    def list(
+        self,
+        *,
+        status: Sequence[Status] = (),
+        verbs: Sequence[str] = (),
+        before: str | None = None,
+        limit: int = 50,
+    ) -> Sequence[JobRow]:
         """The jobs of a page, newest first.
 
         Args:
-            status: only those with one of these; empty takes all.
+            status, verbs: only those with one of these; empty takes all.
             before: only those that come after this job in the list: the next page.
             limit: the most of them.
 
         Raises `BadInput` for an unknown `before`.
         """
         wanted: ColumnElement[bool] = _JOBS.c.status.in_(status) if status else _JOBS.c.id.is_not(None)
+        wanted = and_(wanted, _JOBS.c.verb.in_(verbs)) if verbs else wanted
         if before is not None:
             last = self.get(before)
             wanted = and_(wanted, tuple_(_JOBS.c.created, _JOBS.c.id) < (last.created, last.id))

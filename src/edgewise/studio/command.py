@@ -36,7 +36,7 @@ def command(values: Values) -> int:
     from edgewise.cli.console import out
     from edgewise.studio.server import serve
 
-    found = packages_availability(("starlette", "uvicorn", "sse-starlette", "python-multipart"), extra="studio")
+    found = packages_availability(("starlette", "uvicorn", "python-multipart"), extra="studio")
     if not found:
         raise Unavailable(found.reason, advice=found.install_hint)
     settings = settings_of(values)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import ChildProcess, explain_end
@@ -166,6 +166,13 @@ class Dispatcher:
         made = (place for place in sorted((folder / "files").rglob("*")) if place.suffix in MODELS and place.is_file())
         return found | {place.relative_to(folder).as_posix(): place for place in islice(made, MOST_MODELS)}
 
+    def result_of(self, job_id: str) -> Any:
+        """The JSON document of a job's result. Raises `BadInput` where it has none that can be read."""
+        try:
+            return json.loads((self.folder_of(job_id) / "result" / "result.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise BadInput("this job has no result", advice="see its page") from error
+
     def _dispatch(self) -> None:
         while not self._stopping:
             self._wake.clear()
@@ -239,9 +246,9 @@ class Dispatcher:
             self._finish(job, end)
         except StoreError as error:  # said here as long as it can't be written there
             self._unsaid[job.id] = job, end
-            told = {**end, "message": f"{end.get('message', '')} {error.message}".strip(), "advice": error.advice}
+            told = {**end, "message": f"{end['message']} {error.message}".strip(), "advice": error.advice}
         del self._tokens[job.id]
-        self.live.end(job.id, end["status"], message=told.get("message", ""), advice=told.get("advice", ""))
+        self.live.tell(job.id, {"kind": "end", **told})
         self._wake.set()
 
     def _run_child(self, job: JobRow, lock: IO[bytes]) -> Message:
@@ -310,7 +317,7 @@ class Dispatcher:
                 self._tokens[job.id].cancel()
 
     def _finish(self, job: JobRow, end: Message) -> None:
-        told = {name: end[name] for name in ("message", "advice", "exit_code", "runs") if name in end}
+        told = {name: value for name, value in end.items() if name not in ("kind", "status")}
         self._store.jobs.finish(job, end["status"], **told)
         self.live.touch()
 

@@ -56,13 +56,6 @@ class Live:
             self._states[job_id].apply(message)
         self._note(job_id)
 
-    def end(self, job_id: str, status: str, *, message: str = "", advice: str = "") -> None:
-        """The job has ended."""
-        with self._lock:
-            state = self._states[job_id]
-            state.status, state.message, state.advice = status, message, advice
-        self._note(job_id)
-
     def touch(self) -> None:
         """The list of jobs has changed."""
         self._note(LIST)

@@ -164,6 +164,8 @@ class JobState:
                 self.runs.append(message)
             case "saved":
                 self.saved = [*dict.fromkeys([*self.saved, message["id"]])]
+            case "end":
+                self.status, self.message, self.advice = message["status"], message["message"], message["advice"]
             case "log":
                 self.log.append(one_line(message["text"]))
         self.waiting = message["text"] if message["kind"] == "waiting" else self.waiting

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgewise.store.best import Best
 
 FILTERS = ("model", "workload", "runtime", "precision")
+MOST_MODELS, MOST_MACHINES = 30, 12
 MOST_BYTES = 50 * 10**6
 """Of a table of the atlas, which is read to count what is in it."""
 
@@ -44,7 +45,14 @@ def atlas(request: Request) -> Response:
             raise BadInput(f"{words['workload']!r} is not a workload", advice="pick one from the list")
         workload = Workload(metric, scenario, int(batch))
     model, runtime, precision = (words[name] or None for name in ("model", "runtime", "precision"))
-    matrix = store.matrix(model=model, runtime=runtime, precision=precision, workload=workload)
+    matrix = store.matrix(
+        model=model,
+        runtime=runtime,
+        precision=precision,
+        workload=workload,
+        most_models=MOST_MODELS,
+        most_machines=MOST_MACHINES,
+    )
     cells: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     order = list(BASES)
     for best in sorted(matrix.cells, key=lambda each: order.index(each.basis) if each.basis in order else len(order)):

@@ -17,6 +17,8 @@ from edgewise.studio.views.runs import COLUMNS
 from edgewise.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.datastructures import FormData
 
     from edgewise.studio.models import Kind, ModelEntry
@@ -45,7 +47,7 @@ def home(request: Request) -> Response:
         title="Models",
         styles=("models.css",),
         scripts=("drop.js",),
-        models=[{**_line(entry), "runs": _runs_so_far(studio, entry)} for entry in models[:most]],
+        models=_model_lines(studio, models[:most]),
         data=[_line(entry) for entry in data[:most]],
         hidden=0 if most is None else max(len(models), len(data)) - most,
         most_upload=format_bytes(studio.settings.most_upload),
@@ -62,13 +64,14 @@ def _line(entry: ModelEntry) -> dict[str, Any]:
     }
 
 
-def _runs_so_far(studio: Studio, entry: ModelEntry) -> dict[str, str] | None:
-    """How many runs the store has of the model, and where they are listed; None where its sha256 is not known yet."""
-    sha256 = _sha256_of(studio, entry)
-    if not sha256:
-        return None
-    count = studio.store.count(model=sha256)
-    return {"count": f"{count.value:,}{'+' if count.more else ''}", "link": f"/runs?model={sha256}"}
+def _model_lines(studio: Studio, entries: Sequence[ModelEntry]) -> list[dict[str, Any]]:
+    """Lines with the number of runs so far; None for a file below a root that was not read yet."""
+    sha256s = [_sha256_of(studio, entry) for entry in entries]
+    counts = studio.store.count_files([each for each in sha256s if each])
+    return [
+        {**_line(entry), "sha256": sha256, "runs": counts.get(sha256, 0) if sha256 else None}
+        for entry, sha256 in zip(entries, sha256s, strict=True)
+    ]
 
 
 def _sha256_of(studio: Studio, entry: ModelEntry) -> str:

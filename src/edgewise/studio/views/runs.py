@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData, QueryParams
 
     from edgewise.store import Store
+    from edgewise.store.counts import Facet
     from edgewise.store.filters import RunFilter
     from edgewise.store.tables import RunRow
 
@@ -53,7 +54,6 @@ def runs(request: Request) -> Response:
     sort = query.get("sort", "")
     if sort and sort.removeprefix("-") not in COLUMNS:
         raise BadInput(f"there is no column {sort!r}", advice=f"sort by one of: {', '.join(COLUMNS)}")
-    counted = store.count(**wanted)
     facets = store.facets(**wanted, most=MOST_CHOICES)
     wanted["limit"] = PAGE + 1
     rows = store.list(**wanted)
@@ -77,13 +77,20 @@ def runs(request: Request) -> Response:
         cleared=dict.fromkeys(FILTERS, ""),
         filtered=any(query.get(name) for name in FILTERS),
         facets=facets,
-        count=f"{counted} run{'' if str(counted) == '1' else 's'}",
+        count=_count(facets["status"], query.get("status")),
         newer=link(request, after=shown[0].id) if newer else None,
         older=link(request, before=shown[-1].id) if older else None,
         address=urlencode(_kept(query)),
         read_only=store.read_only,
         tones=GRADE_TONES,
     )
+
+
+def _count(statuses: Sequence[Facet], chosen: str | None) -> str:
+    """The number of runs in words. Each run has one status, so that its facet has counted them all."""
+    counted = [one for one in statuses if not chosen or one.value == chosen]
+    number = sum(one.count for one in counted)
+    return f"{number:,}{'+' if any(one.more for one in counted) else ''} run{'' if number == 1 else 's'}"
 
 
 def filter_of(query: Mapping[str, str]) -> RunFilter:
