@@ -99,13 +99,18 @@ def _ask(question: Callable[[], A], *, home: str) -> A:
 
 def _entry_points() -> EntryPoints:
     """Every installed entry point. They are read again only where a folder of `sys.path` has changed."""
+    return _read_entry_points(installed_stamp())
+
+
+def installed_stamp() -> tuple[tuple[str, int], ...]:
+    """The folders of `sys.path` with their times: another value where a package has come or gone."""
     folders = []
     for folder in sys.path:
         try:
             folders.append((folder, Path(folder).stat().st_mtime_ns))
         except OSError:
             continue
-    return _read_entry_points(tuple(folders))
+    return tuple(folders)
 
 
 @lru_cache(maxsize=2)

@@ -125,6 +125,15 @@ def test_the_command_is_told_to_scripts(browse):
     assert told == {"command": "", "problem": "--batch must be at least 1, not 0"}
 
 
+def test_engines_that_do_not_read_the_model_stand_apart_with_the_reason(browse):
+    text = browse.get("/new/bench", params={"model": TFLITE}).text
+    here, _, others = text.partition("<summary>Not here, or not for this model</summary>")
+    assert re.findall(r'name="runtime" value="(\w+)"', here) == ["litert", "openvino"]
+    assert re.search(r'value="onnxruntime"> ONNX Runtime <span[^>]*>does not read tflite<', others)
+    text = browse.get("/new/bench", params={"model": [TFLITE, ONNX]}).text
+    assert "does not read" not in text
+
+
 def test_one_model_to_compare_gets_two_engines(browse):
     text = browse.get("/new/compare", params={"model": TFLITE}).text
     assert re.findall(r'name="runtime" value="(\w+)" checked', text) == ["litert", "openvino"]

@@ -60,7 +60,7 @@ class TestDocument:
             "roof": [None] * 4,
             "snr": [None] * 4,
         }
-        assert document["metrics"]["macs"] == {"title": "MACs", "unit": "MAC", "why": ""}
+        assert document["metrics"]["macs"] == {"title": "MACs", "unit": "MAC", "sums": "sum", "why": ""}
         assert document["metrics"]["snr"]["why"] == NO_SNR
         assert document["lacking"] == {"live": {3: 2}, "roof": {3: 2}, "snr": {3: 2}}
         assert document["why"] == {}
@@ -313,6 +313,17 @@ def test_a_run_without_a_profile_says_why():
         make_graph([unprofiled_run()])
 
 
+def test_damaged_records_are_drawn_with_what_they_have():
+    run = of_layers(layer_of(0, "a", "Conv", 1, time=math.inf, operators=(-3,)), layer_of(1, "b", "Conv", 1))
+    run = replace(run, layers=tuple(replace(one, index=7) for one in run.layers))
+    document = document_of(make_graph([run]))
+    json.dumps(document, allow_nan=False)
+    assert document["values"]["time"] == [None, 1e-6]
+    assert document["values"]["live"] == [None, None]
+    assert document["order"] == [0, 1]
+    assert document_of(make_graph([run, replace(run, id=faster_run(46).id)]))["members"] == [[[0], [0]], [[1], [1]]]
+
+
 class TestFiveThousandLayers:
     def test_size_and_what_is_visible(self):
         graph = make_graph([many_layers_run(count=5000)])
@@ -403,6 +414,8 @@ class TestPage:
         rows = [{"layer": "a", "op": "Conv", "snr_db": 21.5}, {"layer": "b", "snr_db": None}]
         (folder / "result.json").write_text(json.dumps({"sensitivity": rows}))
         assert client.get(path).json()["values"]["snr"] == [21.5, None]
+        page = client.get(f"/runs/{run.id}/graph?job={job}").text
+        assert "<td>21.5 dB</td>" in page and "this layer was not quantised alone" in page
         answer = client.get(f"/runs/{plain.id}/graph?job={job}")  # the profile of the same model is drawn
         assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run.id}/graph?job={job}")
         for bad in ("job-2", "..", "../jobs/job-1", f"{job}/", "%00", ""):

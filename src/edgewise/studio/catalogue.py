@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from edgewise.errors import Unavailable
+from edgewise.registry import FOR_TESTS, availability_of, installed_stamp
 
 PATIENCE_S = 60
 ESTIMATED = "Estimated"
@@ -44,20 +44,14 @@ Catalogue = Mapping[str, Sequence[Choice]]
 
 def catalogue() -> Catalogue:
     """What is installed here now. Raises `Unavailable`."""
-    stamps = []
-    for folder in sys.path:
-        try:
-            stamps.append((folder, Path(folder).stat().st_mtime_ns))  # changes where a package comes or goes
-        except OSError:
-            continue
-    return _read(tuple(stamps))
+    return _read(installed_stamp())
 
 
 @lru_cache(maxsize=1)
-def _read(stamps: tuple[tuple[str, int], ...]) -> Catalogue:
+def _read(stamp: tuple[tuple[str, int], ...]) -> Catalogue:
     from edgewise.child_process import run_child
 
-    del stamps  # the key of the cache
+    del stamp  # the key of the cache
     found = run_child([sys.executable, "-P", "-m", "edgewise.studio.catalogue"], seconds=PATIENCE_S)
     if found.failure:
         raise Unavailable(f"the list of what is installed {found.failure}", advice="see 'edgewise doctor'")
@@ -69,7 +63,6 @@ def collect() -> Catalogue:
     from edgewise.estimating.base import estimators
     from edgewise.evaluating.dataset import data_formats
     from edgewise.evaluating.task import tasks
-    from edgewise.registry import FOR_TESTS, availability_of
     from edgewise.runtime.base import runtimes
 
     engines = []

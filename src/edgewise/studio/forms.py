@@ -151,7 +151,7 @@ class Field:
             return
         if self.option.name not in _NAMES_OF_TENSORS and any(map(_PATH.search, text.splitlines())):
             raise BadInput(f"{self.label} can't name files of this machine", advice="use the command line for it")
-        if self.kind in ("device", "choice"):
+        if self.kind in ("device", "choice", "check"):
             name, at, clock = text.partition("@")
             named = next((one for one in self.choices if one.value in (name, text)), None)
             if named is None or (at and not named.group.startswith(ESTIMATED)):
@@ -161,8 +161,6 @@ class Field:
 
     def _scalar(self, text: str) -> Any:
         if self.option.type is bool:
-            if text not in ("yes", "no"):
-                raise BadInput(f"{self.label} must be yes or no, not {text[:60]!r}")
             return text == "yes"
         if self.kind not in ("whole", "number"):
             return text
@@ -250,24 +248,22 @@ class Form:
         return Field(option=option, kind=kind, choices=choices)
 
     def _words(self, option: Option) -> Sequence[Choice]:
-        """The values of an option of which the request lists them, or of a yes or no that has neither as default."""
+        """The values of an option, where its type or the request lists them."""
         if option.type is bool:
-            return listed(("yes", "no")) if option.default is None else ()
+            return listed(("yes", "no"))
         annotations = [one.annotation for one in self._fields_of(option)]
         parts = [part for one in annotations for part in (one, *get_args(one))]
         words = [get_args(part) for part in parts if all(isinstance(each, str) for each in get_args(part))]
         return listed(max(words, key=len, default=()))
 
     def _devices(self, known: Catalogue) -> list[Choice]:
-        names = {"measured": [LOCAL, *(name for name in read_devices() if name != LOCAL)]}
-        names["calibrated"] = calibrated_names()
-        texts = {LOCAL: "this machine"}
-        found = [
-            Choice(value=name, text=texts.get(name, name), group=place.capitalize())
+        names = {"measured": [LOCAL, *read_devices()], "calibrated": calibrated_names()}
+        found = {
+            name: Choice(value=name, text="this machine" if name == LOCAL else name, group=place.capitalize())
             for place in self.places
             for name in names.get(place, ())
-        ]
-        return [*found, *known["hardware"]] if "estimated" in self.places else found
+        }
+        return [*found.values(), *(known["hardware"] if "estimated" in self.places else ())]
 
     def fill(self, texts: Texts, models: Models) -> Filled:
         """The request that `texts` describe, or what is wrong with them. Raises `Unavailable`."""
@@ -334,11 +330,10 @@ class Form:
 
 def _plain_kind(option: Option, *, has_choices: bool) -> Kind:
     if has_choices:
-        return "choice"
-    if option.type == list[str]:
-        return "text" if "," in (option.info.metavar or "") else "lines"
-    kinds: Mapping[Any, Kind] = {bool: "check", int: "whole", float: "number"}
-    return kinds.get(option.type, "text")
+        return "check" if option.type is bool and option.default is not None else "choice"
+    if option.type == list[str] and "," not in (option.info.metavar or ""):
+        return "lines"
+    return "whole" if option.type is int else "number" if option.type is float else "text"
 
 
 def _with_clock(one: Field, texts: Texts) -> Sequence[str]:

@@ -8,7 +8,7 @@ parts lack it has none. Only the standard library is used: the server makes this
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import mul
@@ -162,6 +162,7 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
     Raises:
         BadInput: a run without a profile; two without work in common.
     """
+    runs = [_numbered(run) for run in runs]
     for run in runs:
         if run.profile is None or not run.layers:
             why = one_line(run.profile_absent_because or "it was not profiled")
@@ -182,19 +183,20 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
     return graph
 
 
-def _in_order(pairs: Iterable[LayerPair]) -> list[LayerPair]:
+def _numbered(run: Run) -> Run:
+    """`run` with layers whose index is their place: a record that was made elsewhere may have others."""
+    if all(layer.index == at for at, layer in enumerate(run.layers)):
+        return run
+    return replace(run, layers=tuple(replace(layer, index=at) for at, layer in enumerate(run.layers)))
+
+
+def _in_order(pairs: Sequence[LayerPair]) -> list[LayerPair]:
     """Pairs as the first run executes them; what only the second has, after what it executes before."""
-    owners = {layer.index: pair for pair in pairs for layer in pair.after}
-    places: dict[int, tuple[int, int]] = {}
+    places = {id(pair): (pair.before[0].index, 0) for pair in pairs if pair.before}
     last = -1
-    for index, pair in sorted(owners.items(), key=lambda item: item[0]):
-        if pair.before:
-            last = min(layer.index for layer in pair.before)
-        places.setdefault(id(pair), (last, index + 1))
-    return sorted(
-        pairs,
-        key=lambda pair: (min(layer.index for layer in pair.before), 0) if pair.before else places[id(pair)],
-    )
+    for index, pair in sorted((layer.index, at) for at, one in enumerate(pairs) for layer in one.after):
+        last = places.setdefault(id(pairs[pair]), (last, index + 1))[0]
+    return sorted(pairs, key=lambda pair: places[id(pair)])
 
 
 def chief_of(pair: LayerPair) -> Layer:
@@ -306,9 +308,12 @@ def _add_values(graph: Graph, snr: Mapping[str, float]) -> None:
                 graph.why[key][node] = _reason(pair, key, graph, snr) or "not known"
     for key, metric in wanted.items():
         lost = all(value is None for value in graph.values[key])
-        why = "; ".join(list(dict.fromkeys(graph.why.pop(key, {}).values()))[:3]) if lost else ""
-        graph.metrics[key] = replace(metric, why=why)
-        _sum_up(graph, key, metric.sums, wanted=[_should_have(pair, key) for pair in graph.pairs])
+        lacking = [_should_have(pair, key) for pair in graph.pairs]
+        reasons = graph.why.pop(key, {}) if lost else {}
+        # The reason why the engine's work has no MACs is not the reason why no layer has them.
+        own = dict.fromkeys(why for node, why in reasons.items() if lacking[node]) or dict.fromkeys(reasons.values())
+        graph.metrics[key] = replace(metric, why="; ".join(list(own)[:3]))
+        _sum_up(graph, key, metric.sums, wanted=lacking)
     known = [value is not None for value in graph.values[graph.first][: len(graph.pairs)]]
     for end in ("low", "high"):
         _sum_up(graph, end, "all", wanted=known)
@@ -336,7 +341,7 @@ def _values_of(pair: LayerPair, graph: Graph, snr: Mapping[str, float]) -> dict[
         "high": layer.high,
         "share": layer.share,
         "memory": _bytes_of(layer),
-        "live": max((live[at] for at in layer.operators if at < len(live)), default=None),
+        "live": max((live[at] for at in layer.operators if 0 <= at < len(live)), default=None),
         "macs": layer.macs,
         "roof": layer.roof_share,
         "snr": min((snr[name] for name in layer.nodes if name in snr), default=None) if snr else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -25,7 +26,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
         ],
         "keys": list(graph.metrics),
         "metrics": {
-            key: {"title": metric.title, "unit": metric.unit, "why": short_line(metric.why)}
+            key: {"title": metric.title, "unit": metric.unit, "sums": metric.sums, "why": short_line(metric.why)}
             for key, metric in graph.metrics.items()
         },
         "names": [short_line(pair.name) for pair in graph.pairs] + [block.name for block in graph.blocks],
@@ -83,7 +84,10 @@ class _Texts:
 
 
 def _rounded(values: Iterable[Number]) -> list[Number]:
-    return [float(f"{value:.6g}") if type(value) is float else value for value in values]
+    # JSON has no other numbers than finite ones; a damaged record may.
+    return [
+        value if type(value) is not float else float(f"{value:.6g}") if isfinite(value) else None for value in values
+    ]
 
 
 _NUMBERS = (

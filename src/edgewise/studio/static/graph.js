@@ -139,12 +139,14 @@ function settle(made, layout, keep) {
 
 // Colours and numbers.
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const BOUNDS = { sum: "≥ ", max: "≥ ", min: "≤ " }; // of what is partly known
 const valueOf = (id, key = state.metric) => values[key][id];
 function shownValue(id, key = state.metric) {
   const value = valueOf(id, key);
   if (value === null) return "n/a";
   const sign = key === "change" && value > 0 ? "+" : "";
-  return `${isBlock(id) && data.lacking[key]?.[id] ? "≥ " : ""}${sign}${quantity(value, metrics[key].unit)}`;
+  const bound = isBlock(id) && data.lacking[key]?.[id] && key !== "change" ? (BOUNDS[metrics[key].sums] ?? "") : "";
+  return `${bound}${sign}${quantity(value, metrics[key].unit)}`;
 }
 const verdictOf = (id) => (data.verdicts ? text(data.verdicts[id]) : "");
 function recolour() {
@@ -158,7 +160,7 @@ function recolour() {
     const verdict = verdictOf(id);
     const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0].split("/").slice(-2).join("/");
     const dashed = data.verdicts ? verdict !== "faster" && verdict !== "slower" : false;
-    looks.set(id, { label, value: `${shownValue(id)}${verdict && verdict !== "–" ? `, ${verdict}` : ""}`, bold: isBlock(id), dashed, ...scale.of(valueOf(id)) });
+    looks.set(id, { label, value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...scale.of(valueOf(id)) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;

@@ -117,7 +117,7 @@ export class SvgSurface {
 }
 
 const fit = (text, width, size) => {
-  const room = Math.floor(width / (size * 0.56));
+  const room = Math.floor(width / (size * 0.6));
   if (text.length <= room) return text;
   return room < 4 ? "" : `…${text.slice(text.length - room + 1)}`;
 };

@@ -1,7 +1,7 @@
 // Places of nodes that follow from their order or their times alone.
 const CELL = { w: 128, h: 40 };
 const GAP = 8;
-const LEVEL = 30;
+const LEVEL = 44;
 const LENGTH = 1200;
 
 // Nodes in the order of execution, row after row like words.

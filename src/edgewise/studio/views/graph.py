@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -10,13 +11,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from edgewise.errors import BadInput
-from edgewise.formatting import plus_minus
+from edgewise.formatting import plus_minus, with_range
 from edgewise.profiling.layer_matching import LayerPair
 from edgewise.record import Run
+from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.profile_diff import pair_row, whole_row
-from edgewise.studio.graph import Graph, change_ends, make_graph
+from edgewise.studio.graph import METRICS, Graph, change_ends, make_graph
 from edgewise.studio.graph_document import document_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import Studio, studio_of
@@ -27,16 +29,7 @@ ROWS = 200
 _MOST_RESULT = 20 * 10**6
 """Bytes of a job's result that are read."""
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
-COLUMNS_OF_TWO = (
-    "Layer",
-    "Op",
-    "Before (µs)",
-    "After (µs)",
-    "Change (µs)",
-    "Ratio",
-    "Verdict",
-    "95 % of the change (µs)",
-)
+COLUMNS_OF_TWO = ("Layer", "Op", "Before (µs)", "After (µs)", "Change (µs)", "Ratio", "Verdict", "Change, 95 % (µs)")
 
 
 def graph(request: Request) -> Response:
@@ -60,7 +53,7 @@ def graph(request: Request) -> Response:
         graph=found,
         data=document_of(found),
         runs=list(zip(found.runs, labels_of(found.runs), map(_facts, found.runs), strict=True)),
-        columns=COLUMNS_OF_TWO if found.is_diff else COLUMNS,
+        columns=COLUMNS_OF_TWO if found.is_diff else (*COLUMNS, *[METRICS["snr"].title] * _has_snr(found)),
         rows=[(places[id(pair)], _row(found, pair)) for pair in shown],
         longest=max((value for value in found.values["time"][: len(pairs)] if value), default=0.0),
         total=[*whole_row(*found.runs), DASH] if found.is_diff else None,
@@ -117,17 +110,18 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
+def _has_snr(graph: Graph) -> bool:
+    return not graph.is_diff and not graph.metrics["snr"].why
+
+
 def _facts(run: Run) -> str:
-    """``"onnxruntime 1.31, median latency 1.00 ± 0.01 ms; layers: means of 300 inferences in 3 processes"``."""
-    profile = run.profile
+    """``"onnxruntime 1.31, median latency 1.00 ms [0.99 ms, 1.01 ms]; times of layers are means of …"``."""
+    profile, row = run.profile, run.measurement("latency")
     if profile is None:
         return engine_of(run)
-    row = run.measurement("latency")
-    latency = (
-        f"{plus_minus(row.value * 1e3, *(None if end is None else end * 1e3 for end in (row.low, row.high)))} ms"
-        if row is not None and row.value is not None
-        else f"n/a ({one_line(row.absent_because or 'not measured') if row is not None else 'not measured'})"
-    )
+    latency = f"n/a ({reason_of_absence(run, 'latency')})"
+    if row is not None and row.value is not None:
+        latency = with_range("latency", "s", row.value, row.low, row.high)
     return (
         f"{engine_of(run)}, median latency {latency}; times of layers are means of {profile.inferences} profiled "
         f"inferences in {profile.sessions} processes ({one_line(profile.method)}), with 95 % intervals; shares refer "
@@ -136,33 +130,30 @@ def _facts(run: Run) -> str:
 
 
 def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
+    """The cells of a node in the table: as the profile diff has them, or the values of a layer."""
     if graph.is_diff:
         low, high = change_ends(pair)
-        reach = (
-            absent("an interval is not known")
-            if low is None or high is None
-            else Cell(text=f"{significant(low * 1e6)} to {significant(high * 1e6)}")
-        )
-        return [*pair_row(pair), reach]
+        known = low is not None and high is not None
+        reach = f"{significant((low or 0) * 1e6)} to {significant((high or 0) * 1e6)}"
+        return [*pair_row(pair), Cell(text=reach) if known else absent("an interval is not known")]
     (layer,) = pair.before
     node = layer.index
-    value = {key: column[node] for key, column in graph.values.items()}
-
-    def cell(key: str, text: str) -> Cell:
-        return Cell(text=text) if text else absent(graph.metrics[key].why or one_line(graph.why[key].get(node, "")))
-
-    time = value["time"]
-    ends = [None if end is None else end * 1e6 for end in (value["low"], value["high"])]
-    return [
-        Cell(text=str(node)),
-        Cell(text=one_line(layer.title)),
-        Cell(text=one_line(layer.op)),
-        cell("time", "" if time is None else plus_minus(time * 1e6, *ends)),
-        cell("share", "" if value["share"] is None else f"{value['share'] * 100:.1f} %"),
-        cell("memory", "" if value["memory"] is None else format_bytes(value["memory"])),
-        cell("macs", "" if value["macs"] is None else format_si(value["macs"], "") or "0"),
-        cell("roof", "" if value["roof"] is None else f"{value['roof'] * 100:.1f} %"),
-    ]
+    low, high = (None if end is None else end * 1e6 for end in (graph.values[key][node] for key in ("low", "high")))
+    words: dict[str, Callable[[float], str]] = {
+        "time": lambda value: plus_minus(value * 1e6, low, high),
+        "share": lambda value: f"{value * 100:.1f} %",
+        "memory": format_bytes,
+        "macs": lambda value: format_si(value, "") if value else "0",
+        "roof": lambda value: f"{value * 100:.1f} %",
+    }
+    if _has_snr(graph):
+        words["snr"] = lambda value: f"{value:.1f} dB"
+    cells = []
+    for key, write in words.items():
+        value = graph.values[key][node]
+        reason = graph.metrics[key].why or one_line(graph.why[key].get(node, ""))
+        cells.append(absent(reason) if value is None else Cell(text=write(value)))
+    return [Cell(text=str(node)), Cell(text=one_line(layer.title)), Cell(text=one_line(layer.op)), *cells]
 
 
 ROUTES = (Route("/runs/{run}/graph", graph), Route("/runs/{run}/graph.json", graph_data))

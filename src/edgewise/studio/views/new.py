@@ -116,7 +116,11 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     models = [_pick(entry) for entry in studio.models.entries()]
     has_data = any(one.kind == "data" for one in inputs)
     data = [_pick(entry) for entry in studio.models.data_entries()] if has_data else []
-    fields = {one.option.name: _with_choices(one, texts, data if one.kind == "data" else models) for one in inputs}
+    ticked = [_entry(key, studio) for key in texts.get("model", ())]
+    formats = sorted({entry.format for entry in ticked if entry})
+    fields = {
+        one.option.name: _with_choices(one, texts, data if one.kind == "data" else models, formats) for one in inputs
+    }
     top = [*(one for one in fields.values() if one.name == "model"), *(fields[name] for name in form.top)]
     panels: dict[str, list[Field]] = {}
     for one in fields.values():
@@ -143,17 +147,25 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     )
 
 
-def _with_choices(one: Field, texts: Texts, picks: Sequence[Choice]) -> Field:
+def _with_choices(one: Field, texts: Texts, picks: Sequence[Choice], formats: Sequence[str]) -> Field:
     """`one` with what can be ticked in it; of `picks`, models or data, those that are ticked come first."""
     given = [text for text in dict.fromkeys(texts.get(one.name, ())) if text]
     if one.kind == "runtimes":
         known = [choice.value for choice in one.choices]
-        return replace(one, choices=[*one.choices, *listed([word for word in given if word not in known])])
+        engines = [_for_models(choice, formats) for choice in one.choices]
+        return replace(one, choices=[*engines, *listed([word for word in given if word not in known])])
     if one.kind not in PICKED:
         return one
     by_key = {choice.value: choice for choice in picks}
     chosen = [by_key.pop(key, Choice(value=key, text=f"run {key[:36]}")) for key in given]
     return replace(one, choices=[*chosen, *list(by_key.values())[:MOST_LISTED]])
+
+
+def _for_models(engine: Choice, formats: Sequence[str]) -> Choice:
+    """`engine`, which can't be used where it reads none of the formats of the models that are ticked."""
+    if not engine.usable or not formats or set(formats) & set(engine.formats):
+        return engine
+    return replace(engine, usable=False, note=f"does not read {', '.join(formats)}")
 
 
 def _pick(entry: ModelEntry) -> Choice:
