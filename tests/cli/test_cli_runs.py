@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.cli.main import run as edgewise
-from edgewise.cli.runs import _parse_since
+from edgewise.cli.runs import _parse_time
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Failure
@@ -138,9 +138,14 @@ def test_list_filters(call):
     assert ids("-r", "litert") == newest_first
     assert ids("--runtime", "openvino") == []
     assert ids("--since", "2026-01-31T12:01:00Z") == newest_first[:2]
+    assert ids("--until", "2026-01-31T12:01:00Z") == newest_first[2:]
     assert ids("-d", "local") == newest_first and ids("--device", "board") == []
     assert ids("--metric", "latency") == [RUNS[0].id] and ids("--metric", "energy:none") == []
     assert call("tag", "best", RUNS[1].id)[0] == 0
+    assert call("list", "--count")[:2] == (0, f"{len(RUNS)}\n")
+    assert call("list", "--count", "--tag", "best")[1] == "1\n"
+    counted = json.loads(call("list", "--count", "--json", "--status", "done", "--model", "cat")[1])
+    assert (counted["count"], counted["more"]) == (0, False)
     assert ids("--tag", "best") == [RUNS[1].id] and ids("--tag", "best", "--status", "done") == []
 
 
@@ -198,7 +203,14 @@ def test_list_of_nothing(call, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [["--status", "maybe"], ["--since", "tomorrow"], ["--since", "5 parsecs"], ["--limit", "0"]]
+    "words",
+    [
+        ["--status", "maybe"],
+        ["--since", "tomorrow"],
+        ["--until", "5 parsecs"],
+        ["--count", "--limit", "3"],
+        ["--limit", "0"],
+    ],
 )
 def test_list_refuses(call, words):
     code, out, err = call("list", *words)
@@ -212,16 +224,16 @@ def test_list_refuses(call, words):
 )
 def test_since_a_span(text, back):
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    assert _parse_since(text, now=now) == now - back
+    assert _parse_time(text, "--since", now=now) == now - back
 
 
 def test_since_a_time():
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    assert _parse_since("2026-01-30T10:00:00+02:00", now=now) == datetime(2026, 1, 30, 8, tzinfo=UTC)
+    assert _parse_time("2026-01-30T10:00:00+02:00", "--since", now=now) == datetime(2026, 1, 30, 8, tzinfo=UTC)
     with pytest.raises(BadInput):
-        _parse_since("99999d99", now=now)
+        _parse_time("99999d99", "--since", now=now)
     with pytest.raises(BadInput):
-        _parse_since("1e9999s", now=now)
+        _parse_time("1e9999s", "--since", now=now)
 
 
 def test_a_store_that_was_named_must_be_there(call, tmp_path):

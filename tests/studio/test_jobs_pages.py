@@ -83,6 +83,7 @@ def test_older_jobs_are_on_further_pages(studio, client):
     assert client.get("/jobs?before=nothing").status_code == 400
 
 
+@pytest.mark.long
 def test_the_stream_of_events(studio, client, tmp_path):
     with client.stream("GET", "/events") as stream:
         assert stream.headers["content-type"] == "text/event-stream"

@@ -55,12 +55,16 @@ def list_runs(
     since: Annotated[
         str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
     ] = None,
+    until: Annotated[str | None, typer.Option(help="Only runs made before this time, written as for --since")] = None,
     before: Annotated[
         str | None, typer.Option(metavar="RUN", help="Only runs that follow this one in the list: the next page")
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help=f"Number of runs to list (default: {_TABLE_LIMIT}; all with --json)")
     ] = None,
+    count: Annotated[
+        bool, typer.Option("--count", help="Print the number of runs instead; 10,000+ where counting stopped")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -72,11 +76,21 @@ def list_runs(
     if metric is not None and metric not in METRICS:
         similar = get_close_matches(metric, METRICS, 5, 0.3) or ["latency", "energy", "memory_peak"]
         raise BadInput(f"{metric!r} is not a metric", advice=f"similar: {', '.join(similar)}")
+    now = datetime.now(UTC)
     wanted: RunFilter = {
         "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
-        "since": None if since is None else _parse_since(since, now=datetime.now(UTC)), "before": before,
+        "since": None if since is None else _parse_time(since, "--since", now=now),
+        "until": None if until is None else _parse_time(until, "--until", now=now),
     }  # fmt: skip
+    if count and (before, limit) != (None, None):
+        raise BadInput("--count counts all pages", advice="leave out --before and --limit")
     with _open(store) as opened:
+        if count:
+            number = opened.count(**wanted)
+            counted = {"schema": SCHEMA, "store": opened.name, "count": number.value, "more": number.more}
+            print_json(counted) if as_json else out().print(str(number), highlight=False)
+            return
+        wanted["before"] = before
         shown = _TABLE_LIMIT if limit is None else limit
         wanted["limit"] = limit if as_json else shown + 1
         found = opened.rows(**wanted)
@@ -294,7 +308,7 @@ def _say(message: str) -> None:
     err().print(escape(one_line(message)), style="dim", soft_wrap=True)
 
 
-def _parse_since(text: str, *, now: datetime) -> datetime:
+def _parse_time(text: str, option: str, *, now: datetime) -> datetime:
     """The moment that `text` names: a date, a time, or how long before `now`. Local where it names no offset."""
     days = re.fullmatch(r"([0-9]{1,5})d", text)
     try:
@@ -305,5 +319,5 @@ def _parse_since(text: str, *, now: datetime) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError, BadInput) as error:
         raise BadInput(
-            f"--since: {text!r} is neither a time nor a duration", advice="write 2026-01-31, 36h or 7d"
+            f"{option}: {text!r} is neither a time nor a duration", advice="write 2026-01-31, 36h or 7d"
         ) from error

@@ -8,7 +8,7 @@ other condition, these are the facets' counts. With more, the runs of the rarest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -153,8 +153,7 @@ def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) 
         ids, *values = list(zip(*connection.execute(query), strict=True)) or [()] * len(FACETS)
         of_facet = dict(zip(_OF_RUN, values, strict=True))
         for facet in names:
-            of_tags = chain.from_iterable(tags_of(connection, ids).values()) if facet == "tag" else ()
-            number = Counter[str | None](of_facet.get(facet, of_tags))
+            number = Counter[str | None](_tags_among(connection, ids) if facet == "tag" else of_facet[facet])
             in_order = sorted(number.items(), key=lambda pair: (-pair[1], pair[0]))
             its_runs = number[chosen.get(facet)]
             found[facet] = _values(in_order, most=most, chosen=(chosen.get(facet), its_runs), complete=complete)
@@ -169,6 +168,15 @@ def tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, 
         for run, name in connection.execute(select(tags.c.run, tags.c.name).where(some).order_by(tags.c.name)):
             tagged[run] = (*tagged.get(run, ()), name)
     return tagged
+
+
+def _tags_among(connection: Connection, ids: Sequence[str]) -> Iterator[str]:
+    """The tags of the runs with these ids, each as often as it occurs."""
+    if counted(connection, [tags.c.name.is_not(None)], most=len(ids)) > len(ids):
+        yield from chain.from_iterable(tags_of(connection, ids).values())
+    else:  # there are fewer tags than runs: all of them are read sooner
+        among = frozenset(ids)
+        yield from (name for run, name in connection.execute(select(tags.c.run, tags.c.name)) if run in among)
 
 
 def _values(ranked: Sequence[Any], *, most: int, chosen: tuple[str | None, int], complete: bool = True) -> FacetValues:

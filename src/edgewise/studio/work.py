@@ -27,6 +27,7 @@ from edgewise.cli.progress import ProgressLines
 from edgewise.cli.verb import Output, Presentation
 from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.progress import Event
+from edgewise.run.sandbox import die_with_host
 from edgewise.studio.jobs.messages import LogLines, Message, Reporter, line_of
 
 FILES = (".json", ".html", ".md", ".csv", ".xml", ".txt")
@@ -41,6 +42,7 @@ _WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
 
 def main(folder: Path) -> int:
     """Carry the job out."""
+    die_with_host()  # the end of standard input is seen late where a library holds the interpreter's lock
     control, stream = os.dup(0), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what libraries print is no message
     with Path(os.devnull).open("rb") as nothing:
