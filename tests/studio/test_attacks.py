@@ -420,6 +420,45 @@ def test_no_parameter_of_a_path_leads_out(studio, route, value):
     assert snapshot(studio) == before
 
 
+@pytest.mark.parametrize("route", READS, ids=names(READS))
+def test_no_query_splits_an_answer_or_leads_to_another_site(studio, route):
+    run = all_runs()[0].id
+    for text in (
+        "%0d%0aSet-Cookie:%20a=b",
+        "//evil.example",
+        "https://evil.example",
+        "/%5cevil.example",
+        ".html%0aX:%20y",
+    ):
+        query = "&".join(
+            f"{name}={text}" for name in ("format", "of", "next", "model", "with", "job", "sort", "columns")
+        )
+        answer = ask(studio, path=f"{fill(route, run)}?run={run}&{query}")
+        assert answer.status < 500, answer.body
+        assert not any("a=b" in cookie for cookie in answer.all("set-cookie"))
+        assert answer.all("x") == []
+        assert not any("evil" in place.partition("?")[0] for place in answer.all("location"))
+
+
+def test_many_streams_leave_the_server_answering(studio):
+    cookie = "=".join(studio.cookie)
+    request = f"GET /events HTTP/1.1\r\nHost: {studio.url[7:]}\r\nCookie: {cookie}\r\n\r\n".encode()
+    streams = [connect(studio) for _ in range(60)]
+    try:
+        for stream in streams:
+            stream.sendall(request)
+        heads = {stream.recv(200).split(b" ", 2)[1] for stream in streams}
+        assert heads <= {b"200", b"503"}
+        deadline = time.monotonic() + 20
+        while studio.studio.jobs.live.listeners > 32 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert 0 < studio.studio.jobs.live.listeners <= 32
+        assert ask(studio, path="/runs").status == 200
+    finally:
+        for stream in streams:
+            stream.close()
+
+
 def test_names_of_files_that_are_not_there_are_not_kept_in_memory(studio):
     from edgewise.studio.pages import static_file
 

@@ -33,6 +33,9 @@ REACHING = (
     "$(touch /tmp/evil)",
 )
 
+NAMES_OF_LAYERS = ("keep_float", "shape")
+"""Fields whose text names parts of a model, whatever it looks like."""
+
 
 @pytest.fixture(scope="module")
 def studio(serve, tmp_path_factory):
@@ -65,7 +68,7 @@ def test_no_field_reaches_beyond_what_can_be_picked(studio, verb):
                 f"/new/{verb}", data={"model": [model, model], field.name: [REACHING[number % len(REACHING)]]}
             )
             assert answer.status_code in (303, 400, 422), f"{field.name}: {answer.status_code}"
-            if answer.status_code != 303:
+            if answer.status_code != 303 or field.name in NAMES_OF_LAYERS:
                 continue
             request = json.loads(studio.store.jobs.get(answer.headers["location"].rpartition("/")[2]).request)
             for word in texts_in(request):

@@ -117,7 +117,9 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("address", [f"/runs/{PROFILED}", f"/compare?run={A}&run={B}", "/runs"])
+@pytest.mark.parametrize(
+    "address", [f"/runs/{PROFILED}", f"/compare?run={A}&run={B}", "/runs", "/trend?model=kws.onnx", "/atlas"]
+)
 def test_any_page_is_one_file(filled, tmp_path, browser, address):
     with filled.client() as client:
         answer = client.get(f"/share?of={quote(address)}")
@@ -128,6 +130,7 @@ def test_any_page_is_one_file(filled, tmp_path, browser, address):
     file.write_text(answer.text, encoding="utf-8")
     page, asked, complaints = offline(browser, file.as_uri())
     assert page.locator("h1").count() >= 1
+    assert page.locator("svg").count() >= (0 if address in ("/runs", "/atlas") else 1)
     assert page.locator("form, select, input[name], a[href^='/']").count() == 0
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert complaints == []
@@ -226,12 +229,15 @@ def test_finished_jobs_are_exported_with_their_own_page(studio, tmp_path):
         result = studio.studio.jobs.folder_of(job) / "result" / "result.html"
         result.parent.mkdir(parents=True)
         result.write_text(f"the page of {status}", encoding="utf-8")
+        result.with_name("part.html").write_text(f"<h1>the part of {status}</h1>", encoding="utf-8")
     folder = tmp_path / "pages"
     assert run_command(["studio", "export", str(folder), "--store", studio.settings.store]) == 0
     (page,) = (folder / "jobs").iterdir()
     assert page.read_text(encoding="utf-8") == "the page of done"
     index = (folder / "index.html").read_text(encoding="utf-8")
     assert f'<a href="jobs/{page.name}">' in index
+    with studio.client() as client:
+        assert "<h1>the part of done</h1>" in client.get(f"/share?of=/jobs/{page.stem}").text
     assert "<script>alert" not in index
 
 

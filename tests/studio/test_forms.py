@@ -281,6 +281,20 @@ def test_a_profile_of_a_device_that_is_not_at_hand_is_an_estimate(models):
     assert (here.verb, here.device) == ("profile", "pi4")
 
 
+def test_a_calibrated_device_is_predicted(models, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "edgewise" / "calibrations").mkdir(parents=True)
+    (tmp_path / "edgewise" / "calibrations" / "phone.json").write_text("{}")
+    form, texts = FORMS["estimate"], {"model": [MODEL, OTHER], "device": ["phone"], "target": ["latency=30ms"]}
+    made = form.fill(texts, models).request
+    assert (made.verb, made.device, dict(made.targets), len(made.models)) == ("predict", "phone", {"latency": 0.03}, 2)
+    assert form.fill(form.texts_of(made, models), models).request == made
+    ((name, error),) = form.fill({**texts, "set": ["arena=0"]}, models).problems.items()
+    assert name == "set" and "phone is a calibrated device" in error.message
+    (other,) = FORMS["bench"].fill({"model": [MODEL], "device": ["phone"]}, models).problems
+    assert other == "device"
+
+
 def test_stored_runs_and_models_are_compared_in_their_order(models):
     made = FORMS["compare"].fill({"model": [RUN, MODEL]}, models).request
     assert made.subjects == (RUN, str(DATA / "digits_cnn.onnx"))

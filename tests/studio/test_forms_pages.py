@@ -86,6 +86,12 @@ def test_an_address_fills_the_form(browse):
     assert line.startswith("edgewise bench /") and "--no-meters" in line and line.endswith("runs.db")
 
 
+def test_a_value_in_the_address_that_can_not_be_used_is_explained(browse):
+    text = browse.get("/new/bench?device=ssh://pi@192.0.2.1&threads=&seed=0").text
+    assert 'id="e-device"' in text and "Device must be one of those listed, not &#39;ssh://" in text
+    assert re.findall(r' id="e-([a-z_]+)"', text) == ["device"]
+
+
 def test_a_form_that_is_sent_becomes_a_job(browse, forms):
     answer = post(browse, "bench", {"model": ONNX, "runtime": ["onnxruntime"], "iterations": "5", "sessions": "1"})
     row = job_of(forms, answer)

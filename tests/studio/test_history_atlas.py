@@ -8,7 +8,9 @@ import re
 import pytest
 
 from edgewise.device import calibrations
+from estimates import estimated
 from made_runs import HOSTILE, made_run, rows_of
+from sample_calibrations import forecasts
 from sample_runs import make_run, run_id
 
 
@@ -31,6 +33,18 @@ def filled(serve):
 def browse(filled):
     with filled.client() as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def second(serve):
+    return serve()
+
+
+@pytest.fixture
+def studio(second):
+    """A studio without runs and jobs, shared by the tests of this file."""
+    yield second
+    second.store.remove(second.store.find(["all"]) if second.store.list() else [])
 
 
 def head_of(text):
@@ -124,9 +138,57 @@ def test_an_empty_store_and_hostile_names(studio, client):
     assert "<u>" not in text
 
 
-def test_it_reads_on_a_phone_in_the_dark(open_page, filled, contrast):
-    page = open_page("/atlas", at=filled, viewport={"width": 400, "height": 800}, color_scheme="dark")
-    assert page.evaluate("document.documentElement.scrollWidth") == 400
-    assert contrast(page) >= 4.5
-    page.get_by_role("link", name="2.00 ms").click()
-    page.wait_for_url(f"**/runs/{run_id(1)}")
+def keep_job(studio, verb, document, **request):
+    """A finished job whose result is `document`; its id."""
+    jobs = studio.store.jobs
+    one = jobs.add({"verb": verb, **request}, title=verb, queue="of nobody", device="local")
+    assert jobs.finish(jobs.claim("of nobody", "nobody"), "done")
+    folder = studio.studio.jobs.folder_of(one) / "result"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(document if isinstance(document, str) else json.dumps(document))
+    return one
+
+
+def test_estimates_of_jobs_stand_beside_runs_with_their_interval_or_reason(studio, client, tmp_path):
+    estimate = estimated(tmp_path).to_document()
+    name = estimate["device"]["name"]
+    sha256 = estimate["model"]["sha256"] = "ab" * 32
+    studio.store.save(made_run(1, model="dense.tflite", device="pi4"))
+    estimate["model"]["name"] = "dense.tflite"
+    latency = next(row for row in estimate["estimates"] if row["metric"] == "latency")
+    latency["value"] = 0.5e-3
+    keep_job(studio, "estimate", estimate)
+    latency |= {"value": 1e-3, "coverage": 0.9}
+    newest = keep_job(studio, "estimate", estimate)
+    latency |= {"value": None, "basis": None, "absent_because": "no clock <is> given"}
+    estimate["device"] |= {"name": "core", "clock_hz": None}
+    keep_job(studio, "estimate", estimate)
+    keep_job(studio, "estimate", "[damaged")
+    keep_job(studio, "inspect", estimate)
+    text = client.get("/atlas").text
+    clock = next(each for each in head_of(text) if each.startswith(name))
+    assert head_of(text) == sorted(["Model", "core", clock, "pi4"], key=lambda each: (each != "Model", each))
+    of_run, of_job = rows_of(text)
+    assert of_run[0] == "dense.tflite 0c0c0c0c"
+    assert of_run[1:].count("no run") == 2
+    cells = dict(zip(head_of(text), of_job, strict=True))
+    assert cells["Model"] == f"dense.tflite {sha256[:8]}"
+    assert cells["pi4"] == "no run"
+    assert cells[clock] == "1.00 ms 900 µs to 1.10 ms, 90 % interval estimated: by a job of the studio"
+    assert cells["core"] == "absent absent: no clock <is> given"
+    assert f'<a href="/jobs/{newest}"><strong>1.00 ms' in text
+    assert "by a job" not in client.get("/atlas?runtime=onnxruntime").text
+    assert "by a job" not in client.get("/atlas?workload=latency/single-stream/8").text
+    assert "No finished run matches." in client.get("/atlas?model=other").text
+
+
+def test_predictions_of_jobs_are_of_the_files_that_were_named(studio, client):
+    document = forecasts().to_document()
+    one = keep_job(studio, "predict", document, models=["/m/dense.tflite"])
+    text = client.get("/atlas").text
+    column = head_of(text).index("phone")
+    assert [(row[0], row[column].split(" ms ")[0]) for row in rows_of(text) if row[column] != "no run"] == [
+        (row["model"], f"{row['value'] * 1e3:.3g}" if row["value"] else f"absent absent: {row['refused']}")
+        for row in sorted(document["models"], key=lambda row: row["model"])
+    ]
+    assert f"/jobs/{one}" in text

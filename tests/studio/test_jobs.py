@@ -23,7 +23,7 @@ from edgewise.testing import write_fake_model
 from tiny_models import write_tiny_onnx
 
 MS = 1_000_000
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +111,7 @@ def test_a_job_leaves_what_the_command_leaves(jobs, store, tmp_path):
     assert [(each["id"], each["status"]) for each in state.runs] == [(run.id, "done")]
 
 
+@pytest.mark.long
 def test_a_run_that_fails_fails_its_job_and_is_shown(jobs, store, tmp_path):
     job_id = jobs.add(bench(tmp_path, behaviour={"at": "load", "do": "segfault"}), title="A")
     job = ended(store, job_id)
@@ -129,6 +130,7 @@ def test_bad_input_is_said_with_its_advice(jobs, store, tmp_path):
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_a_job_keeps_the_models_that_it_makes(jobs, store, tmp_path):
     pytest.importorskip("openvino", reason="needs OpenVINO")
     job_id = jobs.add(ConvertRequest(model=tiny(tmp_path), to="openvino"), title="A")
@@ -140,6 +142,7 @@ def test_a_job_keeps_the_models_that_it_makes(jobs, store, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_an_inspection_has_its_own_files(jobs, store, tmp_path):
     job_id = jobs.add(InspectRequest(model=tiny(tmp_path)), title="A")
     assert ended(store, job_id).status == "done"
@@ -155,6 +158,7 @@ def test_code_is_refused(jobs, tmp_path):
         jobs.add(ExecRequest(command=("true",)), title="A")
 
 
+@pytest.mark.long
 def test_cancelling_keeps_what_was_finished(jobs, store, tmp_path):
     request, sign = hanging(tmp_path)
     job_id = jobs.add(request, title="A")
@@ -189,6 +193,7 @@ def test_a_queued_job_is_cancelled_at_once_and_can_be_started_again(jobs, store,
     assert (job.attempt, job.fence) == (1, 1)
 
 
+@pytest.mark.long
 def test_a_killed_child_is_said_and_the_next_job_goes_on(jobs, store, tmp_path):
     request, sign = hanging(tmp_path)
     job_id = jobs.add(request, title="A")
@@ -303,6 +308,7 @@ def test_a_server_that_is_killed_takes_its_job_along_and_the_next_says_that_it_i
         assert (store.jobs.get(lost).attempt, store.jobs.get(lost).fence) == (2, 2)
 
 
+@pytest.mark.long
 def test_a_result_that_finds_no_room_fails_its_job_and_leaves_no_part_of_it(store, tmp_path):
     """On a real file system that is full: the runs, in the store elsewhere, are kept."""
     if os.getuid() != 0 or shutil.which("unshare") is None:

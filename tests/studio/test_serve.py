@@ -114,7 +114,13 @@ def test_a_store_that_can_not_be_written_can_be_looked_at(tmp_path, bound_by_mod
             )
             with enter(link) as client:
                 assert "kws.onnx" in client.get("/runs").text
-                assert client.get("/").status_code == 200
+                assert client.get("/").status_code == client.get("/jobs").status_code == 200
+                origin = {"origin": str(client.base_url).rstrip("/")}
+                asked = client.post("/new/estimate", data={"model": "x", "device": "cortex-m4"}, headers=origin)
+                assert asked.status_code in (400, 422)
+                upload = client.post("/uploads", files={"file": ("net.onnx", b"x" * 100)}, headers=origin)
+                assert 400 <= upload.status_code < 600
+                assert "this is a bug" not in upload.text
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 130
     finally:

@@ -39,6 +39,12 @@ def test_page_has_answer_tables_and_sections_and_warnings_first() -> None:
     assert "▁▃█" in page and ">Empty<" not in page
 
 
+def test_a_table_without_titles_has_no_head() -> None:
+    table = Table(title="Totals", columns=(Column(title=""),) * 2, rows=((Cell(text="MACs"), Cell(text="7")),))
+    page = render_document_page(Document(title="net", tables=(table,)), kind="inspection")
+    assert "<thead>" not in page and ">MACs</th>" in page
+
+
 def test_names_can_not_become_markup() -> None:
     page = render_document_page(DOCUMENT, kind="estimate")
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page

@@ -113,7 +113,15 @@ class Tour:
         if ended == ExitCode.INTERRUPTED:
             return ended
         code = max(code, ended, self._compare(benched.runs, result))
-        return code if code == ExitCode.INTERRUPTED else max(code, self._estimate())
+        if code == ExitCode.INTERRUPTED:
+            return code
+        code = max(code, self._estimate())
+        if self.output.keep:
+            store = f" --store {shlex.quote(self.output.store)}" if self.output.store else ""
+            self.console.print(
+                f"\n'edgewise serve{store}' shows these runs as a web page.", soft_wrap=True, markup=False
+            )
+        return code
 
     def _report(self, benched: Measured, profiled: Measured) -> None:
         """Write tables and pages of what was measured so far."""

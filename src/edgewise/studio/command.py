@@ -36,9 +36,7 @@ def command(values: Values) -> int:
     from edgewise.cli.console import out
     from edgewise.studio.server import serve
 
-    found = packages_availability(("starlette", "uvicorn", "python-multipart"), extra="studio")
-    if not found:
-        raise Unavailable(found.reason, advice=found.install_hint)
+    check_installed()
     settings = settings_of(values)
     console = out()
 
@@ -78,3 +76,10 @@ def settings_of(values: Values) -> Settings:
 def studio_folder(store: str | None) -> Path:
     """The folder of the studio for a store: beside its file, or beside the user's own store."""
     return (find_location(store).path or default_path()).with_suffix(".studio")
+
+
+def check_installed() -> None:
+    """Raise `Unavailable` where a package that the studio needs is missing."""
+    found = packages_availability(("starlette", "uvicorn", "python-multipart"), extra="studio")
+    if not found:
+        raise Unavailable(found.reason, advice=found.install_hint)

@@ -62,9 +62,10 @@ def export(
     """
     from edgewise.cli.console import err, out
     from edgewise.studio.app import make_app
-    from edgewise.studio.command import studio_folder
+    from edgewise.studio.command import check_installed, studio_folder
     from edgewise.studio.settings import Settings
 
+    check_installed()
     if runs and (model or tag):
         raise BadInput("runs are named, and --model or --tag given", advice="use one of them")
     chosen = {"model": model, "tag": tag}

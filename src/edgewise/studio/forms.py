@@ -147,10 +147,6 @@ class Field:
     def _check(self, text: str, *, lines: bool) -> None:
         if len(text) > MOST_TEXT or not all(one.isprintable() or (lines and one in "\r\n") for one in text):
             raise BadInput(f"{self.label} must be at most {MOST_TEXT} printable characters")
-        if self.kind in PICKED:
-            return
-        if self.option.name not in _NAMES_OF_TENSORS and any(map(_PATH.search, text.splitlines())):
-            raise BadInput(f"{self.label} can't name files of this machine", advice="use the command line for it")
         if self.kind in ("device", "choice", "check"):
             name, at, clock = text.partition("@")
             named = next((one for one in self.choices if one.value in (name, text)), None)
@@ -158,6 +154,10 @@ class Field:
                 raise BadInput(f"{self.label} must be one of those listed, not {text[:60]!r}")
             if at:
                 parse_frequency(clock)
+            return
+        has_path = any(map(_PATH.search, text.splitlines()))
+        if has_path and self.kind not in PICKED and self.option.name not in _NAMES_OF_TENSORS:
+            raise BadInput(f"{self.label} can't name files of this machine", advice="use the command line for it")
 
     def _scalar(self, text: str) -> Any:
         if self.option.type is bool:

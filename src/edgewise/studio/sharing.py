@@ -31,6 +31,7 @@ _CONTROLS = frozenset(("input", "select", "textarea", "button", "label"))
 _VOID = frozenset(("input", "img", "br", "hr", "meta", "link", "col", "source", "wbr"))
 _RUN = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 MOST_RUNS = 300
+"""Runs on a page whose models' folders are looked up; a page with tables and charts shows at most 200."""
 
 
 def shared_page(

@@ -27,6 +27,7 @@ from edgewise.cli.progress import ProgressLines
 from edgewise.cli.verb import Output, Presentation
 from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.progress import Event
+from edgewise.run.sandbox import die_with_host
 from edgewise.studio.jobs.messages import LogLines, Message, Reporter, line_of
 
 FILES = (".json", ".html", ".md", ".csv", ".xml", ".txt")
@@ -36,11 +37,12 @@ MORE_FILES = {"profile": (".mltk.json", ".trace.json", ".nodes.json"), "estimate
 
 _LOG_WIDTH = 160
 _WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
-"""Exit codes of a request that was carried out; a gate that says no is one."""
+"""Exit codes of a request that was carried out; a gate whose limits are not met is one."""
 
 
 def main(folder: Path) -> int:
     """Carry the job out."""
+    die_with_host()  # the end of standard input is seen late where a library holds the interpreter's lock
     control, stream = os.dup(0), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what libraries print is no message
     with Path(os.devnull).open("rb") as nothing:
@@ -97,7 +99,7 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
         return _end("failed", named.exit_code, named.message, named.advice)
     except EdgewiseError as error:
         return _end("failed", error.exit_code, error.message, error.advice)
-    except Exception as error:  # what is wrong is said on the page, whatever it is
+    except Exception as error:  # whatever it is, the job's page shows it
         traceback.print_exc(file=log)
         return _end(
             "failed",
@@ -177,5 +179,8 @@ def _why(result: Any) -> str:
 
 
 if __name__ == "__main__":
-    place, sys.argv[:] = Path(sys.argv[1]), ["edgewise", "serve"]  # as those read it who wait for this process
+    place, sys.argv[:] = (
+        Path(sys.argv[1]),
+        ["edgewise", "serve"],
+    )  # the name of this process for others that wait for the device
     raise SystemExit(main(place))

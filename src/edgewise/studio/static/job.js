@@ -2,6 +2,7 @@
 import { watch } from "./events.js";
 
 const POLL_MS = 2000;
+const SELDOM_MS = 15000; // beside the stream, for a job that another server carries out
 const job = document.getElementById("job");
 const log = document.getElementById("log");
 
@@ -59,5 +60,6 @@ async function poll() {
 }
 
 log.scrollTop = log.scrollHeight;
-if (watch((event) => event.kind === "job" && show(event.data))) poll().catch(() => {});
-else setInterval(() => poll().catch(() => {}), POLL_MS);
+const streams = watch((event) => event.kind === "job" && show(event.data));
+poll().catch(() => {});
+setInterval(() => poll().catch(() => {}), streams ? SELDOM_MS : POLL_MS);

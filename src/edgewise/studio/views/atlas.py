@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,16 +16,17 @@ from starlette.routing import Route
 
 from edgewise.device import calibrations
 from edgewise.errors import BadInput
-from edgewise.formatting import range_text, value_text
+from edgewise.formatting import percent, range_text, value_text
 from edgewise.report.cells import label_of
+from edgewise.store.best import Best, Workload
+from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.run import BASES
 from edgewise.studio.views.runs import GRADE_TONES
 
-if TYPE_CHECKING:
-    from edgewise.store.best import Best
-
+ESTIMATED = Workload("latency", "single-stream", 1)
+"""Estimates are of one inference at a time."""
 FILTERS = ("model", "workload", "runtime", "precision")
 MOST_MODELS, MOST_MACHINES = 30, 12
 MOST_BYTES = 50 * 10**6
@@ -33,8 +35,6 @@ MOST_BYTES = 50 * 10**6
 
 def atlas(request: Request) -> Response:
     """The matrix of the query: one workload, of all runtimes and precisions or of one."""
-    from edgewise.store.best import Workload
-
     store, query = studio_of(request).store, request.query_params
     words = {name: query.get(name, "") for name in FILTERS}
     workload = None
@@ -54,15 +54,28 @@ def atlas(request: Request) -> Response:
         most_machines=MOST_MACHINES,
     )
     cells: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    order = list(BASES)
-    for best in sorted(matrix.cells, key=lambda each: order.index(each.basis) if each.basis in order else len(order)):
+    for best in matrix.cells:
         cells.setdefault((best.model, best.sha256, best.machine), []).append(_cell(best))
+    files, machines = {(file.model, file.sha256) for file in matrix.models}, set(matrix.machines)
+    shown = matrix.workload or workload or ESTIMATED
+    if shown[1:] == ESTIMATED[1:] and not runtime and not precision:
+        for one in newest_estimates(studio_of(request), shown.metric):
+            if words["model"].casefold() in one.model.casefold():
+                cells.setdefault((one.model, one.sha256, one.device), []).append(_estimated_cell(one))
+                files.add((one.model, one.sha256))
+                machines.add(one.device)
+    order = list(BASES)
+    for found in cells.values():
+        found.sort(key=lambda each: order.index(each["basis"]) if each["basis"] in order else len(order))
     return page(
         request,
         "atlas.html.jinja",
         title="Atlas",
         styles=("history.css",),
         matrix=matrix,
+        files=sorted(files),
+        machines=sorted(machines),
+        workload=shown,
         cells=cells,
         words=words,
         bases=BASES,
@@ -78,11 +91,29 @@ def _cell(best: Best) -> dict[str, Any]:
     """What the page needs of the best run of one basis."""
     how = (best.runtime, f"/{best.provider}" if best.provider else "", f" {best.precision}" if best.precision else "")
     return {
-        "best": best,
+        "link": f"/runs/{best.run}",
         "basis": best.basis or "unknown basis",
         "value": value_text(best.metric, best.unit or "1", best.value),
         "interval": range_text(best.metric, best.unit or "1", best.low, best.high) or "no interval",
+        "grade": best.grade,
         "how": "".join(how) + (f", {best.threads} thread{'' if best.threads == 1 else 's'}" if best.threads else ""),
+        "runs": best.runs,
+        "trend": urlencode({"model": best.model, "runtime": best.runtime, "device": best.device}),
+    }
+
+
+def _estimated_cell(one: Estimated) -> dict[str, Any]:
+    """What the page needs of a job's estimate, or of the reason that it gives for none."""
+    coverage = "" if one.coverage is None else f", {percent(one.coverage)} interval"
+    interval = range_text(one.metric, one.unit, one.low, one.high)
+    return {
+        "link": f"/jobs/{one.job}",
+        "basis": one.basis or "absent",
+        "value": "absent" if one.value is None else value_text(one.metric, one.unit, one.value),
+        "interval": "" if one.value is None else interval + coverage if interval else "no interval",
+        "grade": None,
+        "how": one.reason if one.value is None else "by a job of the studio",
+        "runs": 0,
     }
 
 

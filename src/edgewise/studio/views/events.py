@@ -42,6 +42,9 @@ async def _stream(live: Live, since: str) -> AsyncIterator[bytes]:
 
     end = live.listen(wake)
     try:
+        if live.listeners > MOST_STREAMS:  # they came at the same moment
+            yield b"retry: 5000\n\n"
+            return
         yield b"retry: 2000\n\n"
         while not live.closed:
             changed.clear()

@@ -109,7 +109,8 @@ def _command(filled: Filled, studio: Studio) -> str:
 
 def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain: bool, status: int = 200) -> Response:
     studio = studio_of(request)
-    problems = filled.problems if explain else {}
+    # What nobody has filled in yet is no mistake.
+    problems = {name: error for name, error in filled.problems.items() if explain or any(texts.get(name, ()))}
     texts = {**texts, "runtime": ",".join(texts.get("runtime", ())).split(",")}
     inputs = form.fields()
     # Folders are gone through once, however many fields show what is in them.
