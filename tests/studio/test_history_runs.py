@@ -264,6 +264,9 @@ def test_tags_are_given_and_taken_on_the_page_of_a_run(studio, client):
     assert client.post(f"{address}/tag", data={"remove": "good"}).status_code == 303
     assert studio.store.get(run_id(1)).tags == ()
     assert client.post(f"{address}/tag", data={"name": "1x"}).status_code == 400
+    studio.store.save(made_run(2, tags=("moved",)))
+    assert client.post(f"{address}/tag", data={"remove": "moved"}).status_code == 400
+    assert studio.store.get(run_id(2)).tags == ("moved",)
 
 
 def test_a_document_that_cannot_be_read_is_said_and_can_be_removed(studio, client):

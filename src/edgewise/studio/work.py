@@ -179,8 +179,6 @@ def _why(result: Any) -> str:
 
 
 if __name__ == "__main__":
-    place, sys.argv[:] = (
-        Path(sys.argv[1]),
-        ["edgewise", "serve"],
-    )  # the name of this process for others that wait for the device
+    place = Path(sys.argv[1])
+    sys.argv[:] = ["edgewise", "serve"]  # the name of this process for others that wait for the device
     raise SystemExit(main(place))
