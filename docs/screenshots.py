@@ -53,8 +53,13 @@ def take_picture(link: str) -> None:
         page.wait_for_url("**/jobs/*")
         run = finished_run(page)
         page.goto(page.url.partition("/jobs/")[0] + f"/runs/{run}/graph")
-        page.locator("svg").get_by_text("features.1.0/Conv").first.click()
-        page.wait_for_timeout(1000)  # what a selection changes has settled
+        page.wait_for_timeout(2000)  # the layout has settled
+        for _ in range(10):
+            page.locator("#graph-stage").press("ArrowRight")
+            if "features.1.0/Conv" in (page.locator("#graph-name").text_content() or ""):
+                break
+        page.evaluate("scrollTo(0, 0)")
+        page.wait_for_timeout(1000)
         taken = Image.open(BytesIO(page.screenshot()))
         browser.close()
     taken.quantize(256).save(IMAGE, optimize=True)

@@ -58,7 +58,7 @@ def texts_in(value) -> list[str]:
     return [text for one in inside for text in texts_in(one)]
 
 
-@pytest.mark.parametrize("verb", FORMS)
+@pytest.mark.parametrize("verb", [pytest.param(verb, marks=[pytest.mark.long] * (verb != "bench")) for verb in FORMS])
 def test_no_field_reaches_beyond_what_can_be_picked(studio, verb):
     (model,) = [entry.key for entry in studio.studio.models.entries() if entry.name == "net.onnx"]
     own = (studio.folder, *studio.settings.roots)

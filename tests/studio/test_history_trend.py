@@ -125,15 +125,3 @@ def test_the_chart_is_read_and_zoomed_by_keyboard_and_saved(open_page, filled):
     page.keyboard.press("End")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/runs/{run_id(20)}")
-
-
-def test_the_table_stands_without_scripts_and_fits_a_phone(open_page, filled, contrast):
-    page = open_page("/trend?model=kws.onnx&runtime=openvino&device=local", at=filled, java_script_enabled=False)
-    assert not page.locator("#figure").is_visible()
-    assert page.locator("#points tbody tr").count() == 20
-    narrow = {"viewport": {"width": 400, "height": 800}, "color_scheme": "dark"}
-    page = open_page("/trend?model=kws.onnx&runtime=openvino&device=local", at=filled, **narrow)
-    page.locator("#trend canvas").wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") == 400
-    assert contrast(page) >= 4.5
-    assert "→" in page.locator("#points").inner_text()

@@ -23,7 +23,7 @@ from edgewise.testing import write_fake_model
 from tiny_models import write_tiny_onnx
 
 MS = 1_000_000
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 @pytest.fixture(autouse=True)

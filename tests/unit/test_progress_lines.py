@@ -10,6 +10,7 @@ from rich.console import Console
 from edgewise.cli.progress import ProgressLines
 from edgewise.progress import (
     Event,
+    HeadlineUpdated,
     InferencesDone,
     JobStarted,
     LayerTested,
@@ -37,11 +38,13 @@ def draw(*events: Event, quiet: bool = False, terminal: bool = False) -> str:
 
 RUN = make_run(1)
 JOB = JobStarted(job=RUN.job, index=0, total=2)
+HEADLINE = HeadlineUpdated(metric="latency", unit="s", value=2e-3, low=1.9e-3, high=2.1e-3, n=50, sessions=1)
 ALL: tuple[Event, ...] = (
     StageStarted(title="The [original]"),
     JOB,
     SessionStarted(index=0, total=3),
     InferencesDone(done=50, average_s=0.01),
+    HEADLINE,
     RunFinished(run=RUN),
     SessionStarted(index=5, total=90),
     SamplesStarted(job=RUN.job, total=10),
@@ -87,3 +90,10 @@ def test_names_from_files_are_harmless(title: str):
 
 def test_samples_that_nobody_announced_are_not_drawn():
     assert draw(SamplesDone(done=1, total=2), SamplesDone(done=2, total=2)) == ""
+
+
+def test_the_running_headline_stands_on_the_live_line_only():
+    events = (JOB, SessionStarted(index=0, total=3), HEADLINE, SessionStarted(index=1, total=3))
+    assert "2.00 ms ± 5.0 %" in draw(*events, terminal=True)
+    assert draw(*events) == ""
+    assert "2.00 ms" not in draw(*events[:3], JOB, *events[1:2], terminal=True)  # of another job

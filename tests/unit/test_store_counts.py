@@ -80,8 +80,8 @@ def kept_rows(store) -> set[tuple[object, ...]]:
 @pytest.mark.parametrize("seed", range(2))
 def test_counts_stay_those_of_the_runs(store, seed):
     """Saving, replacing, merging, removing and tagging keep every count; making them anew changes nothing."""
-    for step, stored in enumerate(random_changes(store, seed, steps=48)):
-        if step % 12 == 0:
+    for step, stored in enumerate(random_changes(store, seed, steps=26)):
+        if step == 12:
             check_all(store, stored)
     check_all(store, stored)
     files = Counter(run.job.model.sha256 for run in stored.values())

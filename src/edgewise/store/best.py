@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, select
 
+from edgewise.errors import StoreError
 from edgewise.metrics import METRICS
 from edgewise.store.tables import best, run_counts, runs
 
@@ -142,6 +143,8 @@ class Changes:
         for key in sorted(self._offered.keys() | self._removed.keys(), key=str):
             its_row = [best.c[name] == value for name, value in zip(_KEY, key, strict=True)]
             kept = connection.execute(select(best.c.value, best.c.run, best.c.runs).where(*its_row)).first()
+            if kept is not None and not (isinstance(kept.value, float | int) and isinstance(kept.runs, int)):
+                kept = None  # damaged, which reindexing repairs: it must not keep a run from being saved
             number = self._number[key] + (0 if kept is None else kept.runs)
             candidates = [] if kept is None else [(kept.value, kept.run)]
             candidates += [self._offered[key]] if key in self._offered else []
@@ -200,6 +203,8 @@ def matrix(
     conditions += [] if precision is None else [best.c.precision == precision]
     query = select(best).where(*conditions).order_by(best.c.model, best.c.sha256).limit(FEW_ROWS + 1)
     rows = connection.execute(query).all()
+    if not all(isinstance(row.value, float | int) and isinstance(row.runs, int) for row in rows):
+        raise StoreError("the index of the store is damaged", advice="'edgewise runs reindex' repairs it")
     if len(rows) > FEW_ROWS:  # without the last file, whose rows may be cut
         more_models, last = True, ModelFile(rows[-1].model, rows[-1].sha256)
         rows = [row for row in rows if ModelFile(row.model, row.sha256) != last]

@@ -150,7 +150,7 @@ def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) 
     for own, names in to_read.items():
         others = [one for one in conditions if one.name != own]
         query, complete = _newest(connection, others, kept=kept, examined=EXAMINED // len(to_read))
-        ids, *values = list(zip(*connection.execute(query), strict=True)) or [()] * len(FACETS)
+        ids, *values = list(zip(*connection.execute(query).all(), strict=True)) or [()] * len(FACETS)
         of_facet = dict(zip(_OF_RUN, values, strict=True))
         for facet in names:
             number = Counter[str | None](_tags_among(connection, ids) if facet == "tag" else of_facet[facet])

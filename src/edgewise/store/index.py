@@ -39,8 +39,7 @@ class RunWriter:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._counts, self._best = counts.Changes(), best.Changes()
-        if connection.dialect.name == "postgresql":  # as in SQLite, one at a time: kept rows depend on all runs
-            connection.execute(sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
+        _lock(connection)
 
     def write(self, run: Run, text: str) -> None:
         """Put `run`, whose document is `text`, in place of the run with its id."""
@@ -83,6 +82,7 @@ def document_text(connection: Connection, run_id: str) -> str:
 
 def index_again(connection: Connection) -> ReindexResult:
     """Make the index tables again from the documents, and from them the kept tables."""
+    _lock(connection)
     ids = connection.scalars(select(documents.c.id).order_by(documents.c.id)).all()
     unreadable = []
     for one in ids:
@@ -98,6 +98,12 @@ def fill_kept(connection: Connection) -> None:
     """Make the kept tables again from the index, without reading documents."""
     counts.fill(connection)
     best.fill(connection)
+
+
+def _lock(connection: Connection) -> None:
+    """Let one process at a time write runs in PostgreSQL, as SQLite does: what is kept of them depends on all."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
 
 
 def _write_index(connection: Connection, run: Run) -> dict[Table, list[dict[str, Any]]]:

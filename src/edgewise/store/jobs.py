@@ -36,11 +36,11 @@ class JobRow:
         device: what it keeps busy; the jobs of a queue take turns on a device.
         created, started, finished: s since 1970; None as long as there is none.
         request: what to do, as the text of a JSON document (`edgewise.service.request`).
-        attempt: how often it was started.
+        attempt: number of starts.
         fence: grows with each claim, so that only the latest holder can finish the job.
-        holder: who claimed it last.
-        cancelling: whether a running job was told to stop.
-        message, advice: why it did not end well, and what to do; empty where there is nothing to say.
+        holder: the process that claimed it last.
+        cancelling: whether a running job is to stop.
+        message, advice: why it did not end as requested, and what to do; empty otherwise.
         exit_code: of the command that does the same; None where it did not get that far.
         runs: ids of the runs that it saved.
     """
@@ -159,7 +159,7 @@ class Jobs:
     def cancel(self, job_id: str) -> Status:
         """Cancel a queued job, or have its holder stop a running one; the status that it has then.
 
-        Raises `BadInput` where another one was faster, or the job has ended.
+        Raises `BadInput` where it is cancelled already, or has ended.
         """
         if self._update(_is(job_id), ("queued",), {"status": "cancelled", "finished": self._database.now}):
             return "cancelled"
@@ -170,9 +170,9 @@ class Jobs:
         raise BadInput(f"this job {state}", advice="reload its page to see how it is now")
 
     def again(self, job_id: str) -> str:
-        """Queue a job again that did not end well, or a new one like a job that is done; the id.
+        """Queue a failed, cancelled or lost job again, or a copy of a job that is done; return the id.
 
-        Raises `BadInput` where it is queued or running, such as by another one who was faster.
+        Raises `BadInput` where it is queued or running, for example because another tab was faster.
         """
         job = self.get(job_id)
         if job.status == "done":
@@ -183,7 +183,7 @@ class Jobs:
 
     def _update(self, where: ColumnElement[bool], status: Sequence[Status], changes: Mapping[str, Any]) -> str | None:
         """Change the one job that has one of `status`; its id, None where there is none such."""
-        # PostgreSQL looks at the status again after it has waited for another one who changes the job.
+        # PostgreSQL checks the status again after it has waited for another change of the job.
         query = update(_JOBS).where(where, _JOBS.c.status.in_(status)).values(changes).returning(_JOBS.c.id)
         with self._database.writing() as connection:
             return connection.execute(query).scalar()

@@ -46,7 +46,7 @@ def newest_estimates(studio: Studio, metric: str) -> Sequence[Estimated]:
     """The newest estimate of `metric` for each model file and device, of the newest `MOST_JOBS` finished jobs."""
     found: dict[tuple[str, str, str], Estimated] = {}
     files: Mapping[str, str] | None = None
-    for job in studio.store.jobs.list(status=("done",), limit=MOST_JOBS):
+    for job in studio.store.jobs.list(status=("done",), verbs=("estimate", "predict"), limit=MOST_JOBS):
         if job.verb not in ("estimate", "predict"):
             continue
         path = studio.jobs.folder_of(job.id) / "result" / "result.json"

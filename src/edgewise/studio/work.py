@@ -37,7 +37,7 @@ MORE_FILES = {"profile": (".mltk.json", ".trace.json", ".nodes.json"), "estimate
 
 _LOG_WIDTH = 160
 _WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
-"""Exit codes of a request that was carried out; a gate that says no is one."""
+"""Exit codes of a request that was carried out; a gate whose limits are not met is one."""
 
 
 def main(folder: Path) -> int:
@@ -99,7 +99,7 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
         return _end("failed", named.exit_code, named.message, named.advice)
     except EdgewiseError as error:
         return _end("failed", error.exit_code, error.message, error.advice)
-    except Exception as error:  # what is wrong is said on the page, whatever it is
+    except Exception as error:  # whatever it is, the job's page shows it
         traceback.print_exc(file=log)
         return _end(
             "failed",
@@ -179,5 +179,6 @@ def _why(result: Any) -> str:
 
 
 if __name__ == "__main__":
-    place, sys.argv[:] = Path(sys.argv[1]), ["edgewise", "serve"]  # as those read it who wait for this process
+    place = Path(sys.argv[1])
+    sys.argv[:] = ["edgewise", "serve"]  # the name of this process for others that wait for the device
     raise SystemExit(main(place))

@@ -1,4 +1,4 @@
-"""Carries jobs out: claims them in the store, starts a process for each, and says in the store how it ended."""
+"""Carries jobs out: claims them in the store, starts a process for each, and writes to the store how it ended."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Dispatcher:
             self.problem = f"no job can be carried out: {self._folder} can't be written: {error.strerror}"
 
     def start(self) -> None:
-        """Begin to carry jobs out. Where the folder can't be written, `problem` says so and no job is taken."""
+        """Begin to carry jobs out. Where the folder can't be written, `problem` is set and no job is accepted."""
         if self._queue:
             self._dispatching.start()
 
@@ -137,14 +137,14 @@ class Dispatcher:
             token.cancel()
 
     def again(self, job_id: str) -> str:
-        """Queue a job again that did not end well, or a new one like a job that is done; its id. Raises `BadInput`."""
+        """Queue a failed, cancelled or lost job again, or a copy of a done one; return the id. Raises `BadInput`."""
         found = self._store.jobs.again(job_id)
         self._wake.set()
         self.live.touch()
         return found
 
     def state_of(self, job: JobRow) -> JobState:
-        """What is known of a job: while it runs here what its process says, otherwise what it left."""
+        """The state of a job: by the messages of its process while it runs here, otherwise by its row and log."""
         found = self.live.get(job.id) if job.status == "running" else None
         if found is not None:
             return found
@@ -184,7 +184,7 @@ class Dispatcher:
             self._wake.wait(TICK_S)
 
     def _look(self) -> None:
-        """Say in the store what could not be said, mark jobs as lost whose server is gone, and start those that can."""
+        """Write ends that could not be written yet, mark jobs of ended servers as lost, and start jobs."""
         for job_id, (job, end) in list(self._unsaid.items()):
             self._finish(job, end)
             del self._unsaid[job_id]
@@ -244,7 +244,7 @@ class Dispatcher:
         told = end
         try:
             self._finish(job, end)
-        except StoreError as error:  # said here as long as it can't be written there
+        except StoreError as error:  # shown from memory until it can be written
             self._unsaid[job.id] = job, end
             told = {**end, "message": f"{end['message']} {error.message}".strip(), "advice": error.advice}
         del self._tokens[job.id]

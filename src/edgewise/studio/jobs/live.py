@@ -1,4 +1,4 @@
-"""The states of running jobs, for those who watch. While nobody does, a change costs nothing but the change."""
+"""The states of running jobs, and the events of those that changed. Without listeners no event is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIST = ""
 """Stands for the list of jobs among those that changed."""
 
 RATE = 2
-"""Changes of one job in any second that a browser is told."""
+"""Largest number of events about one job per second and browser."""
 
 KEPT = 20
 """Jobs that ended lately and are kept, for browsers that were away for a moment."""
@@ -28,7 +28,7 @@ class Live:
     """States by job, each with the number of its latest change.
 
     Attributes:
-        boot: tells this server's numbers from an earlier one's.
+        boot: distinguishes the numbers of this server from those of an earlier one.
         closed: whether the server ends, and with it all streams.
     """
 
@@ -150,7 +150,7 @@ def _headline(told: Message, *, sessions: int) -> Message:
 
 
 class Feed:
-    """What one browser is told: the state of each job that changed, at most `RATE` times a second.
+    """The events of one browser: the state of each job that changed, at most `RATE` times a second.
 
     Args:
         since: id of the last event that the browser has; it gets what changed since. Any other text gets it all.

@@ -1,4 +1,4 @@
-"""What a job's process says, one JSON object a line, and the state of the job that follows from it.
+"""Messages of a job's process, one JSON object per line, and the state of the job that follows from them.
 
 | ``kind`` | fields |
 |---|---|
@@ -41,7 +41,7 @@ from edgewise.text import one_line
 
 Message = dict[str, Any]
 EVERY_S = 0.2
-"""Counts of steps are said at most this often: there may be thousands in a second."""
+"""Shortest time between two messages about steps, s: there may be thousands of steps in a second."""
 
 MOST_LINES = 200
 MOST_HEADLINES = 12
@@ -50,7 +50,7 @@ WAITING = "waiting for "
 
 
 class Reporter:
-    """A `edgewise.progress.Progress` that says events as messages."""
+    """A `edgewise.progress.Progress` that sends events as messages."""
 
     def __init__(self, say: Callable[[Message], None], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._say = say
@@ -58,7 +58,7 @@ class Reporter:
         self._said = float("-inf")
 
     def __call__(self, event: Event, /) -> None:
-        """Say one event."""
+        """Send one event."""
         message = message_of(event)
         if message is None:
             return
@@ -105,11 +105,11 @@ class LogLines(io.TextIOBase):
         self._begun = ""
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def write(self, text: str, /) -> int:
-        """Say the lines that are complete."""
+        """Send the lines that are complete."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._say({"kind": "log", "text": line.rstrip()})
@@ -122,7 +122,7 @@ class JobState:
 
     Attributes:
         job, session, steps: the latest message of that kind; None before the first.
-        waiting: for whom it waits; empty while it works.
+        waiting: which process holds the device; empty while the job works.
         headlines: for each run so far, its label and the messages of its headline, one after each session.
         runs: messages of complete runs; `saved` has the ids of those in the store.
         log: the latest lines.
@@ -145,7 +145,7 @@ class JobState:
     log: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
 
     def apply(self, message: Message) -> None:
-        """Take a message into account."""
+        """Update the state by a message."""
         match message["kind"]:
             case "stage":
                 self.stage, self.job, self.session, self.steps = message["title"], None, None, None
@@ -174,7 +174,7 @@ class JobState:
 
     @property
     def where(self) -> str:
-        """How far it has come, in words."""
+        """The progress in words."""
         words = []
         if self.job is not None:
             place = f"{self.job['index'] + 1} of {self.job['total']}: " if self.job["total"] > 1 else ""
@@ -189,7 +189,7 @@ class JobState:
 
     @property
     def share(self) -> float | None:
-        """How much of the current run is done, from 0 to 1; None where that is not known."""
+        """Share of the current run that is done, from 0 to 1; None where it is not known."""
         steps: float = self.steps["done"] / self.steps["total"] if self.steps and self.steps["total"] else 0.0
         if self.session is None:
             return steps if self.steps and self.steps["total"] else None

@@ -153,14 +153,15 @@ function recolour() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
   colours = { ink: of("--ink"), soft: of("--soft"), paper: of("--paper"), rule: of("--rule"), accent: of("--accent"), edge: dark.matches ? "#5b6776" : "#9aa6b4", frame: dark.matches ? "rgba(255,255,255,0.035)" : "rgba(20,40,70,0.035)" };
-  const items = scene.items.filter((item) => !item.frame);
+  // Blocks over their layers in the flame view are as wide as their time; colours are for the layers.
+  const items = scene.items.filter((item) => !item.frame && !state.open.has(item.id));
   const scale = scaleOf(state.metric, items.map((item) => valueOf(item.id)), dark.matches);
   looks = new Map();
   for (const { id } of scene.items) {
     const verdict = verdictOf(id);
     const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0].split("/").slice(-2).join("/");
     const dashed = data.verdicts ? verdict !== "faster" && verdict !== "slower" : false;
-    looks.set(id, { label, value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...scale.of(valueOf(id)) });
+    looks.set(id, { label, value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;

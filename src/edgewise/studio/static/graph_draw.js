@@ -116,8 +116,9 @@ export class SvgSurface {
   }
 }
 
+const roomOf = (width, size) => Math.floor(width / (size * 0.6));
 const fit = (text, width, size) => {
-  const room = Math.floor(width / (size * 0.6));
+  const room = roomOf(width, size);
   if (text.length <= room) return text;
   return room < 4 ? "" : `…${text.slice(text.length - room + 1)}`;
 };
@@ -153,9 +154,14 @@ export function draw(surface, scene, view, size, colours, look) {
     if (width > 34 && height > 11) {
       const two = height > 30;
       surface.text(fit(told.label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
-      if (two) surface.text(fit(told.value, width - 12, 11), x + 6, y + height * 0.7, { fill: ink, size: 11 });
+      // A number stands there whole or not at all.
+      const value = [told.value, told.value.split(",")[0], ""].find((each) => each.length <= roomOf(width - 12, 11));
+      if (two) surface.text(value, x + 6, y + height * 0.7, { fill: ink, size: 11 });
     }
-    if (item.id === scene.chosen) surface.rect(x - 2, y - 2, width + 4, height + 4, { stroke: colours.accent, line: 3 });
-    else if (told.hit) surface.rect(x - 1, y - 1, width + 2, height + 2, { stroke: colours.ink, line: 2 });
+    if (told.hit) surface.rect(x - 1, y - 1, width + 2, height + 2, { stroke: colours.ink, line: 2 });
+  }
+  for (const item of scene.items.filter(({ id }) => id === scene.chosen)) {
+    const [x, y] = at(item);
+    surface.rect(x - 2, y - 2, item.w * view.kx + 4, item.h * view.ky + 4, { stroke: colours.accent, line: 3 });
   }
 }

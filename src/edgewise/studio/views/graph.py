@@ -26,8 +26,6 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 ROWS = 200
-_MOST_RESULT = 20 * 10**6
-"""Bytes of a job's result that are read."""
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
 COLUMNS_OF_TWO = ("Layer", "Op", "Before (µs)", "After (µs)", "Change (µs)", "Ratio", "Verdict", "Change, 95 % (µs)")
 
@@ -80,11 +78,9 @@ def _graph_of(request: Request) -> Graph:
 
 def _snr_of(studio: Studio, job: str) -> dict[str, float]:
     """Operator → SNR of the outputs where it alone was quantised, dB, as an optimize job measured it."""
-    path = studio.jobs.folder_of(studio.store.jobs.get(job).id) / "result" / "result.json"
-    if not path.is_file() or path.stat().st_size > _MOST_RESULT:
-        raise BadInput(f"job {job} has no result", advice="name an optimize job that is done")
+    result = studio.jobs.result_of(studio.store.jobs.get(job).id)
     try:
-        rows = json.loads(path.read_bytes()).get("sensitivity") or ()
+        rows = result.get("sensitivity") or ()
         found = {row["layer"]: float(row["snr_db"]) for row in rows if row.get("snr_db") is not None}
     except (ValueError, AttributeError, KeyError, TypeError):
         found = {}

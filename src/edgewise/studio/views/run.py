@@ -110,6 +110,8 @@ def tag(request: Request, form: FormData) -> Response:
     store = studio_of(request).store
     one = store.find([request.path_params["run"]])[0]
     if remove := str(form.get("remove", "")):
+        if remove not in store.get(one).tags:  # it may have moved since the page was loaded
+            raise BadInput(f"this run has no tag {remove!r}", advice=f"load /runs/{one} again")
         store.untag(remove)
     else:
         store.tag(str(form.get("name", "")).strip(), one, move=form.get("move") == "yes")
