@@ -10,7 +10,7 @@ import pytest
 
 from edgewise.cli.main import run as run_command
 from sample_profiles import HOSTILE
-from sample_runs import CREATED, VWW, make_run, run_id
+from sample_runs import VWW, make_run, run_id
 
 A, B, C, OTHER, UNFAIR = map(run_id, range(1, 6))
 
@@ -133,18 +133,3 @@ def test_two_runs_are_picked_in_a_browser(filled, open_page):
     page.wait_for_url(f"**/compare?run={B}&run={A}")
     assert "slower" in page.locator("h1").inner_text()
     assert page.url.endswith(f"/compare?run={B}&run={A}")
-
-
-def test_the_page_is_whole_without_scripts_on_a_narrow_screen(filled, open_page):
-    page = open_page(
-        f"/compare?run={A}&run={B}&run={C}",
-        at=filled,
-        java_script_enabled=False,
-        viewport={"width": 400, "height": 800},
-    )
-    assert page.locator("h1").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    page.locator("#q").fill("vww")
-    page.get_by_role("button", name="Search").click()
-    page.locator(f'input[type=checkbox][value="{OTHER}"]').wait_for()
-    assert CREATED[:10] in page.inner_text("main")

@@ -83,8 +83,7 @@ def test_upload_read_and_delete_without_scripts(open_page):
     page.get_by_text("No model yet").wait_for()
 
 
-@pytest.fixture
-def hostile(tmp_path) -> Path:
+def write_hostile(path: Path) -> None:
     """A model whose layers, tensors and producer are scripts."""
     from onnx import TensorProto, helper, save_model
 
@@ -97,67 +96,65 @@ def hostile(tmp_path) -> Path:
     ]
     graph = helper.make_graph(nodes, HOSTILE, [value("x" + HOSTILE)], [value("y" + HOSTILE)])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(HOSTILE, 1)]
-    save_model(helper.make_model(graph, opset_imports=opsets, producer_name=HOSTILE, ir_version=8), tmp_path / "h.onnx")
-    return tmp_path / "h.onnx"
+    save_model(helper.make_model(graph, opset_imports=opsets, producer_name=HOSTILE, ir_version=8), path)
 
 
-@pytest.mark.ui
-def test_names_of_layers_do_nothing(open_page, hostile):
-    page = open_page("/")
-    drop(page, HOSTILE + ".onnx", hostile.read_bytes())
-    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
-    page.locator("#part-table-1").wait_for(timeout=PATIENCE_MS)
-    assert page.locator("main script, main img, main [onerror]").count() == 0
-    assert "<script>alert(1)</script>" in page.locator("main").inner_text()
-    assert "\u202e" not in page.content()
-
-
-def test_a_file_of_a_root_and_its_runs(serve, tmp_path):
-    root = tmp_path / "lab"
+@pytest.fixture(scope="module")
+def lab(serve, tmp_path_factory):
+    """A studio with a root, and a client of it."""
+    root = tmp_path_factory.mktemp("roots") / "lab"
     root.mkdir()
-    (root / "my model #1?.tflite").write_bytes(DIGITS.read_bytes())
+    for name in ("my model #1?.tflite", "slow.tflite"):
+        (root / name).write_bytes(DIGITS.read_bytes())
+    (root / "broken.onnx").write_bytes(b"\x08\x08 not a model")
+    write_hostile(root / "hostile.onnx")
     studio = serve(roots=(root,))
+    with studio.client() as client:
+        yield studio, client
+
+
+def page_of(client, place):
+    """The page of a model once it is read."""
+    page = client.get(place)
+    while "refresh" in page.headers:
+        page = client.get(place)
+    return page.text
+
+
+def test_a_model_that_takes_too_long_says_so(lab, monkeypatch):
+    _, client = lab
+    monkeypatch.setattr(reading, "READ_S", 0.05)
+    page = page_of(client, "/models/lab/slow.tflite")
+    assert "slow.tflite: the process that reads it took longer than 0.05 s" in page
+    assert "/new/bench?model=" in page
+
+
+def test_names_of_layers_are_text(lab):
+    page = page_of(lab[1], "/models/lab/hostile.onnx")
+    assert 'id="memory"' in page and "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page and "<img" not in page and "\u202e" not in page and "\x1b" not in page
+
+
+def test_a_model_that_can_not_be_read_says_why(lab):
+    studio, client = lab
+    page = page_of(client, "/models/lab/broken.onnx")
+    assert 'role="alert"' in page and "broken.onnx" in page
+    assert str(studio.settings.roots[0]) not in page
+
+
+def test_a_file_of_a_root_and_its_runs(lab):
+    studio, client = lab
     sha256 = open_model(DIGITS).ref.sha256
     studio.store.save(make_run(1, model=replace(KWS, sha256=sha256)))
-    with studio.client() as client:
-        first = client.get("/").text
-        assert "not read yet" in first and "in a folder" in first
-        place = re.search('href="(/models/lab/[^"]+)"', first)[1]
-        assert place == "/models/lab/my%20model%20%231%3F.tflite"
-        page = client.get(place).text
-        while "The model is being read" in page:
-            page = client.get(place).text
-        assert 'id="memory"' in page and f"/runs?model={sha256}" in page and "Newest runs of this model" in page
-        assert "/new/bench?model=lab%2Fmy%20model%20%231%3F.tflite" in page
-        assert f'<a href="/runs?model={sha256}"' in client.get("/").text
-        assert client.get("/models/lab/../../etc/passwd").status_code in (400, 404)
-
-
-def test_a_model_that_can_not_be_read_says_why(serve, tmp_path):
-    root = tmp_path / "lab"
-    root.mkdir()
-    (root / "broken.onnx").write_bytes(b"\x08\x08 not a model")
-    studio = serve(roots=(root,))
-    with studio.client() as client:
-        page = client.get("/models/lab/broken.onnx")
-        while "refresh" in page.headers:
-            page = client.get("/models/lab/broken.onnx")
-        assert 'role="alert"' in page.text and "broken.onnx" in page.text
-        assert str(root) not in page.text
-
-
-def test_a_model_that_takes_too_long_says_so(serve, tmp_path, monkeypatch):
-    root = tmp_path / "lab"
-    root.mkdir()
-    (root / "slow.tflite").write_bytes(DIGITS.read_bytes())
-    monkeypatch.setattr(reading, "READ_S", 0.05)
-    studio = serve(roots=(root,))
-    with studio.client() as client:
-        page = client.get("/models/lab/slow.tflite")
-        while "refresh" in page.headers:
-            page = client.get("/models/lab/slow.tflite")
-        assert "slow.tflite: the process that reads it took longer than 0.05 s" in page.text
-        assert "/new/bench?model=" in page.text
+    first = client.get("/").text
+    assert "not read yet" in first and "in a folder" in first
+    place = re.search('href="(/models/lab/my[^"]+)"', first)[1]
+    assert place == "/models/lab/my%20model%20%231%3F.tflite"
+    page = page_of(client, place)
+    assert 'id="memory"' in page and f"/runs?model={sha256}" in page and "Newest runs of this model" in page
+    assert "/new/bench?model=lab%2Fmy%20model%20%231%3F.tflite" in page
+    assert f'<a href="/runs?model={sha256}"' in client.get("/").text
+    assert client.get("/models/lab/../../etc/passwd").status_code in (400, 404)
 
 
 def test_the_first_page_is_small_with_many_models(serve, tmp_path):

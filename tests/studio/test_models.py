@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.studio.models import MOST_SEEN, Models, NotThere, clean_label, safe_name
+from edgewise.studio import models
+from edgewise.studio.models import Models, NotThere, clean_label, safe_name
 
 KEY = "ab" * 32
 
@@ -84,15 +85,14 @@ def test_two_roots_of_one_name(tmp_path):
     }
 
 
-def test_a_look_at_a_root_is_bounded(tmp_path):
+def test_a_look_at_a_root_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(models, "MOST_SEEN", 30)
     root = tmp_path / "many"
     for number in range(3):
-        for name in range(MOST_SEEN // 3 + 1):
-            path = root / f"{number}" / f"{name}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            os.mknod(path)
+        for name in range(11):
+            put(root / f"{number}" / f"{name}.txt")
     put(root / "0" / "first.onnx")
-    put(root / "2" / "zlast.onnx")
+    put(root / "2" / "last.onnx")
     found = [each.key for each in Models(folder=tmp_path / "own", roots=(root,)).entries()]
     assert found == ["many/0/first.onnx"]
 

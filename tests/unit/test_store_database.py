@@ -735,8 +735,7 @@ def test_random_bytes(tmp_path, size):
 def test_a_truncated_store(tmp_path, share):
     path = tmp_path / "runs.db"
     with open_store(str(path)) as store:
-        for number in range(200):
-            store.save(replace(golden(), id=f"0193-{number:04}"))
+        store.merge(replace(golden(), id=f"0193-{number:04}") for number in range(200))
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
     with pytest.raises(StoreError, match="corrupt or not a store") as caught, open_store(str(path)) as store:
