@@ -407,16 +407,16 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if "{" in route.path], ids=lambda route: route.path)
-@pytest.mark.parametrize("value", HOSTILE, ids=[value[:24] for value in HOSTILE])
-def test_no_parameter_of_a_path_leads_out(studio, route, value):
+def test_no_parameter_of_a_path_leads_out(studio, route):
     before = snapshot(studio)
-    for method in ("GET", "POST"):
-        answer = ask(studio, method, fill(route, value), headers=[f"Origin: {studio.url}", "Content-Length: 0"])
-        assert 400 <= answer.status < 500, answer.body
-        assert b"root:" not in answer.body
-        assert b"<script>window" not in answer.body
-        assert answer.all("set-cookie") == []
-        assert sent_safely(answer)
+    for value in HOSTILE:
+        for method in sorted(route.methods & {"GET", "POST"}):
+            answer = ask(studio, method, fill(route, value), headers=[f"Origin: {studio.url}", "Content-Length: 0"])
+            assert 400 <= answer.status < 500, (value, answer.body)
+            assert b"root:" not in answer.body, value
+            assert b"<script>window" not in answer.body, value
+            assert answer.all("set-cookie") == [], value
+            assert sent_safely(answer), value
     assert snapshot(studio) == before
 
 

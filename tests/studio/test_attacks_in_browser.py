@@ -87,7 +87,7 @@ def context(browser, studio):
     context.close()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("localhost", marks=pytest.mark.long)])
 def test_another_page_changes_and_reads_nothing(studio, elsewhere, context, host):
     before = snapshot(studio)
     page = context.new_page()
@@ -137,6 +137,7 @@ def test_an_opened_window_is_out_of_reach(studio, elsewhere, context):
     assert opened.value.evaluate("window.opener") is None
 
 
+@pytest.mark.long
 def test_twenty_tabs_are_open_and_the_studio_answers(studio, open_page):
     first = open_page("/jobs", at=studio)
     tabs = [first, *(first.context.new_page() for _ in range(19))]

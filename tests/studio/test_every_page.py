@@ -93,32 +93,9 @@ def tab(browser, studio):
 
 
 @pytest.fixture(scope="module")
-def shown(tab, studio, addresses):
-    """Opens the page of a route in `tab`; None where its answer is no page."""
-    kinds, problems = {}, {}
+def client(studio):
     with studio.client() as client:
-        for place, address in addresses.items():
-            answer = client.get(address)
-            saved = answer.headers.get("content-disposition", "").startswith("attachment")
-            kinds[place] = (
-                not saved and answer.headers["content-type"].startswith("text/html") and "<main" in answer.text
-            )
-            if answer.status_code != 200:
-                problems[place] = f"{address}: {answer.text[-500:]}"
-    at = [None]
-
-    def show(place):
-        if place in problems:
-            pytest.fail(problems[place])
-        if not kinds[place]:
-            return None
-        if at[0] != place:
-            tab.complaints.clear()
-            tab.goto(studio.url + addresses[place])
-            at[0] = place
-        return tab
-
-    return show
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +105,28 @@ def axe():
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_page_is_accessible_in_both_themes_at_every_width_and_shows_names_as_text(shown, place, axe):
-    page = shown(place)
-    if page is None:
-        return
+def test_a_page(studio, tab, client, addresses, axe, place):
+    """Everything that holds for each page, with one load of it."""
+    answer = client.get(addresses[place])
+    assert answer.status_code == 200, answer.text[-500:]
+    saved = answer.headers.get("content-disposition", "").startswith("attachment")
+    if saved or not answer.headers["content-type"].startswith("text/html") or "<main" not in answer.text:
+        return  # a file, or data for a script
+    check_that_no_script_is_needed(answer.text)
+    tab.complaints.clear()
+    tab.goto(studio.url + addresses[place])
+    check_headings(tab)
+    check_keyboard(tab)
+    check_widths(tab)
+    check_print(tab)
+    check_axe(tab, axe)
+    # Hostile names ran nothing, and the policy had nothing to stop.
+    assert tab.evaluate("window.__hit") is None
+    assert tab.complaints == []
+
+
+def check_axe(page, axe):
+    """No violation in either theme; what does not depend on colours is looked at once."""
     page.evaluate(axe)
     for theme, rules in (("light", None), ("dark", ["color-contrast"])):
         page.emulate_media(color_scheme=theme)
@@ -139,16 +134,10 @@ def test_a_page_is_accessible_in_both_themes_at_every_width_and_shows_names_as_t
         found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
         assert [(one["id"], one["nodes"][0]["html"][:300], one["nodes"][0]["failureSummary"]) for one in found] == []
     page.emulate_media(color_scheme="light")
-    # Hostile names ran nothing, and the policy had nothing to stop.
-    assert page.evaluate("window.__hit") is None
-    assert page.complaints == []
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_page_scrolls_only_downwards(shown, place):
-    page = shown(place)
-    if page is None:
-        return
+def check_widths(page):
+    """The page scrolls only downwards."""
     for width in (400, 1400):
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.evaluate(
@@ -160,11 +149,8 @@ def test_a_page_scrolls_only_downwards(shown, place):
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_headings_of_a_page_skip_no_level(shown, place):
-    page = shown(place)
-    if page is None:
-        return
+def check_headings(page):
+    """One of the first level, and none skips a level."""
     levels = page.evaluate(
         "[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].filter((one) => one.checkVisibility()).map((one) => Number(one.tagName[1]))"
     )
@@ -180,16 +166,14 @@ FOCUSABLE = """() => [...document.querySelectorAll("a[href], button, input, sele
          other !== one && (other.checked || other.compareDocumentPosition(one) & 4))))"""
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_tab_reaches_everything_in_order_and_shows_where_it_is(shown, place):
-    page = shown(place)
-    if page is None:
-        return
-    page.evaluate(f"() => {{ document.activeElement.blur(); window.__all = ({FOCUSABLE})(); window.__at = []; }}")
-    page.evaluate("() => getSelection().removeAllRanges()")
-    page.evaluate("() => document.body.prepend(Object.assign(document.createElement('a'), {id: 'start', href: '#'}))")
-    page.evaluate("() => document.getElementById('start').focus()")
-    count = min(page.evaluate("__all.length"), 40)
+def check_keyboard(page):
+    """Tab reaches everything in the page's order and shows where it is."""
+    page.evaluate(
+        f"""() => {{ window.__all = ({FOCUSABLE})(); window.__at = [];
+          document.body.prepend(Object.assign(document.createElement("a"), {{ id: "start", href: "#" }}));
+          document.getElementById("start").focus(); }}"""
+    )
+    count = min(page.evaluate("__all.length"), 30)
     assert count > 4
     for _ in range(count):
         page.keyboard.press("Tab")
@@ -198,43 +182,30 @@ def test_tab_reaches_everything_in_order_and_shows_where_it_is(shown, place):
                  __at.push([__all.indexOf(one), style.outlineStyle !== "none" || style.boxShadow !== "none",
                             one.outerHTML.slice(0, 160)]); }"""
         )
-    page.evaluate("() => document.getElementById('start').remove()")
+    page.evaluate("() => { document.getElementById('start').remove(); document.activeElement.blur(); }")
     seen = page.evaluate("__at")
     # Fields of dates have several stops.
     order = list(dict.fromkeys(index for index, _, _ in seen))
     assert order == list(range(len(order))), json.dumps(seen, indent=1)
-    dates = 'type="date'
-    assert [html for _, visible, html in seen if not visible and dates not in html] == []
+    assert [html for _, visible, html in seen if not visible and 'type="date' not in html] == []
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_paper_shows_the_content_and_no_navigation(shown, place):
-    page = shown(place)
-    if page is None:
-        return
+def check_print(page):
+    """Paper shows the content and no navigation."""
     page.emulate_media(media="print")
-    try:
-        assert page.locator("main h1:visible").count() == 1
-        assert not page.locator("header.bar nav").is_visible()
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") in (
-            "rgb(255, 255, 255)",
-            "rgba(0, 0, 0, 0)",
-        )
-    finally:
-        page.emulate_media(media="screen")
+    assert page.locator("main h1:visible").count() == 1
+    assert not page.locator("header.bar nav").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") in (
+        "rgb(255, 255, 255)",
+        "rgba(0, 0, 0, 0)",
+    )
+    page.emulate_media(media="screen")
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_page_is_whole_without_scripts(studio, shown, addresses, place):
-    if shown(place) is None:
-        return
-    with studio.client() as client:
-        text = client.get(addresses[place]).text
-    assert "<main" in text
+def check_that_no_script_is_needed(text):
+    """The page is whole without one, and none stands in it."""
     assert "</main>" in text
     assert re.findall(r"<script(?![^>]* src=)(?! type=.application/json)[^>]*>", text) == []
-    assert (
-        re.findall(r"\son[a-z]+=[\"']", re.sub(r'"[^"]*"', lambda one: one[0] if "<" not in one[0] else '""', text))
-        == []
-    )
+    attributes = re.sub(r'"[^"]*"', lambda one: one[0] if "<" not in one[0] else '""', text)
+    assert re.findall(r"\son[a-z]+=[\"']", attributes) == []
     assert "javascript:" not in "".join(re.findall(r'(?:href|action|src)="([^"]*)"', text))
