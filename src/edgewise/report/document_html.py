@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import shorten
 
 from edgewise.report.document import Document, Section, Table
 from edgewise.report.page import Block, Part, render_result_page, view_table
@@ -10,6 +11,9 @@ from edgewise.text import one_line
 
 URGENT = ("poor", "bad")
 """Tones of sections that must be read before the tables."""
+
+NAV_WIDTH = 34
+"""Characters of a section's title in the navigation."""
 
 
 def render_document_page(document: Document, *, kind: str) -> str:
@@ -55,7 +59,12 @@ def section_parts(sections: Sequence[Section]) -> list[Part]:
     """A part for each section without a warning."""
     calm = [section for section in sections if section.tone not in URGENT]
     return [
-        Part(id=f"part-section-{number}", title=section.title, blocks=_blocks(section))
+        Part(
+            id=f"part-section-{number}",
+            title=section.title,
+            nav=shorten(section.title, NAV_WIDTH, placeholder=" …"),
+            blocks=_blocks(section),
+        )
         for number, section in enumerate(calm)
     ]
 

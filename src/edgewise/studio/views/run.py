@@ -137,7 +137,7 @@ def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
         "value": None if row.value is None else value_text(row.metric, row.unit, row.value),
         "interval": range_text(row.metric, row.unit, row.low, row.high),
         "basis": row.basis or "absent",
-        "spread": "" if spread is None else f"± {spread * 100:.2g} %",
+        "spread": "" if spread is None else f"± {spread * 100:.2g} %" if spread < 1 else "wider than the value",
         "headline": row.metric == found.headline,
         "reason": row.absent_because or "no reason was recorded",
         "facts": [(name, words) for name, words in _how(found, row) if words],
