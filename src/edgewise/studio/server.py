@@ -114,7 +114,7 @@ def check_reach(settings: Settings) -> None:
         )
     if settings.host in ANY_ADDRESS:
         raise BadInput(
-            f"--host {settings.host or chr(39) * 2} is no name that browsers could ask for",
+            f"--host {settings.host!r} is no name that browsers could ask for",
             advice="give the name or address of this machine that the certificate is for: --host lab.example.org",
         )
 
