@@ -83,10 +83,13 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path):
     assert (tmp_path / "html" / "index.html").is_file()
 
 
-def test_the_readme_shows_a_picture_that_is_there():
+def test_the_readme_shows_pictures_that_are_there():
     text = re.sub(r"<!--.*?-->", "", (pages.ROOT / "README.md").read_text(), flags=re.DOTALL)
-    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
-    assert (pages.ROOT / picture).read_text().startswith("<svg")
+    starts = {".svg": b"<svg", ".png": b"\x89PNG"}
+    pictures = [pages.ROOT / name for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)]
+    assert len(pictures) == 2
+    for picture in pictures:
+        assert picture.read_bytes().startswith(starts[picture.suffix])
 
 
 def test_the_benchmarks_page_has_a_result_of_every_script():
