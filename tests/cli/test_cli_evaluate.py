@@ -196,6 +196,7 @@ def make():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(place):
     (place / "slow.py").write_text(SLOW)
     command = [

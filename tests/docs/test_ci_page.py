@@ -157,6 +157,7 @@ def test_the_github_workflow_gates_and_comments(checkout, latency, code):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_gitlab_job_gates_and_leaves_what_it_says(checkout):
     model(checkout / "model.onnx", 2.2)
     assert run_pipeline(gitlab_steps(), checkout) == [ExitCode.BUDGET_EXCEEDED]

@@ -36,6 +36,7 @@ def test_the_runtime_of_the_documentation_conforms(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_runtime_of_the_documentation_benches_once_it_is_installed(tmp_path: Path):
     environment = pages.workplace(tmp_path)
     plugin, _ = pages.blocks(EXTENDING, "python")

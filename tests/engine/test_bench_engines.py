@@ -72,6 +72,7 @@ def test_ctrl_c_keeps_the_finished_session_of_a_model_whose_operators_are_not_co
     assert cancelled.value("latency") > 0 and cancelled.value("macs") > 0
 
 
+@pytest.mark.long
 def test_every_shared_model_is_measured_on_both_engines(shared_models):
     need("litert", "openvino")
     models = sorted(shared_models.glob("*.tflite"))
@@ -186,6 +187,7 @@ def test_compare_tries_the_next_plausible_size_for_all(tmp_path, capsys):
     assert [record.job.workload.inputs[0].shape for record in runs] == [(1, 3, 256, 256)] * 2
 
 
+@pytest.mark.long
 def test_refused_sizes_are_blamed_on_the_assumption(tmp_path, capsys):
     need("onnxruntime", "openvino")
     records = edgewise.bench(write_strided(tmp_path / "m.onnx", 59), **QUICK)

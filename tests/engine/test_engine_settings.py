@@ -54,6 +54,7 @@ def test_a_setting_goes_to_the_engines_that_have_it_and_the_others_are_a_line(ca
     assert "not measured: NUM_STREAMS on onnxruntime/cpu: no such setting, measured without it" in told.err
 
 
+@pytest.mark.long
 def test_a_profile_shows_what_the_setting_does(capsys):
     """Without optimisation ONNX Runtime keeps the operators apart that it fuses otherwise."""
     counts = []

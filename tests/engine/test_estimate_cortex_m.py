@@ -119,6 +119,7 @@ def test_an_arena_that_is_no_size_names_the_setting(tmp_path):
         edgewise.estimate(dense(tmp_path), "cortex-m4", settings={"arena": "x"})
 
 
+@pytest.mark.long
 def test_the_smallest_arena_runs_the_model_and_16_bytes_less_do_not(tmp_path):
     path = dense(tmp_path)
     found = edgewise.estimate(path, "cortex-m4", settings={"arena": "0"})
@@ -130,6 +131,7 @@ def test_the_smallest_arena_runs_the_model_and_16_bytes_less_do_not(tmp_path):
 
 
 @pytest.mark.parametrize(("arena", "code"), [("-1", 0), ("4kB", 0), ("1TB", 0), ("500", 2), ("some", 2)])
+@pytest.mark.long
 def test_an_arena_that_is_too_small_is_an_error(tmp_path, capsys, arena, code):
     assert edgewise_command(["estimate", str(dense(tmp_path)), "-d", "cortex-m4", "--set", f"arena={arena}"]) == code
     told = capsys.readouterr()

@@ -185,6 +185,7 @@ def test_samples_of_different_length_share_no_batch(tmp_path):
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_the_latency_is_of_the_first_samples_size(tmp_path):
     path = write_mean(tmp_path / "m.onnx")
     source = tmp_path / "data.py"

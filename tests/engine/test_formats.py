@@ -76,6 +76,7 @@ def test_bench_runs_it_and_every_other_command_says_what_to_do(case, capsys):
         assert (".onnx file that it was made from" if form == "ort" else f"edgewise convert {path} -o ") in message
 
 
+@pytest.mark.long
 def test_profile_measures_it_and_says_why_there_are_no_layers(tmp_path, capsys):
     pytest.importorskip("openvino")
     words = [

@@ -142,6 +142,7 @@ def test_passes_keep_their_contract(networks, samples, monkeypatch, name, format
 
 
 @pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.long
 def test_quantised_networks_agree_and_every_bias_correction_takes_effect(networks, samples, images, tmp_path, format_):
     facts = networks[format_]
     expected = infer(facts.path, images, "openvino")

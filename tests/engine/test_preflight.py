@@ -143,6 +143,7 @@ def test_samples_of_a_tflite_network_compute_what_it_does(tmp_path):
         ("digits_cnn.tflite", "litert-dynamic", "litert", "ai_edge_quantizer"),
     ],
 )
+@pytest.mark.long
 def test_a_real_pass_is_predicted_and_the_answer_kept(tmp_path, monkeypatch, model, name, runtime, module):
     pytest.importorskip(module, reason=f"{name} needs it")
     facts = facts_of(bundled(model))
@@ -167,6 +168,7 @@ def test_a_real_pass_is_predicted_and_the_answer_kept(tmp_path, monkeypatch, mod
         ("digits_cnn.tflite", "litert-dynamic", "litert", "ai_edge_quantizer"),
     ],
 )
+@pytest.mark.long
 def test_a_real_pass_can_be_rehearsed_on_an_excerpt(tmp_path, model, name, runtime, module):
     pytest.importorskip(module, reason=f"{name} needs it")
     facts = facts_of(bundled(model))

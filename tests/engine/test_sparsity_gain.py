@@ -39,6 +39,7 @@ def plant(path):
     ("name", "engines"),
     [("digits_cnn.onnx", {"onnxruntime/cpu", "openvino/cpu"}), ("digits_cnn_int8.tflite", {"litert/interpreter", "openvino/cpu"})],
 )  # fmt: skip
+@pytest.mark.long
 def test_every_part_is_timed_in_every_engine(name, engines, tmp_path, monkeypatch):
     path = tmp_path / name
     shutil.copyfile(bundled(name), path)

@@ -376,6 +376,7 @@ def test_without_permission_for_control_groups_the_next_mechanism_is_used(capfd)
     assert any("cgroup-v1: no writable hierarchy for cpu" in why for why in record["effective"]["passed_over"])
 
 
+@pytest.mark.long
 def test_stored_runs_of_commands_are_compared_in_pairs_of_rounds(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["exec", "--store", "runs.db", "-q", "--json", "--repeat", "4", "-m", "0.02,0.8", "--", "sleep", "{model}"]

@@ -73,6 +73,7 @@ def values(run):
 # --- the commands ---
 
 
+@pytest.mark.long
 def test_bench_tells_the_targets_times_and_what_it_took_to_get_there(far, capsys):
     there = far()
     words = ("bench", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "20", "--sessions", "2")
@@ -100,6 +101,7 @@ def test_bench_tells_the_targets_times_and_what_it_took_to_get_there(far, capsys
     assert not list((Path(there.transport.home) / "edgewise" / "work").iterdir())
 
 
+@pytest.mark.long
 def test_a_far_worker_is_given_no_path_of_this_machine(far, monkeypatch):
     far()
     sent = []
@@ -217,6 +219,7 @@ def test_doctor_names_what_an_unusable_device_lacks(far, capsys):
     assert "far can't be examined" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(far, capsys, tmp_path, monkeypatch):
     from edgewise.run import facts
 
@@ -285,6 +288,7 @@ def test_a_full_disk_is_a_failed_run_that_says_so(far):
     assert "File too large" in run.failure.message
 
 
+@pytest.mark.long
 def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys, monkeypatch):
     monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
     monkeypatch.setattr("edgewise.run.peaks.SIDE", 64)

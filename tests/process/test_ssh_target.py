@@ -139,6 +139,7 @@ def test_profile_evaluate_and_compare_run_there(board, capsys, monkeypatch):
 # --- a link that drops, a device that restarts, a disk that fills ---
 
 
+@pytest.mark.long
 def test_a_push_goes_on_where_the_link_dropped(board):
     worker = len(make_bundle())
     board.cable.drops = [worker + 380_000]  # when more than 300 kB of the model have passed
@@ -207,6 +208,7 @@ def test_a_device_that_restarts_is_waited_for(board, tmp_path):
     assert measure(plan_of()).status == "done"
 
 
+@pytest.mark.long
 def test_a_device_that_stays_away_is_a_failed_run(board, tmp_path, monkeypatch):
     monkeypatch.setattr(target, "RETURN_S", 2.0)
     assert measure(plan_of()).status == "done"
@@ -233,6 +235,7 @@ def test_a_silent_link_counts_as_lost(board, tmp_path, monkeypatch):
     assert measure(plan_of()).status == "done"
 
 
+@pytest.mark.long
 def test_a_killed_agent_is_replaced(board):
     assert measure(plan_of()).status == "done"
     for pid in board.logins():
@@ -240,12 +243,14 @@ def test_a_killed_agent_is_replaced(board):
     assert measure(plan_of()).status == "done"
 
 
+@pytest.mark.long
 def test_a_full_disk_is_a_failed_run_that_says_so(board):
     board.restart(FAR_DISK="300000")
     run = measure(plan_of())
     assert run.failure.cause == "Unavailable" and "File too large" in run.failure.message
 
 
+@pytest.mark.long
 def test_a_device_whose_clock_is_wrong_gives_the_same_durations(board, capsys):
     clock = json.dumps([3600 * 10**9, 1e-4, time.monotonic_ns(), time.time_ns()], separators=(",", ":"))
     board.restart(FAR_CLOCK=clock)

@@ -56,6 +56,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
         pytest.param("PYTHONUNBUFFERED=1; export PYTHONUNBUFFERED; " + GONE % GATE, False, id="unbuffered"),
     ],
 )
+@pytest.mark.long
 def test_a_failed_gate_fails_and_writes_its_files_whoever_reads(place, line, said):
     done = shell(line)
     code = int(Path("rc").read_text()) if Path("rc").exists() else done.returncode

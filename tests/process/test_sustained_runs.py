@@ -118,6 +118,7 @@ class PowerMeter:
         return [Reading(metric="power", value=2.5, method="scripted")]
 
 
+@pytest.mark.long
 def test_a_far_device_sends_its_bins_and_a_meter_beside_it_is_read(tmp_path, far_device, monkeypatch):  # noqa: F811
     sensors = Sensors(beside=(PowerMeter(),), absences={"clock_rate": "none there"})
     monkeypatch.setattr("edgewise.run.run_builder.find_sensors", lambda **_: sensors)

@@ -205,6 +205,7 @@ def test_a_killed_parent_leaves_a_readable_store_with_what_was_finished(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_parents_killed_at_any_moment_leave_a_readable_store(tmp_path):
     """Killed while the store is being made, while its first run is written, and after runs 1 and 3 were announced."""
     path = model(tmp_path)

@@ -258,6 +258,7 @@ def test_every_operator_of_the_standard(tmp_path, monkeypatch):
     assert told > 100
 
 
+@pytest.mark.long
 def test_every_model_in_the_onnx_package(tmp_path):
     for path in [*light(), *small()]:
         assert check(tmp_path / "m.onnx", path.read_bytes()), path

@@ -54,6 +54,7 @@ def offline(browser, address, **settings):
     return page, asked, complaints
 
 
+@pytest.mark.long
 def test_an_export_opens_from_files_without_any_request_elsewhere(exported, browser):
     page, asked, complaints = offline(browser, (exported / "index.html").as_uri())
     for kind in ("runs", "comparisons"):
@@ -189,6 +190,7 @@ def test_the_data_of_a_chart_is_a_table_with_the_axes_titles():
     ]
 
 
+@pytest.mark.long
 def test_charts_are_saved_as_drawings_and_data(filled, open_page):
     page = open_page(f"/compare?run={A}&run={B}", at=filled)
     figure = page.locator("figure").first

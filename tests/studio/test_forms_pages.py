@@ -208,6 +208,7 @@ def test_a_second_click_at_once_sends_nothing(open_page, forms):
     assert dropped == [False, True]
 
 
+@pytest.mark.long
 def test_a_form_works_without_scripts(open_page, forms):
     page = open_page("/new/compare", at=forms, java_script_enabled=False, expect=("status of 422",))
     page.get_by_role("button", name="Compare").click()

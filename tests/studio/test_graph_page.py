@@ -159,6 +159,7 @@ def test_search_finds_layers_in_folded_blocks(show):
     assert page.inner_text("#graph-found").startswith("0 of 5000")
 
 
+@pytest.mark.long
 def test_more_than_400_nodes_stand_in_the_order_of_execution(show):
     flips = ".".join(map(str, range(5000, 5000 + 1347)))
     page = show(many_layers_run(25, 5000), f"#flip={flips}")
@@ -168,6 +169,7 @@ def test_more_than_400_nodes_stand_in_the_order_of_execution(show):
     press(page, "+", "-", "0", "Shift+ArrowLeft")
 
 
+@pytest.mark.long
 def test_flame_and_timeline_have_blocks_over_their_layers(show):
     page = show(many_layers_run(24, 60), "#view=flame")
     assert (told(page, "layout"), told(page, "visible")) == ("flame", "75")
@@ -202,6 +204,7 @@ def test_two_profiles_on_one_graph(show):
     assert told(page, "metric") == "after"
 
 
+@pytest.mark.long
 def test_files_of_what_is_shown(show):
     page = show(profiled_run())
     files = {}
@@ -243,6 +246,7 @@ def test_words_on_nodes_can_be_read_in_both_themes(show, scheme):
     assert least[1] >= 4.5
 
 
+@pytest.mark.long
 def test_a_narrow_screen_has_no_sideways_scrolling(show):
     page = show(profiled_run(), viewport={"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 400

@@ -25,6 +25,7 @@ def hang(studio, folder, title="Bench of two"):
     return job_id
 
 
+@pytest.mark.long
 def test_the_list_and_the_page_of_jobs(studio, client, tmp_path):
     assert "Nothing runs, and nothing waits" in client.get("/jobs").text
     running = hang(studio, tmp_path, title='Bench "<script>alert(1)</script>"')

@@ -71,6 +71,7 @@ def test_a_file_that_is_no_model_is_refused_on_the_page(open_page):
 
 
 @pytest.mark.ui
+@pytest.mark.long
 def test_upload_read_and_delete_without_scripts(open_page):
     page = open_page("/", java_script_enabled=False)
     page.get_by_label("Drop a model anywhere on this page, or choose it:").set_input_files(DIGITS)

@@ -135,6 +135,7 @@ def test_drawings_are_files_too_and_no_file_holds_a_path_of_this_machine(rendere
         renderer.file([A], ".exe")
 
 
+@pytest.mark.long
 def test_what_was_drawn_is_kept_until_the_run_changes_and_a_killed_child_is_replaced(location):
     with opened(location) as renderer:
         first = renderer.part("runs", [A])
@@ -166,6 +167,7 @@ ONCE = (
 )
 
 
+@pytest.mark.long
 def test_a_child_that_hangs_is_killed_and_the_next_page_has_a_new_one(location):
     with opened(location, command=[sys.executable, "-c", SILENT], draw_s=0.5) as renderer:
         with pytest.raises(Unavailable, match=r"took longer than 0\.5 s") as caught:

@@ -65,6 +65,7 @@ def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(
     assert (tmp_path / "runs.studio" / "secret").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.long
 def test_browsers_stay_in_when_the_server_starts_again(tmp_path):
     port = free_port()
     cookies = None

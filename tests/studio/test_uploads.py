@@ -127,6 +127,7 @@ def test_files_of_one_model_and_several_models_at_once(studio, client, onnx, tmp
     assert sorted(os.listdir(entry.path.parent)) == ["my_net.bin", "my_net.xml"]
 
 
+@pytest.mark.long
 def test_an_archive_of_a_model_with_its_weights(studio, client, tmp_path):
     path = write_tiny_onnx(tmp_path / "net.onnx", external=True)
     content = packed(

@@ -52,6 +52,7 @@ def alive() -> int:
 
 
 @pytest.mark.parametrize("name", ["runs.json", "runs.jsonl", "runs.csv"])
+@pytest.mark.long
 def test_any_number_of_runs_is_exported_and_imported_one_by_one(tmp_path, name):
     before, most = alive(), 0
 
