@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,7 +22,7 @@ import httpx2
 
 from edgewise.errors import BadInput
 from edgewise.store import open_store
-from edgewise.studio.server import listen
+from edgewise.studio.server import listen, make_server
 from edgewise.studio.settings import Settings
 from sample_runs import all_runs
 
@@ -126,3 +129,32 @@ def test_a_store_that_can_not_be_written_can_be_looked_at(tmp_path, bound_by_mod
             assert process.wait(10) == 130
     finally:
         folder.chmod(0o755)
+
+
+def test_an_answer_that_is_cut_off_at_the_end_prints_no_traceback(tmp_path, capfd):
+    begun = threading.Event()
+
+    async def hang(scope, receive, send):
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                kind = (await receive())["type"]
+                await send({"type": f"{kind}.complete"})
+            return
+        begun.set()
+        await asyncio.sleep(60)
+
+    class App:
+        state = SimpleNamespace(studio=SimpleNamespace(jobs=SimpleNamespace(live=SimpleNamespace(close=lambda: None))))
+        __call__ = staticmethod(hang)
+
+    listener, settings = listen(Settings(port=0, folder=tmp_path), next_port=False)
+    server = make_server(App(), settings)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    with socket.create_connection(("127.0.0.1", settings.port)) as client:
+        client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{settings.port}\r\n\r\n".encode())
+        assert begun.wait(10)
+        server.should_exit = True
+        thread.join(10)
+    assert not thread.is_alive()
+    assert capfd.readouterr() == ("", "")

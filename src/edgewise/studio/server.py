@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 import socket
 import webbrowser
 from collections.abc import Callable
@@ -90,7 +92,15 @@ def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.studio.jobs.live.close()  # streams of events would keep their connections open
-            await super().shutdown(sockets)
+            # Answers that are not done in time are cut off; that is no error to be told with a traceback.
+            log = logging.getLogger("uvicorn.error")
+            before = log.level
+            log.setLevel(logging.CRITICAL)
+            try:
+                await super().shutdown(sockets)
+                await asyncio.sleep(0)  # what was cut off ends here
+            finally:
+                log.setLevel(before)
 
     return Server(config)
 
