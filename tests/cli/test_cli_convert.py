@@ -103,6 +103,7 @@ def test_files_are_overwritten_only_with_force(place: Path, capsys):
     assert convert(capsys, "net.onnx", "-o", "net.xml", "--force")[0] == ExitCode.DONE
 
 
+@pytest.mark.long
 def test_weights_that_overflow_in_f16_are_found(place: Path, capsys):
     """OpenVINO stores a weight of 3e6 in f16 as 65504."""
     write_net(place / "net.onnx", large=3e6)

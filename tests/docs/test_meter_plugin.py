@@ -65,6 +65,7 @@ def bench(folder: Path, environment: dict[str, str]) -> dict[str, dict]:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_a_meter_of_20_lines_gives_energy_above_idle(tmp_path: Path):
     pytest.importorskip("onnxruntime", reason="needs ONNX Runtime")
     environment = install(tmp_path, WORKING, "edgewise_work:WorkMeter")

@@ -74,6 +74,7 @@ def values_of(text: str) -> list[float]:
         ["letterbox=24,32", "layout=nchw", "scale=1/127.5", "offset=-1"],
     ],
 )
+@pytest.mark.long
 def test_a_picture_is_prepared_and_run_as_it_was(tmp_path, runtime, words):
     pytest.importorskip(runtime)
     image = pytest.importorskip("PIL.Image")

@@ -127,6 +127,7 @@ def test_a_pattern_keeps_exactly_n_of_m_along_the_input_channels(apply):
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_the_pruned_digits_network_runs_and_keeps_its_accuracy_as_far_as_it_can(apply):
     """torch.nn.utils.prune.global_unstructured (L1) gives the same accuracies: 99.4 % at 30 %, 69.3 % at 50 %."""
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

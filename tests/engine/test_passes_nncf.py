@@ -192,6 +192,7 @@ def test_a_float_stem_is_left_alone(networks, samples, tmp_path):
 
 
 @pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.long
 def test_accuracy_is_controlled_with_labels_only(networks, samples, tmp_path, format_):
     facts = networks[format_]
     with pytest.raises(CannotApply, match="labels"):
@@ -352,6 +353,7 @@ def test_the_file_given_is_never_changed(networks, samples, tmp_path):
     assert [file.read_bytes() for file in open_model(facts.path).files] == before
 
 
+@pytest.mark.long
 def test_a_tflite_network_is_quantised_by_way_of_openvino_s_format(tmp_path, images):
     """NNCF takes no TFLite file, though OpenVINO reads it: such a network was left to one tool."""
     source = describe(data.path("digits_cnn.tflite"))

@@ -107,6 +107,7 @@ def test_results_agree_with_the_original(digits, test_images, tmp_path, name, le
     assert snr_db(expected, got) >= least_db
 
 
+@pytest.mark.long
 def test_every_static_recipe_classifies_as_well_as_the_original(digits, test_images, tmp_path):
     facts, samples = digits
     images, labels = test_images[0][:150], test_images[1][:150]

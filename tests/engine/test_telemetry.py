@@ -42,6 +42,7 @@ assert not isinstance(wrapper.telemetry, wrapper.NNCFTelemetry)
 """
 
 
+@pytest.mark.long
 def test_a_fresh_home_has_files_of_edgewise_alone(tmp_path):
     samples = tmp_path / "samples.npz"
     np = pytest.importorskip("numpy")

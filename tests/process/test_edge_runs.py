@@ -96,6 +96,7 @@ def test_a_background_load_ends_with_a_killed_worker(tmp_path):
     assert warm_start.children() == []
 
 
+@pytest.mark.long
 def test_a_far_device_has_the_load_and_the_cold_start(tmp_path, far_device):  # noqa: F811
     far_device(latency_s=0.01)
     (run,) = edgewise.bench(model(tmp_path), background_load=1, device="far", sessions=1, meters=False)

@@ -260,6 +260,7 @@ def test_a_killed_worker_is_a_failure_and_the_next_pass_goes_on(model, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_worker_without_end_is_given_up_at_the_end_of_the_time(tmp_path):
     model = write_fake_model(tmp_path / "m.fake", graph=NET, behaviour={"at": "invoke", "after": 12, "do": "hang"})
     begin = time.monotonic()

@@ -165,6 +165,7 @@ def test_nothing_is_left_when_edgewise_is_killed():
         assert gone(lambda: groups(found.parents.values(), parent.pid))
 
 
+@pytest.mark.long
 def test_a_stop_of_edgewise_itself_is_a_caution(tmp_path):
     flag = tmp_path / "runs"
     line = [

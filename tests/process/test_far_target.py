@@ -240,6 +240,7 @@ def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(f
 # --- a link that drops, a disk that fills ---
 
 
+@pytest.mark.long
 def test_a_push_goes_on_where_the_link_dropped(far):
     there = far(drops=[250_000, 200_000])
     (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
@@ -281,6 +282,7 @@ def test_a_link_that_drops_while_samples_are_answered_is_a_failure_with_its_caus
     assert caught.value.failure.cause == "LinkLost"
 
 
+@pytest.mark.long
 def test_a_full_disk_is_a_failed_run_that_says_so(far):
     far(disk_bytes=300_000)
     (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))

@@ -196,6 +196,7 @@ def test_a_user_on_the_device_waits_too_and_a_killed_host_releases_it(ssh_device
     assert is_free()
 
 
+@pytest.mark.long
 def test_a_connection_that_the_device_believes_in_does_not_keep_its_lock(ssh_device, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr("edgewise.device.transports.ssh.KEEPALIVE_S", 0.5)
     with measuring_on("board"):

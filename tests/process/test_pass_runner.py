@@ -121,6 +121,7 @@ def test_a_pass_that_prints_is_not_believed(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_pass_that_hangs_is_ended_at_its_deadline_with_all_it_started(tmp_path):
     touch = tmp_path / "hanging"
     begin = time.monotonic()

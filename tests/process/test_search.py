@@ -109,6 +109,7 @@ def test_what_dies_in_the_race_is_not_chosen(bench):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_earlier_search_is_used_again_unless_it_is_not_to_be(bench):
     first = bench.search(scripted.Faster, scripted.Same)
     journal = (bench.folder / "out" / "made.jsonl").read_text()

@@ -102,6 +102,7 @@ def test_bench_runs_there_and_leaves_nothing_but_its_cache(board, capsys):
     assert [each.name for each in board.home.iterdir()] == ["edgewise"]
 
 
+@pytest.mark.long
 def test_a_url_takes_the_rest_from_the_ssh_configuration(ssh_server, capsys, tmp_path, monkeypatch, far_python):  # noqa: F811
     folder = tmp_path / ".ssh"
     folder.mkdir()

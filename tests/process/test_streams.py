@@ -66,6 +66,7 @@ def test_a_failed_gate_fails_and_writes_its_files_whoever_reads(place, line, sai
     assert "Traceback" not in done.stderr and "internal" not in done.stderr and "ignored" not in done.stderr
 
 
+@pytest.mark.long
 def test_results_that_a_full_disk_swallows_are_no_success(place):
     done = shell("edgewise runs import slow.json && edgewise runs show last >/dev/full")
     assert done.returncode == ExitCode.UNAVAILABLE

@@ -265,6 +265,7 @@ def test_ctrl_c_keeps_the_complete_rounds_and_prints_what_they_say(tmp_path):
     assert count >= 1 and found == {"a.fake": ("cancelled", count), "b.fake": ("cancelled", count)}
 
 
+@pytest.mark.long
 def test_a_killed_host_leaves_no_worker_and_what_it_looked_at(tmp_path):
     paths, _, hangs = sabotaged(tmp_path)
     with comparing(tmp_path, *paths) as process:

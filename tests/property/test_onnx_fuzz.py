@@ -234,6 +234,7 @@ def test_damaged_meaning(tmp_path, bounded, no_other_process, start):
     assert told > 50
 
 
+@pytest.mark.long
 def test_damaged_meaning_with_another_process_where_it_is_needed(tmp_path, bounded):
     models = [path.read_bytes() for path in small()]
     rng = random.Random(99)

@@ -286,6 +286,7 @@ def driving(store, folder, *requests, prefix=()):
             process.kill()
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_takes_its_job_along_and_the_next_says_that_it_is_lost(store, tmp_path):
     request, sign = hanging(tmp_path)
     with driving(store, tmp_path, request, bench(tmp_path, "later.fake")) as (server, (lost, queued)):
