@@ -120,7 +120,7 @@ def measure_page(context: BrowserContext, base: str) -> None:
 
 
 def measure_idle(process: psutil.Process) -> None:
-    """Processor time and memory of a server that nobody uses."""
+    """Processor time and memory of an idle server."""
     before = process.cpu_times()
     time.sleep(IDLE_S)
     after = process.cpu_times()

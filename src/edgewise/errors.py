@@ -7,7 +7,7 @@ other exception is a bug (exit code 1).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import ClassVar
 
@@ -105,3 +105,10 @@ class RunFailed(EdgewiseError):
     """A job started and failed."""
 
     exit_code = ExitCode.RUN_FAILED
+
+
+def error_of(answer: Mapping[str, str]) -> EdgewiseError:
+    """The error that a child process wrote as ``{"error": class, "message", "advice"}``; its class where it is ours."""
+    kind = globals().get(answer["error"])
+    kind = kind if isinstance(kind, type) and issubclass(kind, EdgewiseError) else EdgewiseError
+    return kind(answer["message"], advice=answer["advice"])

@@ -47,8 +47,6 @@ def newest_estimates(studio: Studio, metric: str) -> Sequence[Estimated]:
     found: dict[tuple[str, str, str], Estimated] = {}
     files: Mapping[str, str] | None = None
     for job in studio.store.jobs.list(status=("done",), verbs=("estimate", "predict"), limit=MOST_JOBS):
-        if job.verb not in ("estimate", "predict"):
-            continue
         path = studio.jobs.folder_of(job.id) / "result" / "result.json"
         for one in _read(path, job.attempt):
             if one.metric != metric:

@@ -48,7 +48,7 @@ def answer(request: bytes) -> bytes:
         else:
             found = inspect(Path(told["inspect"]), title=told["title"])
     except EdgewiseError as error:
-        # What readers say names the file, which lies in a folder that is nobody's business.
+        # The messages of readers name the file by its path, which is not for pages.
         message, advice = (text.replace(f"{folder}/", "") for text in (error.message, error.advice))
         found = {"error": type(error).__name__, "message": message, "advice": advice}
     except OSError as error:

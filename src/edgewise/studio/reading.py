@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise import __version__, errors
+from edgewise import __version__
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import run_child
-from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.errors import RunFailed, error_of
 
 if TYPE_CHECKING:
     from edgewise.studio.models import ModelEntry
@@ -126,6 +126,5 @@ def ask_worker(request: dict[str, Any], *, what: str) -> dict[str, Any]:
         )
     answer: dict[str, Any] = json.loads(done.output)
     if "error" in answer:
-        kind = getattr(errors, answer["error"], EdgewiseError)
-        raise kind(answer["message"], advice=answer["advice"])
+        raise error_of(answer)
     return answer

@@ -17,9 +17,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from edgewise import errors
 from edgewise.child_process import ChildProcess, explain_end
-from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.errors import BadInput, Unavailable, error_of
 
 if TYPE_CHECKING:
     from edgewise.store import Store
@@ -187,5 +186,4 @@ def _read(line: bytes) -> bytes:
     answer = json.loads(line)
     if "error" not in answer:
         return base64.b64decode(answer["content"])
-    kind = getattr(errors, answer["error"], EdgewiseError)
-    raise kind(answer["message"], advice=answer["advice"])
+    raise error_of(answer)

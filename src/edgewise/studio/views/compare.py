@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgewise.store.tables import RunRow
 
 MOST_COMPARED = 24
-"""Runs on one page; each has its rows, and beyond that nobody sees what is what."""
+"""Runs on one page: more could not be told apart in its tables and charts."""
 MOST_FOUND = 12
 UNFAIR = "this can't be compared fairly"
 EXTENSIONS = (".html", ".md", ".csv", ".json")
