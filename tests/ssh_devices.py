@@ -6,6 +6,7 @@ Its traffic goes through a `Cable`, a relay on the loopback that can be cut, sil
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -19,13 +20,16 @@ import pytest
 from edgewise.device import target
 from far_targets import far_python  # noqa: F401
 
+# Outside of what kernels give away: a port that another process takes in between would answer in the server's place.
+PORT = 2222
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/sbin:/usr/local/sbin")
 
 
 class Cable:
-    """Relays TCP connections to a port on 127.0.0.1.
+    """Relays TCP connections from a port on 127.0.0.1.
 
     Attributes:
+        target: where to, address and port.
         passed: bytes so far, in both directions.
         drops: the connections are reset when these numbers of bytes have passed since the drop before.
         silent: while set, nothing passes, and nobody is told.
@@ -33,8 +37,8 @@ class Cable:
         bytes_per_s: rate of each direction of each connection; 0 sets no limit.
     """
 
-    def __init__(self, port: int) -> None:
-        self.target = port
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
         self.passed = self._since = 0
         self.drops: list[int] = []
         self.silent = False
@@ -78,7 +82,7 @@ class Cable:
             except OSError:
                 return
             try:
-                far = socket.create_connection(("127.0.0.1", self.target))
+                far = socket.create_connection(self.target)
             except OSError:
                 near.close()
                 continue
@@ -133,8 +137,10 @@ class SshServer:
         for name in ("host_key", "user_key"):
             self.make_key(name)
         shutil.copy(root / "user_key.pub", root / "authorized_keys")
-        self._real_port = _free_port()
-        self.cable = Cable(self._real_port)
+        # A loopback address of its own, so that servers side by side can have the same port.
+        own = address if namespace else ".".join(["127", *(str(random.randint(1, 254)) for _ in range(3))])
+        self._listens = (own, PORT)
+        self.cable = Cable(self._listens)
         self.known_hosts = root / "known_hosts"
         self.know_host()
         self.start()
@@ -151,7 +157,7 @@ class SshServer:
     @property
     def port(self) -> int:
         """Where clients connect to."""
-        return self._real_port if self._namespace else self.cable.port
+        return PORT if self._namespace else self.cable.port
 
     @property
     def url(self) -> str:
@@ -165,7 +171,7 @@ class SshServer:
         config = self.root / "sshd_config"
         own = {"HOME": self.home, "TMPDIR": self.root / "tmp", "EDGEWISE_LOCKS": self.root / "tmp", **self.environment}
         config.write_text(
-            f"ListenAddress {self.address}:{self._real_port}\nHostKey {self.root}/host_key\n"
+            f"ListenAddress {self._listens[0]}:{PORT}\nHostKey {self.root}/host_key\n"
             f"AuthorizedKeysFile {self.root}/authorized_keys\nPidFile {self.root}/sshd.pid\nStrictModes no\nUsePAM no\n"
             f"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nUseDNS no\n"
             f"MaxStartups 100\nSetEnv {' '.join(f'{name}={value}' for name, value in own.items())}\n"
@@ -182,7 +188,7 @@ class SshServer:
         while time.monotonic() < deadline:
             assert self.process.poll() is None, (self.root / "sshd.log").read_text()
             try:
-                socket.create_connection((self.address, self._real_port), timeout=1.0).close()
+                socket.create_connection(self._listens, timeout=1.0).close()
                 return
             except OSError:
                 time.sleep(0.02)
@@ -215,11 +221,6 @@ class SshServer:
     def close(self) -> None:
         self.stop()
         self.cable.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
