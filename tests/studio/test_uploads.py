@@ -370,6 +370,7 @@ def files_of_at_most(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.cold  # the limit is inherited
 @pytest.mark.parametrize("name", ["net.onnx", "net.zip"])
 def test_a_full_disk_gives_one_clear_error(studio, client, name):
     content = os.urandom(1_000_000) if name == "net.onnx" else packed(("net/net.onnx", b"\x08" * 10**6))
