@@ -50,7 +50,8 @@ def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
     assert all((one.label, one.before, one.after, one.after_score) == (2, 2, 0, 0.0) for one in fastest.samples)
     scores = [one.before_score for one in fastest.samples]
     assert scores == sorted(scores, reverse=True) and scores[0] > 0.0
-    assert result.thumbnails == ({}, "no pictures: row[0]: samples of float32 [4] are no pictures")
+    first = fastest.samples[0].name
+    assert result.thumbnails == ({}, f"no pictures: {first}: samples of float32 [4] are no pictures")
     baseline = result.baseline.metrics
     assert baseline["accuracy_top1"].value == pytest.approx(0.9) and baseline["latency"].value == pytest.approx(4e-3)
     chosen = result.candidate(result.chosen).metrics

@@ -120,7 +120,7 @@ class Adapter:
     ("own", "reference", "expected"),
     [
         ([[0.5, 2.0]], [[3.0, 1.0]], ((0, 3.0), (1, 2.0))),
-        ([[1.0, 1.0]], [[0.0, 1.0]], ((1, 1.0), (1, 1.0))),  # of two equally large ones, the reference's counts
+        ([[0.0, 2.0]], [[1.0, 1.0]], ((0, 1.0), (0, 0.0))),  # of the reference's equally large ones any counts
         ([[np.nan, 1.0]], [[0.0, 1.0]], ((1, 1.0), (None, None))),
         ([[0.0, 1.0]], [[np.nan, 1.0]], None),
         ([[[0.0, 1.0], [1.0, 0.0]]], [[[0.0, 1.0], [1.0, 0.0]]], None),  # two rows of one sample

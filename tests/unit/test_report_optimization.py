@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -389,12 +390,10 @@ def test_the_page_asks_for_nothing_and_has_one_script(make):
     page = _Elements()
     page.feed(OPTIMIZATION.render(make(), ".html"))
     assert page.tags.count("script") == 1
-    assert all(link.startswith("#") for link in page.links)
+    assert all(link.startswith(("#", "data:image/")) for link in page.links)
 
 
 def test_the_page_does_without_charts(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     text = OPTIMIZATION.render(found(), ".html")
     assert "charts need the package vl-convert-python" in text
@@ -511,12 +510,12 @@ CHANGED = """\
 
 | Variant | Samples | Changed | Share (95 % interval) | Right → wrong | Wrong → right | Wrong → wrong |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| ort-static &#64; openvino | 400 | 0 | 0.00 % \\[0.00, 0.96\\] | 0 | 0 | 0 |
-| ort-dynamic &#64; onnxruntime | 400 | 3 | 0.75 % \\[0.25, 2.19\\] | 1 | 1 | 1 |
+| ort-static @ openvino | 400 | 0 | 0.00 % \\[0.00, 0.96\\] | 0 | 0 | 0 |
+| ort-dynamic @ onnxruntime | 400 | 3 | 0.75 % \\[0.25, 2.19\\] | 1 | 1 | 1 |
 
 - of the samples that both models answered, those with another class than the original's
 
-## Changed samples: ort-dynamic &#64; onnxruntime
+## Changed samples: ort-dynamic @ onnxruntime
 
 | Sample | Change | Label | Original | Variant |
 | --- | --- | --- | --- | --- |
@@ -546,7 +545,8 @@ def test_without_labels_no_change_is_called_right_or_wrong():
     assert "| net.png | yes (0.970) | no (0.500) |\n" in text and "right →" not in text.lower()
 
 
-def test_changed_samples_are_a_gallery_where_there_are_pictures_else_a_table():
+def test_changed_samples_are_a_gallery_where_there_are_pictures_else_a_table(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # drawing charts takes seconds
     page = OPTIMIZATION.render(changed_search(), ".html")
     gallery = page.partition('<ul class="gallery">')[2].partition("</ul>")[0]
     assert gallery.count(f'<img src="{PICTURE}" alt="net.png">') == 2 and gallery.count("no picture") == 1
@@ -556,4 +556,4 @@ def test_changed_samples_are_a_gallery_where_there_are_pictures_else_a_table():
     page = OPTIMIZATION.render(without, ".html")
     assert "<img" not in page and 'class="gallery"' not in page and "no pictures: the samples are sounds" in page
     assert "Changed samples: ort-dynamic @ onnxruntime" in page
-    assert "changed" not in OPTIMIZATION.render(found(), ".html").partition("<main>")[2].partition("</main>")[0]
+    assert 'id="changed"' not in OPTIMIZATION.render(found(), ".html")

@@ -146,7 +146,7 @@ def _best_classes(outputs: Sequence[Array], reference: Sequence[Array], *, same:
     """``[class, score]`` of the reference and of the model; None unless one output is a row of scores.
 
     Args:
-        same: whether both agree: of equally large elements, the reference's class is the model's too.
+        same: whether both agree: of equally large elements of the reference any counts.
     """
     rows = [at for at, each in enumerate(reference) if each.ndim >= 2 and each.shape[-1] >= 2]
     right, own = reference[rows[0]].reshape(-1), outputs[rows[0]].reshape(-1)
