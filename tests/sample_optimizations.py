@@ -210,7 +210,7 @@ def changed_search() -> Optimization:
     result = found()
     none = ChangedAnswers(n=400, counts={"lost": 0, "gained": 0, "other": 0})
     other = "ort-dynamic @ onnxruntime"
-    pictures = {7: PICTURE, 8: PICTURE}, "pictures: samples as they are stored; 1 without a picture: 9: damaged"
+    pictures = {7: PICTURE, 8: PICTURE}, "Pictures: samples as they are stored; 1 without a picture: 9: damaged"
     return replace(result, changed={result.chosen: none, other: changed_answers()}, thumbnails=pictures)
 
 

@@ -51,7 +51,7 @@ def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
     scores = [one.before_score for one in fastest.samples]
     assert scores == sorted(scores, reverse=True) and scores[0] > 0.0
     first = fastest.samples[0].name
-    assert result.thumbnails == ({}, f"no pictures: {first}: samples of float32 [4] are no pictures")
+    assert result.thumbnails == ({}, f"No pictures: {first}: samples of float32 [4] are no pictures")
     baseline = result.baseline.metrics
     assert baseline["accuracy_top1"].value == pytest.approx(0.9) and baseline["latency"].value == pytest.approx(4e-3)
     chosen = result.candidate(result.chosen).metrics

@@ -513,7 +513,7 @@ CHANGED = """\
 | ort-static @ openvino | 400 | 0 | 0.00 % \\[0.00, 0.96\\] | 0 | 0 | 0 |
 | ort-dynamic @ onnxruntime | 400 | 3 | 0.75 % \\[0.25, 2.19\\] | 1 | 1 | 1 |
 
-- of the samples that both models answered, those with another class than the original's
+- changed: of the samples that both models answered, those with another class than the original's
 
 ## Changed samples: ort-dynamic @ onnxruntime
 
@@ -549,7 +549,7 @@ def test_changed_samples_are_a_gallery_where_there_are_pictures_else_a_table(mon
     monkeypatch.setitem(sys.modules, "vl_convert", None)  # drawing charts takes seconds
     page = OPTIMIZATION.render(changed_search(), ".html")
     gallery = page.partition('<ul class="gallery">')[2].partition("</ul>")[0]
-    assert gallery.count(f'<img src="{PICTURE}" alt="net.png">') == 2 and gallery.count("no picture") == 1
+    assert gallery.count(f'<p>net.png</p>\n<img src="{PICTURE}" alt="">') == 2 and gallery.count("no picture") == 1
     assert '<dt>Variant</dt><dd class="bad">no (0.500)</dd>' in gallery
     assert "1 without a picture: 9: damaged" in page and "img-src data:;" in page
     without = replace(changed_search(), thumbnails=({}, "no pictures: the samples are sounds"))

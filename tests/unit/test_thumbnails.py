@@ -75,14 +75,14 @@ def test_the_worst_pictures_stay_small(shape):
 )
 def test_what_is_no_picture_has_none_and_says_so(array, reason):
     pictures, words = draw(Rows([array]))
-    assert pictures == {} and words.startswith("no pictures: ") and reason in words
+    assert pictures == {} and words.startswith("No pictures: ") and reason in words
 
 
 @pytest.mark.parametrize(("kind", "sample"), [("audio", np.zeros((800, 1), np.float32)), ("text", "a text")])
 def test_sounds_and_texts_have_no_pictures(kind, sample):
     data = Rows([sample])
     data.kind = kind
-    assert draw(data) == ({}, f"no pictures: the samples are {kind}")
+    assert draw(data) == ({}, f"No pictures: the samples are {kind}")
 
 
 def test_a_sample_that_has_changed_or_is_gone_has_no_picture():
@@ -105,7 +105,7 @@ def test_without_pillow_the_reason_is_told(monkeypatch):
         raise Unavailable("images need Pillow", advice="pip install it")
 
     monkeypatch.setattr("edgewise.optimizing.thumbnails.require_pillow", missing)
-    assert draw(Rows([GREY])) == ({}, "no pictures: images need Pillow")
+    assert draw(Rows([GREY])) == ({}, "No pictures: images need Pillow")
 
 
 def test_of_an_animation_the_first_picture_counts_and_a_damaged_or_huge_file_has_none(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ def draw_thumbnails(data: Dataset, samples: Sequence[ChangedSample]) -> tuple[di
         Number of the sample → data URI, of those that can be drawn; and how that was done, or why it was not.
     """
     if data.kind in ("audio", "text"):
-        return {}, f"no pictures: the samples are {data.kind}"
+        return {}, f"No pictures: the samples are {data.kind}"
     pictures: dict[int, str] = {}
     reasons: list[str] = []
     for one in samples:
@@ -40,8 +40,8 @@ def draw_thumbnails(data: Dataset, samples: Sequence[ChangedSample]) -> tuple[di
         except Exception as error:  # a loader is the user's code, and no picture is worth the result of a search
             reasons.append(str(error) or type(error).__name__)
     if not pictures:
-        return {}, f"no pictures: {reasons[0]}" if reasons else ""
-    words = "pictures: samples as stored, before they are prepared for the model"
+        return {}, f"No pictures: {reasons[0]}" if reasons else ""
+    words = "Pictures: samples as stored, before they are prepared for the model"
     words += "; of arrays other than uint8, black is the lowest value" if data.kind == "array" else ""
     words += f"; {len(reasons)} without a picture: {reasons[0]}" if reasons else ""
     return pictures, words

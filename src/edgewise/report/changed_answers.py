@@ -54,7 +54,7 @@ def _counts_table(changed: Mapping[str, ChangedAnswers]) -> Table:
         )
         for name, one in changed.items()
     )
-    note = "of the samples that both models answered, those with another class than the original's"
+    note = "changed: of the samples that both models answered, those with another class than the original's"
     return Table(title="Changed answers", columns=tuple(columns), rows=rows, notes=(note,), detail=True)
 
 
