@@ -58,7 +58,7 @@ def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(
         with enter(link_of(first)) as client:
             assert client.get("/runs").status_code == 200
             second = process.stdout.readline()
-            assert second.startswith("a browser came in; the link for another one is http://127.0.0.1:")
+            assert second.startswith("a browser is logged in; the link for another browser is http://127.0.0.1:")
             with enter(link_of(second)) as other, other.stream("GET", "/events") as events:
                 # Streams and connections that are kept open do not keep it from ending.
                 process.send_signal(signal.SIGINT)
