@@ -57,6 +57,17 @@ def test_a_profile_without_a_latency_shows_its_layers(call):
     assert "conv1 + relu1" in out and "2.00 ms" in out and "80.0%" in out
 
 
+def test_a_core_ml_report_shows_units_and_estimated_shares(call, tmp_path):
+    bundle = tmp_path / "Keywords.mlperf"
+    bundle.mkdir()
+    code, _, err = call("runs", "import", bundle)
+    assert code == 2 and "report.json: No such file or directory" in " ".join(err.split())
+    (bundle / "report.json").write_bytes((FOLDER / "coreml_report.json").read_bytes())
+    assert call("runs", "import", bundle)[2].endswith("1 run added\n")
+    out = " ".join(call("runs", "show", "all")[1].split())
+    assert "conv_1 conv neural-engine 75.0%" in out and "preferred_units.cpu: 1" in out and "file not known" in out
+
+
 def test_a_profile_with_a_latency_shows_its_layers_against_it(call):
     call("runs", "import", FOLDER / "benchmark_model.txt")
     out = call("runs", "show", "all")[1]
