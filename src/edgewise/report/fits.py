@@ -34,6 +34,11 @@ def fits_document(fits: Fits) -> Document:
     return Document(title=f"Boards that hold {name}", tables=tables, sections=tuple(sections))
 
 
+def csv_table(fits: Fits) -> Table:
+    """One row per board of the catalogue, also of those left out."""
+    return boards_table(fits.candidates)
+
+
 def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Table:
     """One row per board; RAM and flash as needed / available, in KiB."""
     columns: list[tuple[Column, Callable[[Candidate], Cell]]] = [
