@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -60,7 +59,7 @@ def memory_table(plan: MemoryPlan) -> Table:
         (Column(title="First #", numeric=True), lambda each: _number(each.first, "d")),
         (Column(title="Last #", numeric=True), lambda each: _number(each.last, "d")),
     ]
-    return replace(table_of("Memory plan", plan.placements, columns), detail=True)
+    return table_of("Memory plan", plan.placements, columns, detail=True)
 
 
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
