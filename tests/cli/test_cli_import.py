@@ -68,6 +68,23 @@ def test_a_core_ml_report_shows_units_and_estimated_shares(call, tmp_path):
     assert "conv_1 conv neural-engine 75.0%" in out and "preferred_units.cpu: 1" in out and "file not known" in out
 
 
+def test_core_ml_reports_are_compared_and_reported(call, tmp_path):
+    text = (FOLDER / "coreml_report.json").read_text()
+    (tmp_path / "cpu.json").write_text(
+        text.replace('"computeUnit": 3', '"computeUnit": 0').replace(", 0.0002", ", 0.0004")
+    )
+    call("runs", "import", FOLDER / "coreml_report.json", tmp_path / "cpu.json")
+    runs = json.loads(call("runs", "show", "all", "--json")[1])["runs"]
+    ids = {run["job"]["runtime"]["provider"]: run["id"] for run in runs}
+    code, out, _ = call("compare", ids["cpu+neural-engine"], ids["cpu"], "--json")
+    rows = {row["metric"]: row for row in json.loads(out)["comparisons"]}
+    assert (code, rows["latency"]["verdict"]) == (0, "slower")
+    for suffix in ("html", "md", "csv"):
+        assert call("report", "all", "-o", tmp_path / f"r.{suffix}")[0] == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "features 1×40×1×98 float16 (chosen by the tool)" in page and "InventedOS 18.0.1" in page
+
+
 def test_a_profile_with_a_latency_shows_its_layers_against_it(call):
     call("runs", "import", FOLDER / "benchmark_model.txt")
     out = call("runs", "show", "all")[1]
