@@ -121,12 +121,17 @@ class Document:
     answer: tuple[str, ...] = ()
 
 
-Columns = Sequence[tuple[Column, Callable[[T], Cell]]]
+Columns = list[tuple[Column, Callable[[T], Cell]]]
 """Columns, each with the function that makes its cell of the thing that a row is about."""
 
 
 def table_of(
-    title: str, things: Iterable[T], columns: Columns[T], *, notes: Sequence[str] = (), detail: bool = False
+    title: str,
+    things: Iterable[T],
+    columns: Sequence[tuple[Column, Callable[[T], Cell]]],
+    *,
+    notes: Sequence[str] = (),
+    detail: bool = False,
 ) -> Table:
     """A table with a row for each of `things`."""
     rows = tuple(tuple(cell(thing) for _, cell in columns) for thing in things)
