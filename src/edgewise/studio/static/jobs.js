@@ -8,6 +8,9 @@ async function reload() {
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const focused = document.activeElement?.closest("#jobs form")?.action;
+  for (const old of document.querySelectorAll("#jobs input:checked")) {
+    page.querySelector(`#jobs input[value="${CSS.escape(old.value)}"]`)?.setAttribute("checked", "");
+  }
   document.getElementById("jobs").replaceWith(page.getElementById("jobs"));
   if (focused) [...document.forms].find((form) => form.action === focused)?.querySelector("button")?.focus();
 }

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from edgewise.device import calibrations
 from edgewise.errors import BadInput
@@ -160,6 +159,3 @@ def _counts(path: Path, changed: int, size: int) -> dict[str, Any]:
         "sources": list(sources),
         "problem": "",
     }
-
-
-ROUTES = (Route("/atlas", atlas),)

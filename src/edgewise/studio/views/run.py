@@ -8,7 +8,6 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput
 from edgewise.formatting import range_text, value_text
@@ -24,7 +23,7 @@ from edgewise.report.conditions import (
     provider_of,
     scenario_of,
 )
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.runs import GRADE_TONES, ticked
 
@@ -104,7 +103,6 @@ def download(request: Request) -> Response:
     return Response(content, media_type=FILES[ending][1], headers=headers)
 
 
-@posted
 def tag(request: Request, form: FormData) -> Response:
     """Give the run a tag, or take one away."""
     store = studio_of(request).store
@@ -223,11 +221,3 @@ def _links(studio: Studio, found: Run) -> Iterator[tuple[str, str]]:
         words = urlencode({name: value for name, value in again.items() if value is not None})
         yield f"/new/{'profile' if profiled else 'bench'}?{words}", "Measure again"
         break
-
-
-ROUTES = (
-    Route("/runs/download", download),
-    Route("/runs/{run}", run),
-    Route("/runs/{run}/report", part),
-    Route("/runs/{run}/tag", tag, methods=["POST"]),
-)
