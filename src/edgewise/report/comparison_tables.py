@@ -10,7 +10,7 @@ from edgewise.formatting import p_text, percent, ratio_text
 from edgewise.record import Run
 from edgewise.report.cells import amount_cell, label_of, reason_of_absence, scales_of_two
 from edgewise.report.comparison_words import conclusion, verdict_text, waiting_text
-from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent
+from edgewise.report.document import DASH, Cell, Column, Columns, Table, Tone, absent, table_of
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -51,27 +51,16 @@ def before_after_table(findings: ComparisonResult, label: str) -> Table:
         title = conclusion_of(findings, label)
     else:
         title = f"Before and after: {one_line(rows[0].a)} → {one_line(label)}"
-    columns = (
-        Column(title="Metric"),
-        Column(title="Before", numeric=True),
-        Column(title="After", numeric=True),
-        Column(title="Ratio (95 % interval)", numeric=True),
-        Column(title="Verdict"),
-        Column(title="Margin", numeric=True, rank=1),
-        Column(title="Adjusted p", numeric=True, rank=2),
-    )
-    cells = tuple(
-        (
-            Cell(text=label_of(row.metric)),
-            *sides_of(findings, row),
-            _ratio(row),
-            _verdict(row),
-            _margin(row),
-            _p_value(row),
-        )
-        for row in rows
-    )
-    return Table(title=title, columns=columns, rows=cells)
+    columns: Columns[Comparison] = [
+        (Column(title="Metric"), lambda row: Cell(text=label_of(row.metric))),
+        (Column(title="Before", numeric=True), lambda row: sides_of(findings, row)[0]),
+        (Column(title="After", numeric=True), lambda row: sides_of(findings, row)[1]),
+        (Column(title="Ratio (95 % interval)", numeric=True), _ratio),
+        (Column(title="Verdict"), _verdict),
+        (Column(title="Margin", numeric=True, rank=1), _margin),
+        (Column(title="Adjusted p", numeric=True, rank=2), _p_value),
+    ]
+    return table_of(title, rows, columns)
 
 
 def sides_of(findings: ComparisonResult, row: Comparison) -> tuple[Cell, Cell]:

@@ -121,6 +121,10 @@ class Document:
     answer: tuple[str, ...] = ()
 
 
+Columns = list[tuple[Column, Callable[[T], Cell]]]
+"""Columns, each with the function that makes its cell of the thing that a row is about."""
+
+
 def table_of(
     title: str,
     things: Iterable[T],
@@ -129,7 +133,7 @@ def table_of(
     notes: Sequence[str] = (),
     detail: bool = False,
 ) -> Table:
-    """A table with a row for each of `things`; `columns` have the function that makes a cell of a thing."""
+    """A table with a row for each of `things`."""
     rows = tuple(tuple(cell(thing) for _, cell in columns) for thing in things)
     return Table(
         title=title, columns=tuple(column for column, _ in columns), rows=rows, notes=tuple(notes), detail=detail

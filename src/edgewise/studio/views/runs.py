@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.formatting import range_text, value_text
+from edgewise.record.run import half_width
 from edgewise.report.cells import label_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
@@ -54,6 +55,7 @@ def runs(request: Request) -> Response:
     if sort and sort.removeprefix("-") not in COLUMNS:
         raise BadInput(f"there is no column {sort!r}", advice=f"sort by one of: {', '.join(COLUMNS)}")
     facets = store.facets(**wanted, most=MOST_CHOICES)
+    bounded = any(one.more for choices in facets.values() for one in choices)
     wanted["limit"] = PAGE + 1
     rows = store.list(**wanted)
     more = len(rows) > PAGE
@@ -76,6 +78,7 @@ def runs(request: Request) -> Response:
         cleared=dict.fromkeys(FILTERS, ""),
         filtered=any(query.get(name) for name in FILTERS),
         facets=facets,
+        bounded=bounded,
         count=_count(facets["status"], query.get("status")),
         newer=link(request, after=shown[0].id) if newer else None,
         older=link(request, before=shown[-1].id) if older else None,
@@ -150,9 +153,7 @@ def _order_of(row: RunRow) -> Any:
 
 
 def _spread_of(row: RunRow) -> float | None:
-    if not row.value or row.low is None or row.high is None:
-        return None
-    return max(row.value - row.low, row.high - row.value) / abs(row.value)
+    return half_width(row.value, row.low, row.high)
 
 
 def _spread_text(row: RunRow) -> str:
@@ -177,6 +178,7 @@ COLUMNS: Mapping[str, Column] = {
     "scenario": Column("Scenario", lambda row: row.scenario),
     "threads": Column("Threads", lambda row: str(row.threads or ""), lambda row: row.threads, numeric=True),
     "batch": Column("Batch", lambda row: str(row.batch), lambda row: row.batch, numeric=True),
+    "shapes": Column("Shapes", lambda row: row.shapes or ""),
     "precision": Column("Precision", lambda row: row.precision or ""),
     "version": Column("Version", lambda row: row.version or ""),
     "format": Column("Format", lambda row: row.format),

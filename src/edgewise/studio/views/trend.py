@@ -42,6 +42,7 @@ CHOICES: Mapping[str, Callable[[RunRow], str]] = {
     "runtime": lambda row: row.runtime,
     "device": lambda row: row.device,
     "settings": settings_of,
+    "shapes": lambda row: row.shapes or "unknown",
 }
 
 
