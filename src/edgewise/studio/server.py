@@ -124,8 +124,9 @@ def check_reach(settings: Settings) -> None:
         )
     if settings.host in ANY_ADDRESS:
         raise BadInput(
-            f"--host {settings.host!r} is no name that browsers could ask for",
-            advice="give the name or address of this machine that the certificate is for: --host lab.example.org",
+            f"--host {settings.host!r} stands for all addresses of this machine; browsers need the one that the "
+            "certificate is for",
+            advice="give that name or address: --host lab.example.org",
         )
 
 

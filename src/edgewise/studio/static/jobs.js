@@ -2,7 +2,7 @@
 import { poll, watch } from "./events.js";
 
 const known = new Map();
-const place = (element) => element.closest("form")?.action ?? element.href;
+const place = (element) => element.closest("form")?.action ?? element.href ?? element.value;
 
 async function reload() {
   const answer = await fetch(location.href);
@@ -10,9 +10,12 @@ async function reload() {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const [old, made] = [document, page].map((each) => each.getElementById("jobs"));
   if (old.innerHTML === made.innerHTML) return;
+  for (const ticked of old.querySelectorAll("input:checked")) {
+    made.querySelector(`input[value="${CSS.escape(ticked.value)}"]`)?.setAttribute("checked", "");
+  }
   const focused = old.contains(document.activeElement) && place(document.activeElement);
   old.replaceWith(made);
-  if (focused) [...made.querySelectorAll("a, button")].find((each) => place(each) === focused)?.focus();
+  if (focused) [...made.querySelectorAll("a, button, input")].find((each) => place(each) === focused)?.focus();
 }
 
 watch(({ kind, data }) => {

@@ -8,7 +8,6 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput
 from edgewise.formatting import range_text, value_text
@@ -16,7 +15,7 @@ from edgewise.metrics import METRICS
 from edgewise.report.cells import failure_of, label_of
 from edgewise.report.conditions import flatten, input_text, processing_unit_of
 from edgewise.report.provenance import cautions_of, conditions_of, measurement_facts
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.runs import GRADE_TONES, ticked
 
@@ -89,7 +88,6 @@ def download(request: Request) -> Response:
     return Response(content, media_type=FILES[ending][1], headers=headers)
 
 
-@posted
 def tag(request: Request, form: FormData) -> Response:
     """Give the run a tag, or take one away."""
     store = studio_of(request).store
@@ -163,11 +161,3 @@ def _links(studio: Studio, found: Run) -> Iterator[tuple[str, str]]:
         words = urlencode({name: value for name, value in again.items() if value is not None})
         yield f"/new/{'profile' if profiled else 'bench'}?{words}", "Measure again"
         break
-
-
-ROUTES = (
-    Route("/runs/download", download),
-    Route("/runs/{run}", run),
-    Route("/runs/{run}/report", part),
-    Route("/runs/{run}/tag", tag, methods=["POST"]),
-)
