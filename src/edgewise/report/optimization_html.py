@@ -127,6 +127,7 @@ def _tiles(result: Optimization, other: Candidate | None) -> list[Tile]:
                 word=word.partition(" [")[0],
                 interval=interval,
                 change=f"{before} → {after}",
+                how=row[3].how,
             )
         )
     return tiles
