@@ -223,7 +223,7 @@ def side_text(value: float, low: float | None, high: float | None) -> str:
     return f"{significant(value)} ({below} to {above})"
 
 
-def ratio_text(ratio: float | None, low: float | None, high: float | None, *, to: str = " to ") -> str:
+def ratio_text(ratio: float | None, low: float | None, high: float | None) -> str:
     """``"0.412 (0.405 to 0.419)"``: enough digits to see the interval, whose ends are rounded outwards."""
     if ratio is None or not math.isfinite(ratio):
         return ABSENT
@@ -236,8 +236,8 @@ def ratio_text(ratio: float | None, low: float | None, high: float | None, *, to
     if not 1 / _WIDEST_FIXED < low <= high < _WIDEST_FIXED:
         ends = [str(Context(prec=3, rounding=way).create_decimal(repr(end))).lower()
                 for way, end in ((ROUND_FLOOR, low), (ROUND_CEILING, high))]  # fmt: skip
-        return f"{ratio:.2e} ({to.join(ends)})"
-    return f"{_fixed(ratio, places)} ({to.join(ends_text(low, high, places))})"
+        return f"{ratio:.2e} ({' to '.join(ends)})"
+    return f"{_fixed(ratio, places)} ({' to '.join(ends_text(low, high, places))})"
 
 
 def _fixed(ratio: float, places: int) -> str:
@@ -275,15 +275,11 @@ def time_text(seconds: float) -> str:
     return f"{max(1, math.ceil(seconds))} s"
 
 
-def value_text(metric: str, unit: str, value: float | None, *, bare: bool = False) -> str:
-    """`value` of `metric` as a person reads it: shares in percent, energy in J and mWh, all else in its own unit.
-
-    Args:
-        bare: without the sign of percent.
-    """
+def value_text(metric: str, unit: str, value: float | None) -> str:
+    """`value` of `metric` as a person reads it: shares in percent, energy in J and mWh, all else in its own unit."""
     if value is None or not math.isfinite(value):
         return ABSENT
-    text = share_text(value, unit=not bare) if metric in SHARES else quantity(value, unit)
+    text = share_text(value) if metric in SHARES else quantity(value, unit)
     return f"{text} ({significant(value / JOULES_PER_MWH)} mWh)" if unit == "J" else text
 
 

@@ -57,6 +57,34 @@ def test_a_profile_without_a_latency_shows_its_layers(call):
     assert "conv1 + relu1" in out and "2.00 ms" in out and "80.0%" in out
 
 
+def test_a_core_ml_report_shows_units_and_estimated_shares(call, tmp_path):
+    bundle = tmp_path / "Keywords.mlperf"
+    bundle.mkdir()
+    code, _, err = call("runs", "import", bundle)
+    assert code == 2 and "report.json: No such file or directory" in " ".join(err.split())
+    (bundle / "report.json").write_bytes((FOLDER / "coreml_report.json").read_bytes())
+    assert call("runs", "import", bundle)[2].endswith("1 run added\n")
+    out = " ".join(call("runs", "show", "all")[1].split())
+    assert "conv_1 conv neural-engine 75.0%" in out and "preferred_units.cpu: 1" in out and "file not known" in out
+
+
+def test_core_ml_reports_are_compared_and_reported(call, tmp_path):
+    text = (FOLDER / "coreml_report.json").read_text()
+    (tmp_path / "cpu.json").write_text(
+        text.replace('"computeUnit": 3', '"computeUnit": 0').replace(", 0.0002", ", 0.0004")
+    )
+    call("runs", "import", FOLDER / "coreml_report.json", tmp_path / "cpu.json")
+    runs = json.loads(call("runs", "show", "all", "--json")[1])["runs"]
+    ids = {run["job"]["runtime"]["provider"]: run["id"] for run in runs}
+    code, out, _ = call("compare", ids["cpu+neural-engine"], ids["cpu"], "--json")
+    rows = {row["metric"]: row for row in json.loads(out)["comparisons"]}
+    assert (code, rows["latency"]["verdict"]) == (0, "slower")
+    for suffix in ("html", "md", "csv"):
+        assert call("report", "all", "-o", tmp_path / f"r.{suffix}")[0] == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "features 1×40×1×98 float16 (chosen by the tool)" in page and "InventedOS 18.0.1" in page
+
+
 def test_a_profile_with_a_latency_shows_its_layers_against_it(call):
     call("runs", "import", FOLDER / "benchmark_model.txt")
     out = call("runs", "show", "all")[1]

@@ -400,7 +400,9 @@ class TestPage:
         studio.store.save(run := named("a", "b"))
         plain = replace(run, id=faster_run(45).id, layers=(), profile=None)  # as an optimization keeps its runs
         studio.store.save(plain)
-        job = studio.store.jobs.add({"verb": "optimize"}, title="optimize", queue="of nobody", device="local")
+        job = studio.store.jobs.add(
+            {"verb": "optimize"}, title="optimize", queue="without a dispatcher", device="local"
+        )
         path = f"/runs/{run.id}/graph.json?job={job}"
         assert client.get(path).status_code == 400
         folder = studio.folder / "jobs" / job / "result"

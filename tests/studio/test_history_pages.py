@@ -61,3 +61,11 @@ def test_numbers_open_and_runs_are_sorted_without_scripts(open_page, filled):
     assert page.locator("#m0").is_visible()
     page.keyboard.press("Escape")
     assert not page.locator("#m0").is_visible()
+
+
+def test_paper_has_the_runs_and_no_controls(open_page, filled):
+    page = open_page("/runs", at=filled)
+    page.emulate_media(media="print")
+    for control in (".filters", ".facet", ".columns", ".pages", ".actions"):
+        assert page.locator(control).count() and not page.locator(control).first.is_visible(), control
+    assert page.locator("table.runs").is_visible()

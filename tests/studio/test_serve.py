@@ -60,7 +60,7 @@ def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(
         with enter(link_of(first)) as client:
             assert client.get("/runs").status_code == 200
             second = process.stdout.readline()
-            assert second.startswith("a browser came in; the link for another one is http://127.0.0.1:")
+            assert second.startswith("a browser is logged in; the link for another browser is http://127.0.0.1:")
             with enter(link_of(second)) as other, other.stream("GET", "/events") as events:
                 # Streams and connections that are kept open do not keep it from ending.
                 process.send_signal(signal.SIGINT)
@@ -164,3 +164,33 @@ def test_an_answer_that_is_cut_off_at_the_end_prints_no_traceback(tmp_path, capf
         thread.join(60)
     assert not thread.is_alive()
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_first_answer_needs_no_page_no_form_and_no_model(tmp_path):
+    """The start takes as long as its imports do: what only later pages need must not be among them."""
+    script = """
+import sys, threading, urllib.request
+from pathlib import Path
+from edgewise.cli.main import build
+build("serve")
+from edgewise.studio.app import make_app
+from edgewise.studio.server import listen, make_server
+from edgewise.studio.settings import Settings
+folder = Path(sys.argv[1])
+listener, settings = listen(Settings(port=0, store=str(folder / "runs.db"), folder=folder / "f"), next_port=False)
+app = make_app(settings)
+server = make_server(app, settings)
+threading.Thread(target=server.run, args=([listener],)).start()
+urllib.request.urlopen(app.state.studio.sessions.new_link(settings.own_origin)).read()
+print(*sys.modules)
+server.should_exit = True
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    loaded = set(done.stdout.split())
+    assert {"starlette", "uvicorn", "sqlalchemy", "edgewise.studio.views.entrance"} <= loaded, done.stderr
+    heavy = {
+        "httptools", "jinja2", "numpy", "pydantic", "rich", "uvloop", "websockets", "edgewise.comparing",
+        "edgewise.device.devices", "edgewise.model", "edgewise.profiling", "edgewise.progress", "edgewise.report",
+        "edgewise.service", "edgewise.studio.forms", "edgewise.studio.views.home", "sqlalchemy.orm",
+    }  # fmt: skip
+    assert loaded & heavy == set()

@@ -148,3 +148,17 @@ def test_paper_repeats_the_heads_of_tables_and_keeps_colours(page, folder):
         assert page.locator(coloured).first.evaluate(style, "print-color-adjust") == "exact"
         assert page.locator(coloured).first.evaluate(style, "background-color") != "rgba(0, 0, 0, 0)"
     page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("name", ["bench", "comparison", "evaluation", "optimization"])
+def test_a_number_opens_how_it_is_known(page, folder, name):
+    page.goto((folder / f"{name}.html").as_uri())
+    opened = page.locator("button.value").evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")
+    known = page.locator("[popover]")
+    assert set(opened) == set(known.evaluate_all("(all) => all.map((one) => one.id)")) != set()
+    for text in known.evaluate_all("(all) => all.map((one) => one.textContent)"):
+        assert "Value" in text and "95 % interval" in text and ("Method" in text or "Basis" in text), text
+    page.locator("button.value").first.press("Enter")
+    assert page.locator(":popover-open").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(":popover-open").count() == 0

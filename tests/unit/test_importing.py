@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from dataclasses import replace
@@ -163,6 +164,10 @@ EXPECTED = {
         ("tiny_kws · tflite-micro/cpu int8", "latency",
          {"latency": 0.394165, "energy": 0.00576, "cpu_cycles": 30744893.5, "clock_rate": 78e6, "memory_arena": 46784,
           "model_size": 49392}),
+    ],
+    "coreml_report.json": [
+        ("InventedKeywords · coreml/cpu+neural-engine f16", "latency",
+         {"latency": 0.2e-3, "latency_first": 8.9e-3, "load_time": 35e-3, "compile_time": 0.3, "model_size": 1234567}),
     ],
 }  # fmt: skip
 ESTIMATED = {
@@ -338,6 +343,115 @@ def test_mlperf_tiny_takes_system_and_model_from_the_folders(tmp_path):
     row = run.measurement("latency")
     assert row.samples == pytest.approx([0.165, 0.1651, 0.1652])
     assert "no percentiles" in row.method
+
+
+COREML = FOLDER / "coreml_report.json"
+"""Written by hand after reports that developers published: all names and numbers are invented."""
+
+
+def test_experiments_of_a_core_ml_report_are_sessions_and_their_first_predictions_are_cold():
+    (run,) = import_file(COREML)
+    latency, first = run.measurement("latency"), run.measurement("latency_first")
+    assert latency.session_lengths == (7, 7, 7) and max(latency.samples) == 0.24e-3
+    assert first.samples == (9.1e-3, 8.7e-3, 8.9e-3) and first.session_lengths == (1, 1, 1)
+    assert run.measurement("load_time").session_lengths == (2, 2, 2)
+    assert "without the first prediction of each experiment" in latency.method
+    stopping = run.job.workload.stopping
+    assert (stopping.sessions, stopping.iterations) == (3, 7)
+    assert run.created_at == "2026-02-01T12:00:00.250+00:00" and run.source.time_from == "file"
+    (spec,) = run.job.workload.inputs
+    assert (spec.name, spec.shape, spec.dtype) == ("features", (1, 40, 1, 98), "float16")
+    assert run.job.target.device == "Invented Tablet (M0)" and run.environment == {"os": {"name": "InventedOS 18.0.1"}}
+    assert run.source.unknown == ("model file", "version", "threads", "batch")
+
+
+def test_operators_of_a_core_ml_report_have_a_unit_and_an_estimated_share_but_no_time():
+    (run,) = import_file(COREML)
+    assert run.profile is None
+    assert [(row.name, row.op, row.engine_op, row.provider, row.time, row.share) for row in run.layers] == [
+        ("conv_1", "conv", "ios18.conv", "neural-engine", None, None),
+        ("relu_1", "relu", "ios18.relu", "neural-engine", None, None),
+        ("scores", "softmax", "ios18.softmax", "cpu", None, None),
+    ]
+    assert [row.attributes for row in run.layers] == [{"estimated_share_of_cost": share} for share in (0.75, 0.15, 0.1)]
+    assert run.effective["preferred_units"] == {"neural-engine": 2, "cpu": 1}
+
+
+def test_a_core_ml_report_gives_away_neither_the_owner_nor_the_device(tmp_path):
+    bundle = tmp_path / "secret" / "Keywords.mlperf"
+    bundle.mkdir(parents=True)
+    (bundle / "report.json").write_bytes(COREML.read_bytes())
+    (run,) = read_any(bundle)
+    assert run.source.file == "Keywords.mlperf" and values(run) == values(import_file(COREML)[0])
+    export_runs([run], tmp_path / "runs.json")
+    stored = (tmp_path / "runs.json").read_text()
+    info = json.loads(COREML.read_text())["deviceInfo"]
+    for private in (info["deviceID"], info["serialNumber"], "Jane", "jane", "secret", "file:"):
+        assert private in COREML.read_text() + str(bundle) and private not in stored
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (["jsonVersion"], 2, "jsonVersion: jsonVersion is '2'; only 1 is known"),
+        (["computeUnit"], 7, "computeUnit is '7'; expected one of 0 (cpu), 1 (cpu+gpu), 2 (all), 3 (cpu+"),
+        (["deviceResults", "predict", "samples"], [], "deviceResults.predict.samples: 0 times of predictions"),
+        (["deviceResults", "predict", "samples"], [0.1] * 23, "23 times of predictions, in experiments of 8"),
+        (["deviceResults", "predict", "samples"], [0.1, -0.1], "deviceResults.predict.samples[1]: latency is '-0.1'"),
+        (["deviceResults", "predict", "samples"], [0.1, math.nan], "NaN is not a number of JSON"),
+        (["deviceResults", "predict", "samples"], [0.1, None], "latency is 'NoneType'"),
+        (
+            ["deviceResults", "predict", "startTime"],
+            1e15,
+            "startTime is '1000000000000000.0'; expected seconds since 2001",
+        ),
+        (["deviceResults", "perfRunConfig"], {}, "in experiments of an unknown number of predictions"),
+        (["deviceResults", "perfRunConfig", "predictionCount"], 0, "iterations is '0'"),
+        (["deviceResults", "modelStructure"], [], "deviceResults.modelStructure: expected an object with 'program'"),
+        (["modelMetadata", "rawMetadata"], "[" * 100_000, "modelMetadata.rawMetadata: expected JSON text"),
+        (["modelMetadata", "rawMetadata"], "[NaN]", "modelMetadata.rawMetadata: expected JSON text"),
+    ],
+)
+def test_errors_in_a_core_ml_report(keys, value, message, tmp_path):
+    document = json.loads(COREML.read_text())
+    inner = document
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(BadInput) as caught:
+        import_file(path)
+    assert message in caught.value.message
+
+
+def test_core_ml_reports_without_what_is_optional(tmp_path):
+    document = json.loads(COREML.read_text())
+    document["deviceResults"]["perfRunConfig"]["predictionCount"] = 1
+    del document["deviceResults"]["modelStructure"], document["modelMetadata"], document["deviceInfo"]
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(document))
+    (run,) = import_file(path)
+    assert run.layers == () and run.environment == {} and run.job.target.device == "unknown"
+    assert len(run.measurement("latency_first").samples) == 24 and run.value("latency") is None
+    assert run.measurement("latency").absent_because.startswith("each experiment made one prediction")
+
+
+def test_operators_in_blocks_of_others_are_found_in_order(tmp_path):
+    document = json.loads(COREML.read_text())
+    program = document["deviceResults"]["modelStructure"]["program"]["_0"]
+    operations = program["functions"]["main"]["block"]["operations"]
+    operations[0]["blocks"] = [{"operations": [operations.pop(3)]}, {"operations": [operations.pop(3)]}]
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(document))
+    assert [row.name for row in import_file(path)[0].layers] == ["relu_1", "scores", "conv_1"]
+
+
+def test_conditions_of_an_import_are_compared_where_both_records_have_them():
+    (run,) = import_file(COREML)
+    other = replace(run, id="other", environment={"os": {"name": "InventedOS 19"}, "cpu": {"model": "M0"}})
+    (found,) = environment_differences(run, other)
+    assert (found.name, found.a, found.b) == ("operating system", "InventedOS 18.0.1", "InventedOS 19")
 
 
 def test_an_mltk_report_without_energy_was_measured_on_a_device(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
 import re
 import subprocess
@@ -93,6 +94,16 @@ def test_every_measurement_is_there_with_its_method_or_reason():
         assert METRICS[row.metric].label in text
         assert (row.method or row.absent_because) in text
         assert METRICS[row.metric].definition in text
+
+
+def test_a_number_says_how_it_is_known_once_however_many_tables_show_it(without_charts):
+    run = make_run(1)
+    page = render_html([run])
+    ((identity, known),) = re.findall(r'<h3 id="(how-[0-9]+)-name">Latency: 420 µs</h3>(.*?)</dl>', page, re.DOTALL)
+    for words in ("0.00042 s", "0.000409 to 0.000431 s", "measured: read from a clock or a sensor", run.measurement("latency").method,
+                  "1200 in 5 sessions", "Example CPU @ 2.00 GHz", "kws.onnx"):  # fmt: skip
+        assert words in html.unescape(known), words
+    assert page.count(f'class="value" popovertarget="{identity}"') > 1
 
 
 def test_links_within_the_page_lead_somewhere_and_ids_are_unique():

@@ -92,14 +92,17 @@ def environment_differences(a: Run, b: Run) -> tuple[Difference, ...]:
     """The conditions in which `a` and `b` differ, without what changes from moment to moment (load, free memory).
 
     Engine versions and settings in force are compared where both ran on the same engine. Values are as a person reads
-    them: two sizes that read the same are no difference. An imported run records no environment, so nothing is
-    compared with it.
+    them: two sizes that read the same are no difference. Files of other tools have few conditions or none: of an
+    imported run, only those are compared that both records have.
     """
     if any(_is_unrecorded(run) for run in (a, b)):
         return ()
     first, second = _conditions(a, other=b), _conditions(b, other=a)
+    paths = dict.fromkeys((*first, *second))
+    if a.source is not None or b.source is not None:
+        paths = dict.fromkeys(path for path in first if path in second)
     found = []
-    for path in dict.fromkeys((*first, *second)):
+    for path in paths:
         words = _tell_apart(path, first.get(path, NOT_KNOWN), second.get(path, NOT_KNOWN))
         if words is not None:
             found.append(Difference(name=_NAMES.get(path) or _clean(_spell(path)), a=words[0], b=words[1]))

@@ -187,14 +187,9 @@ def _options_in_words(run: Run) -> str:
 
 def _model_in_words(run: Run) -> str:
     model = run.job.model
-    if _is_name_alone(run):
+    if not model.is_known:
         return f"{model.name} (file not known)"
     return f"{model.name} ({model.format}, {format_bytes(model.size_bytes)}, sha256 {model.sha256[:8]})"
-
-
-def _is_name_alone(run: Run) -> bool:
-    """Whether an imported run has the name of its model and not the file."""
-    return run.source is not None and run.job.model.format == "name"
 
 
 def _data_in_words(run: Run) -> str:
@@ -309,7 +304,7 @@ def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
         both = f"{label} and {other_label} are"
         if a.id == b.id:
             found.append(f"{both} the same run: it is compared with itself")
-        elif _settings(a) == _settings(b) and not _is_name_alone(a):
+        elif _settings(a) == _settings(b) and a.job.model.is_known:
             cause = "noise" if is_together(a, b) else "noise or the conditions"
             found.append(f"{both} the same file with the same settings: what differs is {cause}")
     return found

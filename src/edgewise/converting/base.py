@@ -109,7 +109,7 @@ _TELLING = re.compile(
 _PLACES = ("Exception from", "Check '", "FrontEnd API failed", "While validating", "Traceback", "File ", "Summary:")
 
 
-def telling_line(error: BaseException, limit: int = 300) -> str:
+def telling_line(error: BaseException) -> str:
     """The line of an error and its causes that names what a converter lacks; otherwise its first line of text."""
     lines: list[str] = []
     cause: BaseException | None = error
@@ -117,7 +117,7 @@ def telling_line(error: BaseException, limit: int = 300) -> str:
         lines += [f"{type(cause).__name__}: {line}" if not at else line for at, line in enumerate(_lines(cause))]
         cause = cause.__cause__ or cause.__context__
     telling = next((line for line in lines if _TELLING.search(line)), None)
-    return (telling or next(iter(lines), type(error).__name__))[:limit]
+    return (telling or next(iter(lines), type(error).__name__))[:300]
 
 
 def _lines(error: BaseException) -> list[str]:

@@ -31,7 +31,7 @@ from edgewise.record import (
     TargetSpec,
     Workload,
 )
-from edgewise.record.job import UNKNOWN_DEVICE, ScenarioKind
+from edgewise.record.job import NAME_ALONE, UNKNOWN_DEVICE, ScenarioKind
 from edgewise.run.measurements import distribution
 from edgewise.run.trust import LEAST_SAMPLES, grade_of
 from edgewise.run.variation import UNKNOWN, assumed, cautions_about
@@ -40,8 +40,6 @@ from edgewise.store.codec import parse_time
 VARIATION = assumed(UNKNOWN, "other tools don't time edgewise's reference kernels")
 LATEST = 4e9
 """Latest time of a file that is believed, s since 1970."""
-NAME_ALONE = "name"
-"""Format of a `ModelRef` whose file is not known: its hash is that of the name."""
 _EXPECTED = ("load_time", "latency_first", "memory_peak", "model_size")
 """Absent with a reason where the tool does not report them; so are the headline and the throughput."""
 _TAKEN_AS = {"batch": "1", "scenario": "single-stream"}
@@ -103,6 +101,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         job=job,
         status="done",
         effective=_effective(part, job),
+        environment=part.environment,
         measurements=tuple(_measurements(part, importer, job)),
         variation=VARIATION if part.samples else None,
         source=origin,
@@ -130,9 +129,10 @@ def _job(settings: Mapping[str, Any], part: Part, importer: Importer, told: Told
         target=TargetSpec(device=told.device or settings.get("device") or UNKNOWN_DEVICE, transport="file"),
         workload=Workload(
             scenario=Scenario(kind="command" if command else kind, streams=streams, requests=requests),
+            inputs=part.inputs,
             batch=settings.get("batch", 1),
             stopping=Stopping(
-                sessions=len(next(iter(part.samples.values()), ())) if part.form.processes else 1,
+                sessions=len(next(iter(part.samples.values()), ())) if part.form.sessions else 1,
                 iterations=settings.get("iterations"),
                 warmup=settings.get("warmup"),
             ),
@@ -163,9 +163,9 @@ def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
 
 
 def _effective(part: Part, job: Job) -> dict[str, Any]:
-    """Requests in flight, and the model's name in the file where the user gave a file of another name."""
+    """What the file has, requests in flight, and the model's name in the file where the user gave another file."""
     requests, name = job.workload.scenario.requests, _base_name(part.settings.get("model", ""))
-    found = {"requests": requests, "model_in_file": None if name in ("", job.model.name) else name}
+    found = {**part.effective, "requests": requests, "model_in_file": None if name in ("", job.model.name) else name}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -181,7 +181,7 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
     rows: dict[str, Measurement] = {}
     for metric, processes in part.samples.items():
         count = sum(map(len, processes))
-        own = "in processes of their own" if part.form.processes and len(processes) > 1 else "of one process"
+        own = f"in {part.form.sessions}" if part.form.sessions and len(processes) > 1 else "of one process"
         words = (f"{printed}: {part.form.method}", part.notes.get(metric), f"{count} single values {own}")
         method, basis = f"{_joined(*words)}; statistics by edgewise", part.basis.get(metric, "measured")
         rows[metric] = distribution(metric, processes, method, basis=basis, variation=VARIATION)
@@ -196,7 +196,7 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
         method = _joined(method, _STATISTICS.get(metric), part.notes.get(metric))
         rate = value * job.workload.batch if metric in per_call else value
         rows[metric] = Measurement.of(metric, rate, method, basis=part.basis.get(metric, "measured"))
-    if job.model.format != NAME_ALONE:
+    if job.model.is_known:
         rows["model_size"] = Measurement.of("model_size", job.model.size_bytes, "size of the file given with --model")
     for metric in (headline, "throughput", *_EXPECTED):
         if metric not in rows:
@@ -228,7 +228,7 @@ def _why_absent(metric: str, rows: Mapping[str, Measurement], importer: Importer
 def _unknown(settings: Mapping[str, Any], job: Job, form: Form) -> Iterator[str]:
     """Settings that neither the file nor the user gave, in words."""
     if not job.command:
-        if job.model.format == NAME_ALONE:
+        if not job.model.is_known:
             yield "model file" if settings.get("model") else "model"
         names = ["version", "threads", "batch", "precision", *(() if form.one_at_a_time else ("scenario",))]
         yield from (name for name in names if settings.get(name) is None)
@@ -266,7 +266,7 @@ def _with_layers(run: Run, part: Part) -> Run:
         replace(row, index=index, share=row.time / latency if latency and row.time is not None else None)
         for index, row in enumerate(part.layers)
     )
-    if not layers or latency is None:
+    if latency is None or all(layer.time is None for layer in layers):
         return replace(run, layers=layers)
     total = sum(layer.time or 0.0 for layer in layers)
     profile = Profile(

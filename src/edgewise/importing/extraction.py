@@ -11,7 +11,7 @@ from typing import Any
 
 from edgewise.importing.reading import UNITS, SourceFile, parse_json, parse_yaml, to_number, to_word
 from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, Rows
-from edgewise.record import Layer
+from edgewise.record import InputSpec, Layer
 from edgewise.record.run import Basis
 
 MOST_RUNS = 10_000
@@ -32,6 +32,7 @@ class Part:
         notes: metric → an addition to its method.
         basis: metric → its basis, where it is not measured.
         settings: by the names of `SETTINGS`.
+        effective, environment, inputs: further facts of the run, as in `Run` and `Workload`.
         layers, layers_method: rows of the tool, and how it timed them.
     """
 
@@ -47,6 +48,9 @@ class Part:
     notes: dict[str, str] = field(default_factory=dict)
     basis: dict[str, Basis] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    effective: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    inputs: tuple[InputSpec, ...] = ()
     layers: list[Layer] = field(default_factory=list)
     layers_method: str = ""
 
@@ -152,7 +156,7 @@ def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
 
 def _json_parts(source: SourceFile, form: Form) -> Iterator[Part]:
     root = parse_json(source) if form.kind == "json" else parse_yaml(source)
-    found: Sequence[tuple[str, Any]] = _items(source, root, f"{form.each}[*]" if form.each else "")
+    found: Sequence[tuple[str, Any]] = items_at(source, root, f"{form.each}[*]" if form.each else "")
     if form.items is not None:
         try:
             found = form.items(root)
@@ -173,7 +177,7 @@ def _find(part: Part, place: str, begin: int = 0, end: int | None = None) -> lis
     value, prefix = part.json, f"{part.path}." if part.path else ""
     if place.startswith("$."):
         value, prefix, place = part.root, "", place[2:]
-    return [(prefix + at, each) for at, each in _items(part.source, value, place) if each is not None]
+    return [(prefix + at, each) for at, each in items_at(part.source, value, place) if each is not None]
 
 
 def _read_field(part: Part, one: Field) -> None:
@@ -195,7 +199,7 @@ def _read_field(part: Part, one: Field) -> None:
         ]
         if processes:
             part.samples[one.name] = processes
-            if not part.form.processes:
+            if not part.form.sessions:
                 part.settings["iterations"] = sum(map(len, processes))
         return
     if one.adds:
@@ -212,7 +216,7 @@ def _read_field(part: Part, one: Field) -> None:
     part.set(one.name, raw, at=at, unit=unit, words=one.words)
 
 
-def _items(source: SourceFile, value: Any, path: str) -> list[tuple[str, Any]]:
+def items_at(source: SourceFile, value: Any, path: str) -> list[tuple[str, Any]]:
     """Every value at `path` with its own path; nothing where a key is missing. Raises `BadInput` for another type."""
     found: list[tuple[str, Any]] = [("", value)]
     for step in re.findall(r"\[\*\]|'[^']+'|[^.\[\]]+", path):

@@ -84,7 +84,8 @@ def _is_own(path: Path) -> bool:
     """Whether `read_runs` is to read the file: it has the errors for what can't be read and for other JSON."""
     try:
         if not path.is_file():
-            return True  # a pipe can be read only once; --from reads one of another tool
+            # A pipe can be read only once: --from reads one of another tool. A folder is a report of Xcode.
+            return not path.is_dir()
         with path.open("rb") as file:
             beginning = file.read(HEAD_CHARACTERS).decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
     except (OSError, ValueError):

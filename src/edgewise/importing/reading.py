@@ -17,6 +17,8 @@ from edgewise.safe_yaml import parse_value
 from edgewise.text import one_line
 from edgewise.units import format_bytes
 
+IN_BUNDLE = "report.json"
+"""The file that is read of a folder that a tool wrote."""
 MOST_BYTES = 32 * 2**20
 HEAD_CHARACTERS = 64 * 2**10
 """A file is recognised by this much of its beginning."""
@@ -64,14 +66,19 @@ class SourceFile:
 
 
 def read_source(path: Path) -> SourceFile:
-    """Read a file of at most `MOST_BYTES`. Raises `BadInput` for one that can't be read or is no text."""
+    """Read a file, or `IN_BUNDLE` of a folder, of at most `MOST_BYTES`.
+
+    Raises `BadInput` for one that can't be read or is no text.
+    """
+    place = path
     try:
-        with path.open("rb") as file:
+        place = path / IN_BUNDLE if path.is_dir() else path
+        with place.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-            modified = path.stat().st_mtime
+            modified = place.stat().st_mtime
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInput(f"can't read {path}: {reason}", advice="give a file that a tool wrote") from None
+        raise BadInput(f"can't read {place}: {reason}", advice="give a file that a tool wrote") from None
     if len(content) > MOST_BYTES:
         raise BadInput(f"{path} is larger than {format_bytes(MOST_BYTES)}", advice="import a summary of it")
     return SourceFile(

@@ -36,7 +36,7 @@ class Field:
             ``runs[*].values`` (all items), ``$.version`` (from the root of the document instead of the run's part).
         unit: unit of the value: a time, a size, or ``1`` and ``1/s``; "" for settings.
         samples: the values are raw samples in order; a JSON path with one ``[*]`` before a list gives a process each.
-            The number of samples is the setting `iterations`, unless `Form.processes`.
+            The number of samples is the setting `iterations`, unless `Form.sessions`.
         words: the file's word → ours; a word that is not there is taken as it is.
         once: take the first match and not the last one.
         adds: the value is the sum of all matches and of earlier fields of this name.
@@ -94,7 +94,7 @@ class Form:
         ends: `each` is the last line of a run and not the first; settings before it hold for all runs that follow.
         finish: takes what fields can't express: reads the part, and adds to it.
         gives: names of what a run has besides `fields`; ``layers`` for those of `finish`.
-        processes: whether each list of samples is from a process of its own.
+        sessions: what each list of samples is from, such as ``processes of their own``; "" if all are from one process.
         one_at_a_time: whether a file without a scenario is of inferences one after the other. False if the tool can
             also run several at once, and the file does not tell.
     """
@@ -111,7 +111,7 @@ class Form:
     ends: bool = False
     finish: Callable[[Part], None] | None = None
     gives: Sequence[str] = ()
-    processes: bool = False
+    sessions: str = ""
     one_at_a_time: bool = True
 
     @property

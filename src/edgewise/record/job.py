@@ -12,6 +12,8 @@ from edgewise.units import long_time
 LONGEST_LABEL = 80
 UNKNOWN_DEVICE = "unknown"
 """`TargetSpec.device` of an imported run whose device is not known."""
+NAME_ALONE = "name"
+"""`ModelRef.format` of an imported run whose model file is not known: its hash is that of the name."""
 
 ScenarioKind = Literal["single-stream", "offline", "paced", "cold-start"]
 LoadKind = Literal["compute", "memory"]
@@ -56,6 +58,11 @@ class ModelRef:
     sha256: str
     size_bytes: int
     origin: Origin | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the file is known. An imported run may have the name alone."""
+        return self.format != NAME_ALONE
 
     @property
     def family(self) -> str:

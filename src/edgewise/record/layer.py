@@ -18,6 +18,10 @@ class LayerTensor:
     dtype: str
 
 
+ESTIMATED_SHARE = "estimated_share_of_cost"
+"""Attribute of a row without a time: its share of the network's cost, as the engine's planner estimates it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One row of a profile: operators of the model that the engine executes together, or an overhead of the engine.

@@ -112,6 +112,8 @@ def input_text(run: Run) -> str:
         source = "the example inputs of its author"
     if any("tool" in session.facts for session in run.sessions):
         source = "random, made by the tool"
+    if run.source is not None:
+        source = "chosen by the tool"
     return f"{', '.join(words[:MOST_INPUTS])}{more}; {source}"
 
 

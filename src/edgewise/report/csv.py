@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from edgewise.formatting import ABSENT
-from edgewise.report.document import Cell, Column, Table
+from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.text import for_csv
 
 
@@ -29,6 +29,11 @@ def render_csv(table: Table) -> str:
         ends = [_number(end) for index in ranged for end in (row[index].low, row[index].high)]
         writer.writerow([*own, *ends, _notes(row, table.columns)])
     return buffer.getvalue()
+
+
+def render_last_table(document: Document) -> str:
+    """The last table of `document` as CSV."""
+    return render_csv(document.tables[-1])
 
 
 def heading(column: Column) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -15,7 +14,7 @@ from edgewise.metrics import METRICS
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability
-from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
 from edgewise.report.timeline import describe_memory
 from edgewise.text import one_line
 from edgewise.units import format_si
@@ -53,14 +52,14 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
 
 def memory_table(plan: MemoryPlan) -> Table:
     """A row per tensor of the arena: where it lies, and between which operators it lives."""
-    columns: list[tuple[Column, Callable[[Placement], Cell]]] = [
+    columns: Columns[Placement] = [
         (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
         (Column(title="Offset (B)", numeric=True, unit="B"), lambda each: _number(each.offset, ",d")),
         (Column(title="Size (B)", numeric=True, unit="B"), lambda each: _number(each.size_bytes, ",d")),
         (Column(title="First #", numeric=True), lambda each: _number(each.first, "d")),
         (Column(title="Last #", numeric=True), lambda each: _number(each.last, "d")),
     ]
-    return replace(table_of("Memory plan", plan.placements, columns), detail=True)
+    return table_of("Memory plan", plan.placements, columns, detail=True)
 
 
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
@@ -82,7 +81,7 @@ def settings_of(device: EstimatedDevice, between: str) -> list[str]:
 
 def totals_table(estimate: Estimate) -> Table:
     """A metric per row, with its interval where there is one, its basis and its method."""
-    columns: list[tuple[Column, Callable[[Measurement], Cell]]] = [
+    columns: Columns[Measurement] = [
         (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
         (Column(title="Value", numeric=True), _value),
         (Column(title="Interval", numeric=True), lambda row: interval_cell(row, estimate)),
@@ -170,7 +169,7 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
             range(len(layers)), key=lambda at: (work(layers[at]) is not None, -(work(layers[at]) or 0.0), at)
         )
         shown = [layers[at] for at in sorted(order[:top])] + [_sum([layers[at] for at in sorted(order[top:])])]
-    columns: list[tuple[Column, Callable[[EstimatedLayer], Cell]]] = [
+    columns: Columns[EstimatedLayer] = [
         (Column(title="#", numeric=True), lambda layer: _number(layer.index, "d")),
         (Column(title="Layer", name=True), lambda layer: Cell(text=one_line(layer.name))),
         (Column(title="Operator", rank=3, name=True), lambda layer: Cell(text=one_line(layer.op))),
@@ -267,22 +266,15 @@ def _defaults(device: EstimatedDevice) -> tuple[str, ...]:
 
 def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[EstimatedDevice]]]) -> Document:
     """The devices of each estimator, with what to install where it can't be used; then the boards by core."""
-    tables = [
-        Table(
-            title=estimator.title,
-            columns=(Column(title="-d"), Column(title="Device")),
-            rows=tuple(
-                (Cell(text=device.name), Cell(text=device.title, notes=_defaults(device)))
-                for device in devices
-                if device.board is None
-            ),
-            notes=(
-                *(f"--set {name}=…: {meaning}" for name, meaning in estimator.settings.items()),
-                *(() if state else (f"{state.reason}: {state.install_hint}",)),
-            ),
-        )
-        for estimator, state, devices in found
+    columns: Columns[EstimatedDevice] = [
+        (Column(title="-d"), lambda device: Cell(text=device.name)),
+        (Column(title="Device"), lambda device: Cell(text=device.title, notes=_defaults(device))),
     ]
+    tables = []
+    for estimator, state, devices in found:
+        notes = [f"--set {name}=…: {meaning}" for name, meaning in estimator.settings.items()]
+        notes += [] if state else [f"{state.reason}: {state.install_hint}"]
+        tables.append(table_of(estimator.title, (each for each in devices if not each.board), columns, notes=notes))
     boards = [device for _, _, devices in found for device in devices if device.board is not None]
     tables += [
         boards_table(title, [device.board for device in boards if device.board and device.core == core])
@@ -293,26 +285,21 @@ def devices_document(found: Sequence[tuple[Estimator, Availability, Sequence[Est
 
 def boards_table(core: str, boards: Sequence[Board]) -> Table:
     """The boards that have the core with the title `core`."""
-    return Table(
-        title=f"Boards with {core}",
-        columns=(
-            Column(title="-d"),
-            Column(title="Board", rank=2, name=True),
-            Column(title="Clock", numeric=True),
-            Column(title="RAM (KiB)", numeric=True),
-            Column(title="Flash (KiB)", numeric=True),
-            Column(title="Accelerator", rank=3, name=True),
-        ),
-        rows=tuple(
-            (
-                Cell(text=board.name),
-                Cell(text=board.title),
-                Cell(text=format_si(board.clock_hz, "Hz"), value=board.clock_hz),
-                Cell(text=kib(board.ram_bytes), value=board.ram_bytes),
-                Cell(text=kib(board.flash_bytes), value=board.flash_bytes),
-                Cell(text=board.accelerator or "–"),
-            )
-            for board in boards
-        ),
-        notes=() if any(board.core in CORES for board in boards) else ("memory only: the core can't be executed here",),
-    )
+
+    def clock(board: Board) -> Cell:
+        return Cell(text=format_si(board.clock_hz, "Hz"), value=board.clock_hz)
+
+    def memory(size: int) -> Cell:
+        return Cell(text=kib(size), value=size)
+
+    columns: Columns[Board] = [
+        (Column(title="-d"), lambda board: Cell(text=board.name)),
+        (Column(title="Board", rank=2, name=True), lambda board: Cell(text=board.title)),
+        (Column(title="Clock", numeric=True), clock),
+        (Column(title="RAM (KiB)", numeric=True), lambda board: memory(board.ram_bytes)),
+        (Column(title="Flash (KiB)", numeric=True), lambda board: memory(board.flash_bytes)),
+        (Column(title="Accelerator", rank=3, name=True), lambda board: Cell(text=board.accelerator or "–")),
+    ]
+    executable = any(board.core in CORES for board in boards)
+    notes = () if executable else ("memory only: the core can't be executed here",)
+    return table_of(f"Boards with {core}", boards, columns, notes=notes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from edgewise.estimating.boards import CORE_TITLES, Fit, kib
 from edgewise.estimating.fits import Candidate, Fits
 from edgewise.formatting import quantity
-from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
 from edgewise.report.estimate import interval_cell, settings_of
 from edgewise.run.battery import DAY_S
 from edgewise.text import one_line
@@ -34,9 +34,14 @@ def fits_document(fits: Fits) -> Document:
     return Document(title=f"Boards that hold {name}", tables=tables, sections=tuple(sections))
 
 
+def csv_table(fits: Fits) -> Table:
+    """One row per board of the catalogue, also of those left out."""
+    return boards_table(fits.candidates)
+
+
 def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Table:
     """One row per board; RAM and flash as needed / available, in KiB."""
-    columns: list[tuple[Column, Callable[[Candidate], Cell]]] = [
+    columns: Columns[Candidate] = [
         (Column(title="-d"), lambda each: Cell(text=each.fit.board.name)),
         (Column(title="Core", rank=5), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
         (Column(title="Clock", numeric=True, rank=4, unit="Hz"), lambda each: _clock(each.fit.board.clock_hz)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.formatting import quantity
@@ -15,7 +15,7 @@ from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
 from edgewise.predicting.laws import known_profile
 from edgewise.predicting.suggestion import Suggestion
-from edgewise.report.document import Cell, Column, Document, Section, Table, absent, table_of
+from edgewise.report.document import Cell, Column, Columns, Document, Section, Table, absent, table_of
 from edgewise.text import one_line
 from edgewise.units import format_si
 
@@ -199,7 +199,7 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
     def law(row: Forecast) -> Cell:
         return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
 
-    columns: list[tuple[Column, Callable[[Forecast], Cell]]] = [
+    columns: Columns[Forecast] = [
         (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
         (Column(title=METRICS[metric].label, numeric=True), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),

@@ -114,9 +114,9 @@ def _known(values: Mapping[str, Value]) -> dict[str, Value]:
     return {key: None if isinstance(value, Absent) else value for key, value in values.items()}
 
 
-def to_json(result: Run | Estimate, *, indent: int = 2) -> str:
+def to_json(result: Run | Estimate) -> str:
     """`to_dict` as JSON."""
-    return json.dumps(to_dict(result), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(to_dict(result), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def mltk_tables(result: Run | Estimate) -> tuple[Table, Table]:

@@ -19,8 +19,8 @@ from edgewise.units import format_bytes, format_si, significant
 
 CLOSE = 2.0
 """Roofs within this ratio of each other are too near for two names."""
-_WIDTH = WIDE - 70
-"""Of the plot within its axes, about."""
+_WIDTH, _HEIGHT = WIDE - 70, 320
+"""Of the plot within its axes, px; the width is approximate."""
 
 
 def roofline_chart(run: Run) -> Chart | None:
@@ -55,7 +55,7 @@ def roofline_chart(run: Run) -> Chart | None:
     return profile_chart(
         "Roofline",
         _marks(points, lines, run, (left, right, low, high)),
-        height=320,
+        height=_HEIGHT,
         description="; ".join(_in_words(layer) for layer in ranked(found)[:8]),
         caption="A point is a layer, its area the time it takes. On the slanted line memory is the limit, on the level "
         "one arithmetic; the further below its roof, the more time could be saved." + _left_out(run, found),
@@ -140,10 +140,10 @@ def _powers(low: float, high: float) -> list[float]:
     return [10.0**power for power in range(round(math.log10(low)), round(math.log10(high)) + 1)]
 
 
-def _angle(domain: tuple[float, float, float, float], height: int = 320) -> float:
+def _angle(domain: tuple[float, float, float, float]) -> float:
     """Of a line of slope 1 in both logarithms, as degrees that text is turned by."""
     left, right, low, high = domain
-    rise = height / math.log10(high / low)
+    rise = _HEIGHT / math.log10(high / low)
     run = _WIDTH / math.log10(right / left)
     return 360 - math.degrees(math.atan2(rise, run))
 

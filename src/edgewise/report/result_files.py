@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgewise.errors import BadInput
 from edgewise.folders import check_place
-from edgewise.report.document import Document, Table, json_text
+from edgewise.registry import load_class
+from edgewise.report.document import json_text
 from edgewise.report.files import extension_of
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from edgewise.predicting.forecast import Forecasts
 
 T = TypeVar("T")
-Writers = Mapping[str, Callable[[T], str]]
-"""Extension → the content of a file with it."""
+Writer = Callable[[Any], str]
+"""Returns the content of a file with a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +35,22 @@ class ResultFormat(Generic[T]):
 
     Attributes:
         noun: what error messages call the result.
-        extensions: of the files that can hold it; `load` has a writer for each.
-        load: imports the writers.
+        writers: extension → writer of a file with it.
         model_paths: paths that are removed from the text, as a report is for other people's eyes.
         is_own: whether a file may be replaced without being asked, such as the report of an earlier gate.
-        load_folder: imports the writers of the files that a folder gets, by name; None where results go to files only.
+        in_folder: name → writer of the files that a folder gets; None where results go to files only.
     """
 
     noun: str
-    extensions: tuple[str, ...]
-    load: Callable[[], Writers[T]]
+    writers: Mapping[str, Writer]
     model_paths: Callable[[T], Iterable[str]]
     is_own: Callable[[Path], bool] = lambda path: False
-    load_folder: Callable[[], Writers[T]] | None = None
+    in_folder: Mapping[str, Writer] | None = None
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Extensions of the files that can hold a result, the usual one first."""
+        return tuple(self.writers)
 
     def check(self, path: Path, *, overwrite: bool) -> None:
         """Raise `BadInput` with advice where the result can't be written to `path`."""
@@ -57,7 +61,7 @@ class ResultFormat(Generic[T]):
     def render(self, result: T, extension: str) -> str:
         """The content of a file. Raises `BadInput` for an extension that is not in `extensions`."""
         self._check_extension(extension.lower())
-        return self.load()[extension.lower()](result)
+        return self.writers[extension.lower()](result)
 
     def write(self, result: T, path: Path, *, overwrite: bool = False) -> None:
         """Write `result` in the format of the extension of `path`, or all files of a folder, each whole or not at all.
@@ -75,14 +79,14 @@ class ResultFormat(Generic[T]):
             write_file(file, text, overwrite=overwrite or self.is_own(file))
 
     def _is_folder(self, path: Path) -> bool:
-        return self.load_folder is not None and (path.is_dir() or not path.suffix)
+        return self.in_folder is not None and (path.is_dir() or not path.suffix)
 
-    def _writers_by_path(self, path: Path) -> dict[Path, Callable[[T], str]]:
+    def _writers_by_path(self, path: Path) -> dict[Path, Writer]:
         """The files that `path` stands for: itself, or those in it. Raises `BadInput` for an unknown extension."""
-        if self.load_folder is not None and self._is_folder(path):
-            return {path / name: render for name, render in self.load_folder().items()}
+        if self.in_folder is not None and self._is_folder(path):
+            return {path / name: writer for name, writer in self.in_folder.items()}
         self._check_extension(extension_of(path), path)
-        return {path: self.load()[extension_of(path)]}
+        return {path: self.writers[extension_of(path)]}
 
     def _check_extension(self, extension: str, path: Path | None = None) -> None:
         if extension not in self.extensions:
@@ -101,147 +105,23 @@ def make_folder(path: Path) -> None:
         raise BadInput(f"can't write to {path}: {error.strerror}", advice="name another folder") from error
 
 
-def _writers(
-    document: Callable[[T], Document],
-    page: Callable[[T], str],
-    table: Callable[[T], Table],
-    data: Callable[[T], Mapping[str, Any]],
-) -> Writers[T]:
-    from edgewise.report.csv import render_csv
-    from edgewise.report.markdown import render_markdown
+def _writer(render: str, make: str = "", **settings: Any) -> Writer:
+    """A writer that calls `render` on a result, or on what `make` makes of it.
 
-    return {
-        ".md": lambda result: render_markdown(document(result)),
-        ".html": page,
-        ".csv": lambda result: render_csv(table(result)),
-        ".json": lambda result: json_text(data(result)),
-    }
+    Args:
+        render, make: ``module:function`` of this package, imported when a file is written.
+        settings: keyword arguments of `render`.
+    """
+
+    def write(result: Any) -> str:
+        made = load_class(f"edgewise.report.{make}")(result) if make else result
+        return str(load_class(f"edgewise.report.{render}")(made, **settings))
+
+    return write
 
 
-_USUAL = (".md", ".html", ".csv", ".json")
-
-
-def _comparison_writers() -> Writers[ComparisonResult]:
-    from edgewise.report.comparison import comparison_document
-    from edgewise.report.comparison_html import render_comparison_html
-    from edgewise.report.comparison_tables import csv_table
-
-    return _writers(comparison_document, render_comparison_html, csv_table, lambda result: result.to_document())
-
-
-def _evaluation_writers() -> Writers[EvaluationResults]:
-    from edgewise.report.evaluation import describe_results, evaluation_document
-    from edgewise.report.evaluation_html import render_evaluation_html
-    from edgewise.report.evaluation_tables import csv_table
-
-    return _writers(describe_results, render_evaluation_html, csv_table, evaluation_document)
-
-
-def _optimization_writers() -> Writers[Optimization]:
-    from edgewise.report.optimization import describe_optimization
-    from edgewise.report.optimization_html import render_optimization_html
-    from edgewise.report.optimization_tables import csv_table
-
-    return _writers(describe_optimization, render_optimization_html, csv_table, lambda result: result.to_document())
-
-
-def _gate_writers() -> Writers[GateResult]:
-    from edgewise.report.gate import render_gate_markdown
-    from edgewise.report.gate_html import render_gate_html
-    from edgewise.report.junit import render_junit
-
-    return {
-        ".xml": render_junit,
-        ".md": render_gate_markdown,
-        ".json": lambda result: json_text(result.to_document()),
-        ".html": render_gate_html,
-    }
-
-
-def _estimate_writers() -> Writers[Estimate]:
-    from edgewise.report.csv import render_csv
-    from edgewise.report.document_html import render_document_page
-    from edgewise.report.estimate import estimate_document, layer_table
-    from edgewise.report.markdown import render_markdown
-    from edgewise.report.mltk import to_json
-    from edgewise.report.text import to_text
-
-    return {
-        ".md": lambda result: render_markdown(estimate_document(result)),
-        ".html": lambda result: render_document_page(estimate_document(result), kind="estimate"),
-        ".txt": lambda result: to_text(estimate_document(result), width=_TEXT_WIDTH, details=True),
-        ".csv": lambda result: render_csv(layer_table(result)),
-        ".json": lambda result: json_text(result.to_document()),
-        ".mltk.json": to_json,
-    }
-
-
-_TEXT_WIDTH = 160
-
-
-def _estimate_folder_writers() -> Writers[Estimate]:
-    from edgewise.report.csv import render_csv
-    from edgewise.report.estimate import summary_table
-
-    by_extension = _estimate_writers()
-    return {
-        "report.txt": by_extension[".txt"],
-        "report.json": by_extension[".json"],
-        "report.mltk.json": by_extension[".mltk.json"],
-        "layers.csv": by_extension[".csv"],
-        "summary.csv": lambda result: render_csv(summary_table(result)),
-    }
-
-
-def _calibration_writers() -> Writers[Calibration]:
-    from edgewise.report.forecast import calibration_document
-    from edgewise.report.forecast_html import render_calibration_html
-
-    return {**_plain_writers(calibration_document), ".html": render_calibration_html}
-
-
-def _forecast_writers() -> Writers[Forecasts]:
-    from edgewise.report.forecast import forecasts_document
-    from edgewise.report.forecast_html import render_forecasts_html
-
-    return {**_plain_writers(forecasts_document), ".html": render_forecasts_html}
-
-
-def _plain_writers(document_of: Callable[[T], Document]) -> Writers[T]:
-    from edgewise.report.csv import render_csv
-    from edgewise.report.markdown import render_markdown
-
-    return {
-        ".md": lambda result: render_markdown(document_of(result)),
-        ".csv": lambda result: render_csv(document_of(result).tables[-1]),
-        ".json": lambda result: json_text(result.to_document()),
-    }
-
-
-def _fits_writers() -> Writers[Fits]:
-    from edgewise.report.csv import render_csv
-    from edgewise.report.document_html import render_document_page
-    from edgewise.report.fits import boards_table, fits_document
-    from edgewise.report.markdown import render_markdown
-
-    return {
-        ".md": lambda result: render_markdown(fits_document(result)),
-        ".html": lambda result: render_document_page(fits_document(result), kind="fits"),
-        ".csv": lambda result: render_csv(boards_table(result.candidates)),
-        ".json": lambda result: json_text(result.to_document()),
-    }
-
-
-def _conversion_writers() -> Writers[Conversion]:
-    from edgewise.report.conversion import conversion_document
-    from edgewise.report.document_html import render_document_page
-    from edgewise.report.markdown import render_markdown
-
-    return {
-        ".md": lambda result: render_markdown(conversion_document(result)),
-        ".html": lambda result: render_document_page(conversion_document(result), kind="conversion"),
-        ".json": lambda result: json_text(result.to_document()),
-    }
+def _json(result: Any) -> str:
+    return json_text(result.to_document())
 
 
 def _is_gate_report(path: Path) -> bool:
@@ -250,53 +130,97 @@ def _is_gate_report(path: Path) -> bool:
     return is_gate_report(path)
 
 
+def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") -> dict[str, Writer]:
+    """Writers of Markdown, HTML, CSV and JSON.
+
+    Args:
+        document, table, page: ``module:function`` of this package; without `table`, CSV has the document's last table.
+        kind: what `render_document_page` makes a page of where there is no `page`.
+    """
+    return {
+        ".md": _writer("markdown:render_markdown", document),
+        ".html": _writer(page) if page else _writer("document_html:render_document_page", document, kind=kind),
+        ".csv": _writer("csv:render_csv", table) if table else _writer("csv:render_last_table", document),
+        ".json": _json,
+    }
+
+
 COMPARISON: ResultFormat[ComparisonResult] = ResultFormat(
     noun="comparison",
-    extensions=_USUAL,
-    load=_comparison_writers,
+    writers=_usual(
+        "comparison:comparison_document",
+        table="comparison_tables:csv_table",
+        page="comparison_html:render_comparison_html",
+    ),
     model_paths=lambda result: {variant.run.job.model.path for variant in result.variants},
 )
 EVALUATION: ResultFormat[EvaluationResults] = ResultFormat(
     noun="evaluation",
-    extensions=_USUAL,
-    load=_evaluation_writers,
+    writers={
+        **_usual(
+            "evaluation:describe_results",
+            table="evaluation_tables:csv_table",
+            page="evaluation_html:render_evaluation_html",
+        ),
+        ".json": _writer("document:json_text", "evaluation:evaluation_document"),
+    },
     model_paths=lambda result: {one.run.job.model.path for one in result.models},
 )
 OPTIMIZATION: ResultFormat[Optimization] = ResultFormat(
     noun="optimization",
-    extensions=_USUAL,
-    load=_optimization_writers,
+    writers=_usual(
+        "optimization:describe_optimization",
+        table="optimization_tables:csv_table",
+        page="optimization_html:render_optimization_html",
+    ),
     model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
 )
+_ESTIMATE: dict[str, Writer] = {
+    **_usual("estimate:estimate_document", table="estimate:layer_table", kind="estimate"),
+    ".txt": _writer("text:to_text", "estimate:estimate_document", width=160, details=True),
+    ".mltk.json": _writer("mltk:to_json"),
+}
 ESTIMATES: ResultFormat[Estimate] = ResultFormat(
     noun="estimate",
-    extensions=(".md", ".html", ".csv", ".json", ".txt", ".mltk.json"),
-    load=_estimate_writers,
-    load_folder=_estimate_folder_writers,
+    writers=_ESTIMATE,
+    in_folder={
+        "report.txt": _ESTIMATE[".txt"],
+        "report.json": _ESTIMATE[".json"],
+        "report.mltk.json": _ESTIMATE[".mltk.json"],
+        "layers.csv": _ESTIMATE[".csv"],
+        "summary.csv": _writer("csv:render_csv", "estimate:summary_table"),
+    },
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
 CALIBRATIONS: ResultFormat[Calibration] = ResultFormat(
-    noun="calibration", extensions=_USUAL, load=_calibration_writers, model_paths=lambda result: []
+    noun="calibration",
+    writers=_usual("forecast:calibration_document", page="forecast_html:render_calibration_html"),
+    model_paths=lambda result: [],
 )
 FORECASTS: ResultFormat[Forecasts] = ResultFormat(
-    noun="estimates", extensions=_USUAL, load=_forecast_writers, model_paths=lambda result: []
+    noun="estimates",
+    writers=_usual("forecast:forecasts_document", page="forecast_html:render_forecasts_html"),
+    model_paths=lambda result: [],
 )
 FITS: ResultFormat[Fits] = ResultFormat(
     noun="list of boards",
-    extensions=_USUAL,
-    load=_fits_writers,
+    writers=_usual("fits:fits_document", table="fits:csv_table", kind="fits"),
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
+_CONVERSION = _usual("conversion:conversion_document", kind="conversion")
 CONVERSIONS: ResultFormat[Conversion] = ResultFormat(
     noun="conversion",
-    extensions=(".md", ".html", ".json"),
-    load=_conversion_writers,
+    writers={extension: _CONVERSION[extension] for extension in (".md", ".html", ".json")},
     model_paths=lambda result: [str(result.source["path"])] if result.source.get("path") else [],
 )
 GATE: ResultFormat[GateResult] = ResultFormat(
     noun="gate",
-    extensions=(".xml", ".md", ".json", ".html"),
-    load=_gate_writers,
+    writers={
+        ".xml": _writer("junit:render_junit"),
+        ".md": _writer("gate:render_gate_markdown"),
+        ".json": _json,
+        ".html": _writer("gate_html:render_gate_html"),
+    },
     model_paths=lambda result: {variant.run.job.model.path for variant in result.findings.variants},
     is_own=_is_gate_report,
 )

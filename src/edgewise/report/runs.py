@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgewise.formatting import range_text, value_text
-from edgewise.record import Run, Source
+from edgewise.record import Layer, Run, Source
+from edgewise.record.layer import ESTIMATED_SHARE
 from edgewise.report.accuracy import judged_on, judged_rows
 from edgewise.report.bench import caution_lines
 from edgewise.report.cells import label_of
@@ -134,10 +135,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     """What was measured, where and when: pairs of label and text."""
     job = run.job
     yield "made", f"{_moment(run.created_at)} UTC"
-    if run.source is not None and "model_size" in {row.metric for row in run.measurements if row.value is None}:
-        yield "model", "file not known"
-    else:
-        yield "model", f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
+    model = f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
+    yield "model", model if job.model.is_known else "file not known"
     if origin := job.model.origin:
         yield "built by", f"{origin.target}, network {origin.sha256[:16]}"
         yield "path", path_of(run)[0]
@@ -175,23 +174,34 @@ def _origin(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _layers(run: Run) -> Table:
-    """The slowest layers of an imported run that has no latency to compare them with."""
+    """The layers with most of the time or of the estimated cost, of an imported run without a profile."""
+    estimated = any(ESTIMATED_SHARE in layer.attributes for layer in run.layers)
     total = sum(layer.time or 0.0 for layer in run.layers)
-    ranked = sorted(run.layers, key=lambda layer: -(layer.time or 0.0))[:MOST_LAYERS]
+
+    def share(layer: Layer) -> float | None:
+        if estimated:
+            return layer.attributes.get(ESTIMATED_SHARE)
+        return layer.time / total if layer.time is not None and total else None
+
+    def middle(layer: Layer) -> str:
+        if estimated:
+            return one_line(layer.provider or "absent")
+        return "absent" if layer.time is None else format_duration(layer.time)
+
     rows = tuple(
         (
             Cell(text=one_line(layer.title)),
             Cell(text=one_line(layer.op)),
-            Cell(text="absent" if layer.time is None else format_duration(layer.time)),
-            Cell(text="" if layer.time is None or not total else f"{layer.time / total:.1%}"),
+            Cell(text=middle(layer)),
+            Cell(text="" if (part := share(layer)) is None else f"{part:.1%}"),
         )
-        for layer in ranked
+        for layer in sorted(run.layers, key=lambda layer: -(share(layer) or 0.0))[:MOST_LAYERS]
     )
     columns = (
         Column(title="Layer", name=True),
         Column(title="Operator"),
-        Column(title="Time", numeric=True),
-        Column(title="Share of the layers", numeric=True),
+        Column(title="Preferred unit") if estimated else Column(title="Time", numeric=True),
+        Column(title="Estimated share of the cost" if estimated else "Share of the layers", numeric=True),
     )
     more = len(run.layers) - len(rows)
     notes = (f"{more} further layer{'' if more == 1 else 's'}: see --json",) if more else ()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from edgewise.formatting import factor_text
 from edgewise.model.graph import Graph
 from edgewise.model.inspection import Inspection
 from edgewise.model.sparsity import LayerSparsity, Sparsity, SparsityGain
-from edgewise.report.document import Cell, Column, Section, Table, absent, table_of
+from edgewise.report.document import Cell, Column, Columns, Section, Table, absent, table_of
 from edgewise.text import one_line
 
 ZERO_TITLES = ("Zeros", "Patterns of zeros")
@@ -29,7 +27,7 @@ def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[T
         most = sorted(rows, key=lambda each: -(each.zeros or 0))[:top]
         rows = tuple(each for each in rows if each in most)
     shown = "" if len(rows) == len(sparsity.layers) else f": the {len(rows)} with the most of {len(sparsity.layers)}"
-    columns: list[tuple[Column, Callable[[LayerSparsity], Cell]]] = [
+    columns: Columns[LayerSparsity] = [
         (Column(title="#", numeric=True), lambda layer: Cell(text=str(layer.index), value=layer.index)),
         (Column(title="Layer", name=True), lambda layer: Cell(text=_title(layer, inspection.graph))),
         (Column(title="Elements", numeric=True, rank=2), lambda layer: _count(layer.elements, layer)),
@@ -46,7 +44,7 @@ def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[T
     tables = [table_of(f"Zeros in weights{shown}", rows, columns)]
     if sparsity.gains:
         title = "Time with dense weights over time as it is (measured; above 1: the engine gains from the zeros)"
-        gain_columns: list[tuple[Column, Callable[[SparsityGain], Cell]]] = [
+        gain_columns: Columns[SparsityGain] = [
             (Column(title="Part", name=True), lambda gain: Cell(text=one_line(gain.part))),
             (Column(title="Engine"), lambda gain: Cell(text=gain.engine)),
             (Column(title="Ratio [95 %]", numeric=True), _ratio),

@@ -15,9 +15,7 @@ HEIGHT = 4
 WIDEST = 72
 
 
-def draw_timeline(
-    live: Sequence[float], *, peak_name: str = "", width: int = WIDEST, height: int = HEIGHT
-) -> list[str]:
+def draw_timeline(live: Sequence[float], *, peak_name: str = "", width: int = WIDEST) -> list[str]:
     """Bars of `live` bytes per operator, then what they show; at most `width` cells wide, nothing where nothing lives.
 
     Args:
@@ -31,7 +29,7 @@ def draw_timeline(
     found = f"highest: {format_bytes(highest)} at operator {list(live).index(highest)}"
     where = f" ({shorten(peak_name, max(width - len(found) - 3, 8))})" if peak_name else ""
     return [
-        *draw_bars(bars, height=height),
+        *draw_bars(bars),
         shorten(f"live bytes along operators 0 to {len(live) - 1}{each}", width),
         shorten(found + where, width),
     ]
@@ -49,13 +47,13 @@ def describe_memory(plan: MemoryPlan, peak: str) -> str:
     )
 
 
-def draw_bars(values: Sequence[float], *, height: int = HEIGHT) -> list[str]:
-    """Lines of text with a bar per value, the highest of which fills `height` lines; one value must be above 0."""
+def draw_bars(values: Sequence[float]) -> list[str]:
+    """`HEIGHT` lines of text with a bar per value, the highest as high as all of them; one value must be above 0."""
     highest, steps = max(values), len(BLOCKS) - 1
-    levels = [math.ceil(value / highest * height * steps) for value in values]
+    levels = [math.ceil(value / highest * HEIGHT * steps) for value in values]
     return [
         "".join(BLOCKS[min(max(level - row * steps, 0), steps)] for level in levels).rstrip()
-        for row in reversed(range(height))
+        for row in reversed(range(HEIGHT))
     ]
 
 

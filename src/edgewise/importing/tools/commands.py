@@ -38,7 +38,7 @@ class Hyperfine(Importer):
             expects="the list results, each with command and times",
             method="wall time from start to end of a process, by hyperfine",
             each="results",
-            processes=True,
+            sessions="processes of their own",
             fields=(
                 Field(name="command", at="command"),
                 Field(name="total_time", at="median", unit="s"),
@@ -63,7 +63,7 @@ class Pyperf(Importer):
             expects="the list benchmarks, each with runs and their values",
             method="warm-up values left out; each value is the mean of a loop",
             each="benchmarks",
-            processes=True,
+            sessions="processes of their own",
             fields=(
                 Field(name="model", at="$.metadata.name"),
                 Field(name="model", at="metadata.name"),
