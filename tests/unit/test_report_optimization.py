@@ -551,6 +551,7 @@ def test_changed_samples_are_a_gallery_where_there_are_pictures_else_a_table(mon
     gallery = page.partition('<ul class="gallery">')[2].partition("</ul>")[0]
     assert gallery.count(f'<p>net.png</p>\n<img src="{PICTURE}" alt="">') == 2 and gallery.count("no picture") == 1
     assert '<dt>Variant</dt><dd class="bad">no (0.500)</dd>' in gallery
+    assert "Changed answers: 0.75 %" in page and "Error rate" not in page
     assert "1 without a picture: 9: damaged" in page and "img-src data:;" in page
     without = replace(changed_search(), thumbnails=({}, "no pictures: the samples are sounds"))
     page = OPTIMIZATION.render(without, ".html")
