@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.record import InputSpec, Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.store import Store
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+INPUTS = (InputSpec(name="x", shape=(1, 3, 8, 8), dtype="float32"), InputSpec(name="rate", shape=(), dtype="int64"))
+"""Their shapes are ``1x3x8x8, scalar``."""
 
 
 def random_run(number: int, choose: random.Random) -> Run:
@@ -19,7 +21,9 @@ def random_run(number: int, choose: random.Random) -> Run:
         model=ModelRef(name=model, path="/x", format="onnx", sha256=f"{sum(model.encode()):064x}", size_bytes=1),
         runtime=RuntimeSpec(name=choose.choice(["onnxruntime", "litert"]), precision=choose.choice([None, "bf16"])),
         target=TargetSpec(device=choose.choice(["local", "pi", "phone"])),
-        workload=Workload(scenario=scenario, batch=choose.choice([1, 1, 1, 8])),
+        workload=Workload(
+            scenario=scenario, batch=choose.choice([1, 1, 1, 8]), inputs=choose.choice([(), INPUTS, INPUTS[:1]])
+        ),
     )
     value, basis = choose.randrange(1, 6) / 4, choose.choice(["measured", "measured", "estimated"])
     metric, unit = (scenario.headline, "s" if scenario.headline == "latency" else "1/s")

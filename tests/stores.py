@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from itertools import count
 
 from edgewise.store import open_store
 
 POSTGRESQL = "EDGEWISE_TEST_POSTGRESQL"
+_NUMBERS = count()
 DATABASES = ["sqlite", *(["postgresql"] if os.environ.get(POSTGRESQL) else [])]
 
 
@@ -22,7 +24,7 @@ def new_store(database, folder):
     from sqlalchemy import create_engine, make_url, text
 
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
-    schema = f"edgewise_test_{os.getpid()}"
+    schema = f"edgewise_test_{os.getpid()}_{next(_NUMBERS)}"
     with engine.begin() as connected:
         connected.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
         connected.execute(text(f"CREATE SCHEMA {schema}"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from edgewise.device import calibrations
+from edgewise.record import InputSpec
 from estimates import estimated
 from made_runs import HOSTILE, made_run, rows_of
 from sample_calibrations import forecasts
@@ -56,13 +58,13 @@ def test_the_best_of_each_basis_stands_in_its_own_place(browse):
     assert head_of(text) == ["Model", "&lt;i&gt;board", "jetson", "pi4"]
     assert rows_of(text) == [
         [
-            "kws.onnx 08080808", "no run", "5.00 ms B 4.90 ms to 5.10 ms measured: openvino/cpu, 1 thread; 2 runs",
+            "kws.onnx 08080808 1x49x10x1", "no run", "5.00 ms B 4.90 ms to 5.10 ms measured: openvino/cpu, 1 thread; 2 runs",
             "2.00 ms B 1.96 ms to 2.04 ms measured: onnxruntime/cpu, 1 thread; 3 runs "
             "1.50 ms B 1.47 ms to 1.53 ms simulated: openvino/cpu, 1 thread; 1 run "
             "1.00 ms B 0.980 ms to 1.02 ms estimated: onnxruntime/cpu, 1 thread; 1 run".replace("0.980 ms", "980 µs"),
         ],
         [
-            "vww_net.onnx 0c0c0c0c", "8.00 ms B 7.84 ms to 8.16 ms measured: onnxruntime/cpu, 1 thread; 1 run",
+            "vww_net.onnx 0c0c0c0c 1x49x10x1", "8.00 ms B 7.84 ms to 8.16 ms measured: onnxruntime/cpu, 1 thread; 1 run",
             "7.00 ms B 6.86 ms to 7.14 ms measured: onnxruntime/cpu, 1 thread; 1 run", "no run",
         ],
     ]  # fmt: skip
@@ -73,10 +75,14 @@ def test_the_best_of_each_basis_stands_in_its_own_place(browse):
 @pytest.mark.parametrize(
     ("query", "columns", "models"),
     [
-        ("runtime=openvino", ["jetson", "pi4"], ["kws.onnx 08080808"]),
-        ("model=VWW", ["&lt;i&gt;board", "jetson"], ["vww_net.onnx 0c0c0c0c"]),
-        ("model=kws&runtime=onnxruntime", ["jetson", "pi4"], ["kws.onnx 08080808"]),
-        ("workload=latency/single-stream/1&model=vww", ["&lt;i&gt;board", "jetson"], ["vww_net.onnx 0c0c0c0c"]),
+        ("runtime=openvino", ["jetson", "pi4"], ["kws.onnx 08080808 1x49x10x1"]),
+        ("model=VWW", ["&lt;i&gt;board", "jetson"], ["vww_net.onnx 0c0c0c0c 1x49x10x1"]),
+        ("model=kws&runtime=onnxruntime", ["jetson", "pi4"], ["kws.onnx 08080808 1x49x10x1"]),
+        (
+            "workload=latency/single-stream/1&model=vww",
+            ["&lt;i&gt;board", "jetson"],
+            ["vww_net.onnx 0c0c0c0c 1x49x10x1"],
+        ),
         ("workload=latency/single-stream/8", [], []),
         ("precision=f16", [], []),
         ("model=nothing", [], []),
@@ -104,6 +110,25 @@ def test_workloads_do_not_mix(studio, client):
     assert rows_of(text)[0][1].startswith("8.00 ms")
     assert re.findall(r'<option value="([^"]+)"', text)[:2] == ["latency/single-stream/8", "latency/single-stream/1"]
     assert rows_of(client.get("/atlas?workload=latency/single-stream/1").text)[0][1].startswith("420 µs")
+
+
+def test_shapes_of_one_file_do_not_mix_in_the_atlas_and_in_trends(studio, client):
+    for number, side in enumerate((224, 320, 224, None)):
+        one = made_run(number, device="pi4", latency=1e-3 * (number + 1))
+        shape = InputSpec(name="x", shape=(1, 3, side, side), dtype="float32")
+        workload = replace(one.job.workload, inputs=() if side is None else (shape,))
+        studio.store.save(replace(one, job=replace(one.job, workload=workload)))
+    rows = rows_of(client.get("/atlas").text)
+    assert [(title, cell.split(" B ")[0], cell[-6:].strip()) for title, cell in rows] == [
+        ("kws.onnx 08080808 shape unknown", "4.00 ms", "1 run"),
+        ("kws.onnx 08080808 1x3x224x224", "1.00 ms", "2 runs"),
+        ("kws.onnx 08080808 1x3x320x320", "2.00 ms", "1 run"),
+    ]
+    times = [row[1] for row in rows_of(client.get("/trend?model=kws.onnx&shapes=1x3x224x224").text)]
+    assert times == ["1.00 ms", "3.00 ms"]
+    assert [row[1] for row in rows_of(client.get("/trend?model=kws.onnx").text)] == ["4.00 ms"]
+    columns = client.get("/runs?column=made&column=shapes").text
+    assert [row[2] for row in rows_of(columns)] == ["", "1x3x224x224", "1x3x320x320", "1x3x224x224"]
 
 
 def test_devices_from_files_are_listed_and_damaged_files_said(studio, client, tmp_path, monkeypatch):
@@ -141,8 +166,8 @@ def test_an_empty_store_and_hostile_names(studio, client):
 def keep_job(studio, verb, document, **request):
     """A finished job whose result is `document`; its id."""
     jobs = studio.store.jobs
-    one = jobs.add({"verb": verb, **request}, title=verb, queue="of nobody", device="local")
-    assert jobs.finish(jobs.claim("of nobody", "nobody"), "done")
+    one = jobs.add({"verb": verb, **request}, title=verb, queue="without a dispatcher", device="local")
+    assert jobs.finish(jobs.claim("without a dispatcher", "nobody"), "done")
     folder = studio.studio.jobs.folder_of(one) / "result"
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(document if isinstance(document, str) else json.dumps(document))
@@ -169,10 +194,10 @@ def test_estimates_of_jobs_stand_beside_runs_with_their_interval_or_reason(studi
     clock = next(each for each in head_of(text) if each.startswith(name))
     assert head_of(text) == sorted(["Model", "core", clock, "pi4"], key=lambda each: (each != "Model", each))
     of_run, of_job = rows_of(text)
-    assert of_run[0] == "dense.tflite 0c0c0c0c"
+    assert of_run[0] == "dense.tflite 0c0c0c0c 1x49x10x1"
     assert of_run[1:].count("no run") == 2
     cells = dict(zip(head_of(text), of_job, strict=True))
-    assert cells["Model"] == f"dense.tflite {sha256[:8]}"
+    assert cells["Model"] == f"dense.tflite {sha256[:8]} shape unknown"
     assert cells["pi4"] == "no run"
     assert cells[clock] == "1.00 ms 900 µs to 1.10 ms, 90 % interval estimated: by a job of the studio"
     assert cells["core"] == "absent absent: no clock <is> given"
@@ -187,7 +212,11 @@ def test_predictions_of_jobs_are_of_the_files_that_were_named(studio, client):
     one = keep_job(studio, "predict", document, models=["/m/dense.tflite"])
     text = client.get("/atlas").text
     column = head_of(text).index("phone")
-    assert [(row[0], row[column].split(" ms ")[0]) for row in rows_of(text) if row[column] != "no run"] == [
+    assert [
+        (row[0].removesuffix(" shape unknown"), row[column].split(" ms ")[0])
+        for row in rows_of(text)
+        if row[column] != "no run"
+    ] == [
         (row["model"], f"{row['value'] * 1e3:.3g}" if row["value"] else f"absent absent: {row['refused']}")
         for row in sorted(document["models"], key=lambda row: row["model"])
     ]

@@ -28,7 +28,7 @@ def machine_of(run: Run) -> str:
 
 
 def expected_cells(stored: dict[str, Run], **wanted: object) -> dict[tuple[object, ...], tuple[str, float, int]]:
-    """(workload, model, machine, basis) → id, value and number of the best runs."""
+    """(workload, model, shapes, machine, basis) → id, value and number of the best runs."""
     groups = defaultdict(list)
     for run in stored.values():
         job, row = run.job, run.measurement(run.headline)
@@ -36,7 +36,10 @@ def expected_cells(stored: dict[str, Run], **wanted: object) -> dict[tuple[objec
         if run.status == "done" and row is not None and wanted.items() <= settings.items():
             workload = Workload(row.metric, job.workload.scenario.kind, job.workload.batch)
             sign = 1 if METRICS[row.metric].better == "higher" else -1
-            groups[workload, job.model.name, machine_of(run), row.basis].append((sign * row.value, run.id, row.value))
+            shapes = (None, "1x3x8x8", "1x3x8x8, scalar")[len(job.workload.inputs)]
+            groups[workload, job.model.name, shapes, machine_of(run), row.basis].append(
+                (sign * row.value, run.id, row.value)
+            )
     return {key: (max(group)[1], max(group)[2], len(group)) for key, group in groups.items()}
 
 
@@ -53,12 +56,13 @@ def check_matrices(store, stored: dict[str, Run], **wanted) -> None:
     for workload in numbers:
         found = store.matrix(workload=workload, **asked)
         cells = {
-            (workload, cell.model, cell.machine, cell.basis): (cell.run, cell.value, cell.runs) for cell in found.cells
+            (workload, cell.model, cell.shapes, cell.machine, cell.basis): (cell.run, cell.value, cell.runs)
+            for cell in found.cells
         }
         assert cells == {key: cell for key, cell in expected.items() if key[0] == workload}
         assert len(cells) == len(found.cells) and not found.more_models and not found.more_machines
-        assert {file.model for file in found.models} == {key[1] for key in cells}
-        assert set(found.machines) == {key[2] for key in cells}
+        assert {(file.model, file.shapes) for file in found.models} == {(key[1], key[2] or "") for key in cells}
+        assert set(found.machines) == {key[3] for key in cells}
         for cell in found.cells:
             run = stored[cell.run]
             row = run.measurement(cell.metric)
@@ -111,14 +115,12 @@ def test_a_large_matrix_is_cut_and_says_so(store, monkeypatch):
     cut = store.matrix(most_models=2, most_machines=1)
     assert len(cut.models) == 2 and cut.more_models and len(cut.machines) == 1 and cut.more_machines
     rows = set(cut.models)
-    inside = [
-        cell for cell in whole.cells if ModelFile(cell.model, cell.sha256) in rows and cell.machine in cut.machines
-    ]
+    inside = [cell for cell in whole.cells if ModelFile.of(cell) in rows and cell.machine in cut.machines]
     assert list(cut.cells) == inside
     monkeypatch.setattr(best, "FEW_ROWS", 40)
     few = store.matrix()
     assert few.more_models and set(few.models) < set(whole.models)
-    assert list(few.cells) == [cell for cell in whole.cells if ModelFile(cell.model, cell.sha256) in set(few.models)]
+    assert list(few.cells) == [cell for cell in whole.cells if ModelFile.of(cell) in set(few.models)]
 
 
 def test_parts_of_names_and_machines_choose_rows_and_columns(store):

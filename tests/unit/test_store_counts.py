@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from edgewise.record import Run, RuntimeSpec
-from edgewise.store import connection, counts, open_store
+from edgewise.store import connection, counts, filters, open_store
 from edgewise.store.counts import FACETS, Count, Facet
 from edgewise.store.tables import run_counts
 from random_runs import START, random_changes, random_run
@@ -20,6 +22,16 @@ from stores import DATABASES, new_store
 def store(request, tmp_path):
     with new_store(request.param, tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def random_store(request, tmp_path_factory):
+    """A store of 40 random runs, and these by their ids."""
+    choose = random.Random(7)
+    stored = {run.id: run for run in (random_run(number, choose) for number in range(40))}
+    with new_store(request.param, tmp_path_factory.mktemp("store")) as opened:
+        opened.merge(stored.values())
+        yield opened, stored
 
 
 def values_of(run: Run) -> dict[str, tuple[str, ...]]:
@@ -53,8 +65,8 @@ FILTERS = [
 ]  # fmt: skip
 
 
-def check_all(store, stored: dict[str, Run]) -> None:
-    for wanted in FILTERS:
+def check_all(store, stored: dict[str, Run], filters=FILTERS) -> None:
+    for wanted in filters:
         chosen = [run for run in stored.values() if matches(run, wanted)]
         assert store.count(**wanted) == Count(value=len(chosen)), wanted
         assert {row.id for row in store.rows(**wanted)} == {run.id for run in chosen}
@@ -68,6 +80,97 @@ def check_all(store, stored: dict[str, Run]) -> None:
             assert {one.value: one.count for one in found[facet]} == expected, (wanted, facet)
             ranked = [(-one.count, one.value) for one in found[facet]]
             assert ranked == sorted(ranked) and not found[facet].more and not any(one.more for one in found[facet])
+
+
+WANTED = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.sampled_from(["net_a.onnx", "net", "e", "x", f"{sum(b'net_b.onnx'):064x}"]),
+        "runtime": st.sampled_from(["litert", "onnxruntime", "no"]),
+        "device": st.sampled_from(["pi", "local", "no"]),
+        "status": st.sampled_from(["done", "failed"]),
+        "tag": st.sampled_from(["red", "blue", "no"]),
+        "metric": st.sampled_from(["latency", "throughput", "energy"]),
+        "since": st.integers(0, 40).map(lambda minutes: START + timedelta(minutes=minutes)),
+        "until": st.integers(0, 40).map(lambda minutes: START + timedelta(minutes=minutes)),
+    },
+)
+
+
+@given(WANTED, st.sampled_from([0, 5, 20_000]), st.booleans())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_filter_finds_and_counts_what_reading_each_run_does(random_store, wanted, few, kept):
+    """`few` decides which conditions are looked up in an index, and which are checked on each run."""
+    opened, stored = random_store
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(filters, "FEW", few)
+        patched.setattr(opened, "_database", replace(opened._database, kept=kept))
+        check_all(opened, stored, [wanted])
+
+
+def plans(store, ask) -> list[str]:
+    """The plans of the queries of `ask` that read the index of the runs."""
+    from sqlalchemy import event, text
+
+    engine, found = store._database.engine, []
+
+    def explain(connected, cursor, statement, parameters, context, many):
+        if "FROM runs" in statement and not statement.startswith("EXPLAIN"):
+            query = "EXPLAIN QUERY PLAN " if connected.dialect.name == "sqlite" else "EXPLAIN "
+            rows = connected.exec_driver_sql(query + statement, parameters).all()
+            found.append(" | ".join(str(row[-1]) for row in rows))
+
+    event.listen(engine, "before_cursor_execute", explain)
+    try:
+        if engine.dialect.name == "postgresql":  # which reads small tables as a whole otherwise
+            with engine.begin() as connected:
+                connected.execute(text("SET enable_seqscan = off"))
+                connected.execute(text("SET enable_bitmapscan = off"))
+        ask()
+    finally:
+        event.remove(engine, "before_cursor_execute", explain)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rarest", "wanted"),
+    [
+        ("runtime", {"runtime": "litert", "device": "pi", "status": "done"}),
+        ("device", {"runtime": "onnxruntime", "device": "phone", "status": "done"}),
+        ("model", {"model": "net_b", "runtime": "onnxruntime", "status": "done", "since": START}),
+        ("status", {"status": "failed", "runtime": "onnxruntime", "until": START + timedelta(days=1)}),
+        ("created", {"since": START + timedelta(minutes=10)}),
+    ],
+)
+def test_any_combination_is_found_in_the_index_of_its_rarest_condition(store, rarest, wanted):
+    """Runs are found by one index, and their other conditions checked and facets counted in it; no table is read."""
+    pattern, number = random_run(0, random.Random(0)), iter(range(1000))
+    sizes = [("net_a", "onnxruntime", "pi", "done", 40), ("net_b", "onnxruntime", "pi", "done", 9),
+             ("net_a", "litert", "pi", "done", 9), ("net_a", "onnxruntime", "phone", "done", 9),
+             ("net_a", "onnxruntime", "pi", "failed", 5), ("net_b", "litert", "phone", "failed", 1)]  # fmt: skip
+    store.merge(
+        replace(
+            pattern,
+            id=f"{next(number):08x}",
+            status=status,
+            job=replace(
+                pattern.job,
+                model=replace(pattern.job.model, name=model),
+                runtime=RuntimeSpec(name=runtime),
+                target=replace(pattern.job.target, device=device),
+            ),
+        )
+        for model, runtime, device, status, count in sizes
+        for _ in range(count)
+    )
+    found = plans(store, lambda: (store.list(limit=5, **wanted), store.count(**wanted)))
+    assert len(found) >= 2
+    assert all(f"ix_runs_{rarest}" in plan for plan in found), found
+    found += plans(store, lambda: store.facets(**wanted))
+    if store._database.engine.dialect.name == "sqlite":
+        assert all("COVERING INDEX ix_runs_" in plan and "SCAN runs" not in plan for plan in found), found
+    else:
+        assert not any("Seq Scan on runs" in plan for plan in found), found
 
 
 def kept_rows(store) -> set[tuple[object, ...]]:
@@ -101,8 +204,9 @@ def test_without_kept_counts_the_runs_are_read(store):
     check_all(store, stored)
 
 
-def test_what_was_not_counted_to_the_end_says_so(store, monkeypatch):
-    monkeypatch.setattr(counts, "EXAMINED", 10)
+@pytest.mark.parametrize("limit", ["COUNTED", "SOUGHT"])
+def test_what_was_not_counted_to_the_end_says_so(store, monkeypatch, limit):
+    monkeypatch.setattr(counts, limit, 10)
     choose = random.Random(3)
     stored = [random_run(number, choose) for number in range(50)]
     store.merge(stored)

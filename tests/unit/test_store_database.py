@@ -13,6 +13,7 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import (
     Caution,
+    InputSpec,
     Job,
     Measurement,
     ModelRef,
@@ -27,6 +28,7 @@ from edgewise.record.reference import machine_key
 from edgewise.store import connection, database, filters, from_document, open_store, to_document
 from edgewise.store.database import MergeResult, ReindexResult
 from edgewise.store.location import find_location
+from edgewise.store.tables import shapes_of
 from stores import DATABASES, POSTGRESQL, new_store
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
@@ -514,29 +516,88 @@ def test_a_condition_that_does_not_exist_is_refused(store):
         store.list(modle="net")
 
 
+def described(store) -> dict[str, object]:
+    """Columns, indexes and key of each table in the database."""
+    from sqlalchemy import inspect
+
+    with store._database.reading() as connected:
+        found = inspect(connected)
+        return {
+            name: (
+                {column["name"]: (str(column["type"]), column["nullable"]) for column in found.get_columns(name)},
+                sorted((index["name"], *index["column_names"]) for index in found.get_indexes(name)),
+                found.get_pk_constraint(name)["constrained_columns"],
+            )
+            for name in found.get_table_names()
+        }
+
+
+def test_a_store_of_revision_0008_gets_its_newest_shapes_and_keeps_its_counts(store, monkeypatch):
+    from sqlalchemy import func, select, text
+
+    from edgewise.store.tables import run_counts
+
+    shapes = [(1, 3, 8, 8), (1, 3, 16, 16), (1, 3, 16, 16), ()]
+    for number, shape in enumerate(shapes):
+        one = run(
+            number,
+            job=replace(run(0).job, workload=Workload(inputs=(InputSpec(name="x", shape=shape, dtype="float32"),))),
+        )
+        store.save(one)
+    newest, rows = described(store), store.list()
+    assert [row.shapes for row in rows] == ["scalar", "1x3x16x16", "1x3x16x16", "1x3x8x8"]
+    with store._database.writing() as connected:
+        connected.execute(text("ALTER TABLE runs DROP COLUMN shapes"))
+        connected.execute(text("CREATE TABLE older AS SELECT * FROM best"))
+        connected.execute(text("DROP TABLE best"))
+        connected.execute(text("ALTER TABLE older RENAME TO best"))
+        connected.execute(text("ALTER TABLE best DROP COLUMN shapes"))
+        for name in ("model", "runtime", "device", "status"):
+            connected.execute(text(f"DROP INDEX ix_runs_{name}"))
+            connected.execute(text(f"CREATE INDEX ix_runs_{name} ON runs ({name}, created, id)"))
+        connected.execute(text("UPDATE run_counts SET runs = runs + 1"))
+        connected.execute(text("UPDATE alembic_version SET version_num = '0008'"))
+    monkeypatch.setattr(connection, "_MOST_SHAPES", 2)
+    connection._bring_up_to_date(store._database)
+    assert described(store) == newest
+    assert [row.shapes for row in store.list()] == ["scalar", "1x3x16x16", None, None]
+    cells = store.matrix().cells
+    assert [(cell.shapes, cell.run, cell.runs) for cell in cells] == [
+        (None, run(0).id, 2), ("1x3x16x16", run(2).id, 1), ("scalar", run(3).id, 1)
+    ]  # fmt: skip
+    with store._database.reading() as connected:  # the counts were not made again, which takes longest
+        assert connected.scalar(select(func.min(run_counts.c.runs))) > len(shapes)
+    store.reindex()
+    assert store.list() == rows
+    assert [(cell.shapes, cell.runs) for cell in store.matrix().cells] == [
+        ("1x3x16x16", 2), ("1x3x8x8", 1), ("scalar", 1)
+    ]  # fmt: skip
+
+
+def test_shapes_are_one_text_and_long_ones_stay_apart():
+    def shapes(*found: tuple[int, ...]) -> str | None:
+        inputs = tuple(InputSpec(name=f"x{number}", shape=shape, dtype="float32") for number, shape in enumerate(found))
+        return shapes_of(run(1, job=replace(run(1).job, workload=Workload(inputs=inputs))))
+
+    assert shapes() is None
+    assert shapes((1, 3, 224, 224), (), (7,)) == "1x3x224x224, scalar, 7"
+    caches = [(1, 8, length, 64) for length in range(60)]
+    first, second = shapes(*caches), shapes(*caches[:-1], (1, 8, 9, 64))
+    assert first.startswith("1x8x0x64, 1x8x1x64, ") and len(first) == len(second) == 200
+    assert first[:187] == second[:187] and first != second
+
+
 def test_a_store_of_the_first_revision_gets_the_tables_that_the_code_describes(store):
-    from sqlalchemy import inspect, text
+    from sqlalchemy import text
 
-    def described() -> dict[str, object]:
-        with store._database.reading() as connected:
-            found = inspect(connected)
-            return {
-                name: (
-                    {column["name"]: (str(column["type"]), column["nullable"]) for column in found.get_columns(name)},
-                    sorted((index["name"], *index["column_names"]) for index in found.get_indexes(name)),
-                    found.get_pk_constraint(name)["constrained_columns"],
-                )
-                for name in found.get_table_names()
-            }
-
-    newest = described()
+    newest = described(store)
     with store._database.writing() as connected:
         connected.execute(text("DROP TABLE readings"))
         connected.execute(text("ALTER TABLE runs DROP COLUMN machine"))
         connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    assert described() != newest
+    assert described(store) != newest
     connection._bring_up_to_date(store._database)
-    assert described() == newest
+    assert described(store) == newest
     with store._database.reading() as connected:
         assert connection._revision(connected, name="") == connection.REVISIONS[-1]
 

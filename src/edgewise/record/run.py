@@ -109,16 +109,20 @@ class Measurement:
     @property
     def half_width(self) -> float | None:
         """Wider side of the interval, relative to the value; None if there is no interval or the value is 0."""
-        if not self.value or self.low is None or self.high is None:
-            return None
-        return max(self.value - self.low, self.high - self.value) / abs(self.value)
+        return half_width(self.value, self.low, self.high)
 
     @property
     def within_half_width(self) -> float | None:
         """The same for the interval within this run; `half_width` where there is only one interval."""
-        if not self.value or self.within_low is None or self.within_high is None:
-            return self.half_width
-        return max(self.value - self.within_low, self.within_high - self.value) / abs(self.value)
+        within = half_width(self.value, self.within_low, self.within_high)
+        return self.half_width if within is None else within
+
+
+def half_width(value: float | None, low: float | None, high: float | None) -> float | None:
+    """Wider side of an interval, relative to its value; None if there is no interval or the value is 0."""
+    if not value or low is None or high is None:
+        return None
+    return max(value - low, high - value) / abs(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

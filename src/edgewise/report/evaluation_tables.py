@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
@@ -10,7 +12,8 @@ from edgewise.record import Run
 from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import labels_of, provider_of, short_providers
-from edgewise.report.document import Cell, Column, Table, absent, table_by_columns
+from edgewise.report.document import Cell, Column, Provenance, Table, absent, table_by_columns
+from edgewise.report.provenance import provenance_of
 from edgewise.text import one_line
 
 NO_REASON = "no reason was recorded"
@@ -58,7 +61,12 @@ def _score_cell(one: ModelEvaluation, metric: str) -> Cell:
         why = (score.absent_because if score is not None else "") or reason_of_absence(one.run, metric)
         return absent(one_line(why))
     text = with_range(metric, METRICS[metric].unit, score.value, score.low, score.high)
-    return Cell(text=text, value=score.value, low=score.low, high=score.high)
+    return Cell(text=text, value=score.value, low=score.low, high=score.high, how=_how(one, score))
+
+
+def _how(one: ModelEvaluation, score: Score) -> partial[Provenance] | None:
+    row = one.run.measurement(score.metric)
+    return None if row is None else partial(provenance_of, one.run, row)
 
 
 def _grade(one: ModelEvaluation) -> Cell:
@@ -77,10 +85,12 @@ def metrics_table(one: ModelEvaluation, label: str) -> Table | None:
         Column(title="95 % interval", numeric=True, folds=True),
         Column(title="n", numeric=True, rank=1),
     )
-    return Table(title=f"Metrics of {label}", columns=columns, rows=tuple(map(_metric_row, one.scores)))
+    return Table(
+        title=f"Metrics of {label}", columns=columns, rows=tuple(_metric_row(one, each) for each in one.scores)
+    )
 
 
-def _metric_row(score: Score) -> tuple[Cell, ...]:
+def _metric_row(one: ModelEvaluation, score: Score) -> tuple[Cell, ...]:
     unit = METRICS[score.metric].unit
     method = (one_line(score.method),) if score.method else ()
     if score.value is None:
@@ -88,7 +98,7 @@ def _metric_row(score: Score) -> tuple[Cell, ...]:
     else:
         value = Cell(
             text=value_text(score.metric, unit, score.value), value=score.value, low=score.low, high=score.high,
-            notes=method,
+            notes=method, how=_how(one, score),
         )  # fmt: skip
         text = range_text(score.metric, unit, score.low, score.high)
         # The value's own note says why there is no interval.

@@ -21,7 +21,6 @@ from edgewise.report.cells import (
     NOT_MEASURED,
     Scale,
     cell_of,
-    cell_of_measurement,
     celsius,
     label_of,
     reason_of_absence,
@@ -217,7 +216,7 @@ def _model_size(run: Run) -> Cell:
     row = run.measurement("model_size")
     scale: Scale = times(1e-6)
     if row is not None and row.value is not None:
-        return cell_of_measurement(row, scale=scale)
+        return cell_of(run, "model_size", scale=scale)
     size = scale(run.job.model.size_bytes)
     return Cell(text=significant(size), value=size)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from edgewise.evaluating.agreement import WORST
@@ -12,7 +14,7 @@ from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, MetricValue, Optimization
 from edgewise.report.cells import Scale, amount_cell, label_of, scales_of_two
 from edgewise.report.comparison_words import lower_label
-from edgewise.report.document import Cell, Column, Table, Tone, absent, table_by_columns
+from edgewise.report.document import Cell, Column, Provenance, Table, Tone, absent, table_by_columns
 from edgewise.report.names import short_names
 from edgewise.report.optimization_words import (
     NOT_REACHED,
@@ -26,6 +28,7 @@ from edgewise.report.optimization_words import (
     speedup_text,
     verdict_of,
 )
+from edgewise.report.provenance import basis_text, provenance_of_number
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -84,10 +87,19 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
     unit = METRICS[metric].unit
     if metric not in SHARES:
         scale = scale or scale_of(metric, unit, [number.value])
-        return amount_cell(metric, number.value, number.low, number.high, scale)
-    text = with_range(metric, unit, number.value, number.low, number.high)
-    short = value_text(metric, unit, number.value)
-    return Cell(text=text, short=short, value=number.value, low=number.low, high=number.high)
+        cell = amount_cell(metric, number.value, number.low, number.high, scale)
+    else:
+        text = with_range(metric, unit, number.value, number.low, number.high)
+        short = value_text(metric, unit, number.value)
+        cell = Cell(text=text, short=short, value=number.value, low=number.low, high=number.high)
+    return replace(cell, how=partial(_how, metric, number))
+
+
+def _how(metric: str, number: MetricValue) -> Provenance:
+    unit = "1" if metric in _PURE else METRICS[metric].unit
+    title = _PURE.get(metric) or f"{label_of(metric)}: {value_text(metric, unit, number.value)}"
+    facts = (("Basis", basis_text(number.basis)), ("Method", number.method))
+    return provenance_of_number(title, unit, (number.value, number.low, number.high), facts)
 
 
 def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
@@ -96,7 +108,8 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
         speed = number_of(other, "speedup")
         if speed.value is None:
             return absent(one_line(speed.absent_because or NOT_REACHED))
-        return Cell(text=speed_text(speed), value=speed.value, low=speed.low, high=speed.high, tone=_speed_tone(speed))
+        text, tone, how = speed_text(speed), _speed_tone(speed), partial(_how, "speedup", speed)
+        return Cell(text=text, value=speed.value, low=speed.low, high=speed.high, tone=tone, how=how)
     if metric == WORST:  # it is about the change already
         return number_cell(metric, after)
     if metric == result.headline:

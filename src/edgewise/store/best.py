@@ -1,8 +1,8 @@
 """The best run of each model on each machine: kept as runs come and go, and shown as models × machines.
 
 The best run is the one with the best value of the headline metric. Runs compare only if they did the same work on the
-same machine: the same file, metric, scenario and batch, and values of the same basis. Runtime, provider, precision and
-threads are free to choose. The table `best` keeps one row for each runtime and precision.
+same machine: the same file, shapes of inputs, metric, scenario and batch, and values of the same basis. Runtime,
+provider, precision and threads are free to choose. The table `best` keeps one row for each runtime and precision.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, se
 
 from edgewise.errors import StoreError
 from edgewise.metrics import METRICS
+from edgewise.store.filters import unindexed
 from edgewise.store.tables import best, run_counts, runs
 
 FEW_ROWS = 40_000
@@ -29,6 +30,7 @@ _COMPARED = sorted(name for name, metric in METRICS.items() if metric.better != 
 _KEY = {
     "model": runs.c.model,
     "sha256": runs.c.sha256,
+    "shapes": func.coalesce(runs.c.shapes, ""),
     "machine": func.coalesce(runs.c.machine, runs.c.device),
     "metric": runs.c.metric,
     "scenario": runs.c.scenario,
@@ -38,6 +40,7 @@ _KEY = {
     "batch": runs.c.batch,
 }
 """The key of a run in `best`."""
+_OF_FILE = (best.c.model, best.c.sha256, best.c.shapes)
 
 
 class Workload(NamedTuple):
@@ -54,17 +57,25 @@ class Workload(NamedTuple):
 
 
 class ModelFile(NamedTuple):
-    """A model by its file: files of one name may differ."""
+    """A model by its file and the shapes of its inputs: files of one name may differ, and open shapes between runs."""
 
     model: str
     sha256: str
+    shapes: str
+    """As `edgewise.store.tables.shapes_of` writes them; "" where they are not known."""
+
+    @classmethod
+    def of(cls, row: Any) -> ModelFile:
+        """The file and shapes of a row of `best`, or of a `Best`."""
+        return cls(row.model, row.sha256, row.shapes or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The best run of a model on a machine, with values of one basis.
+    """The best run of a model file with the same shapes on a machine, with values of one basis.
 
     Attributes:
+        shapes: of the inputs; None where they are not known.
         machine: the device, or the processor of a run on the machine that asked; the device where it is not known.
         run: its id.
         value, low, high: of `metric` in `unit`, with the 95 % interval.
@@ -73,6 +84,7 @@ class Best:
 
     model: str
     sha256: str
+    shapes: str | None
     machine: str
     device: str
     runtime: str
@@ -201,23 +213,23 @@ def matrix(
     conditions += [] if machines is None else [best.c.machine.in_(list(machines))]
     conditions += [] if runtime is None else [best.c.runtime == runtime]
     conditions += [] if precision is None else [best.c.precision == precision]
-    query = select(best).where(*conditions).order_by(best.c.model, best.c.sha256).limit(FEW_ROWS + 1)
+    query = select(best).where(*conditions).order_by(*_OF_FILE).limit(FEW_ROWS + 1)
     rows = connection.execute(query).all()
     if not all(isinstance(row.value, float | int) and isinstance(row.runs, int) for row in rows):
         raise StoreError("the index of the store is damaged", advice="'edgewise runs reindex' repairs it")
     if len(rows) > FEW_ROWS:  # without the last file, whose rows may be cut
-        more_models, last = True, ModelFile(rows[-1].model, rows[-1].sha256)
-        rows = [row for row in rows if ModelFile(row.model, row.sha256) != last]
+        more_models, last = True, ModelFile.of(rows[-1])
+        rows = [row for row in rows if ModelFile.of(row) != last]
     numbers = _runs_by(rows, lambda row: Workload(row.metric, row.scenario, row.batch))
     workloads = tuple(sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0])))
     if workload is None and workloads:
         workload = workloads[0][0]
     rows = [row for row in rows if (row.metric, row.scenario, row.batch) == workload]
-    files = _runs_by(rows, lambda row: ModelFile(row.model, row.sha256)).most_common(most_models + 1)
+    files = _runs_by(rows, ModelFile.of).most_common(most_models + 1)
     columns = _runs_by(rows, lambda row: row.machine).most_common(most_machines + 1)
     shown_files = tuple(sorted(file for file, _ in files[:most_models]))
     shown_machines = tuple(sorted(machine for machine, _ in columns[:most_machines]))
-    rows = [row for row in rows if (row.model, row.sha256) in shown_files and row.machine in shown_machines]
+    rows = [row for row in rows if ModelFile.of(row) in shown_files and row.machine in shown_machines]
     return Matrix(
         workload=workload,
         workloads=workloads,
@@ -251,10 +263,10 @@ def _runs_by(rows: Sequence[Any], key: Callable[[Any], _T]) -> Counter[_T]:
 
 
 def _cells(connection: Connection, rows: Sequence[Any]) -> tuple[Best, ...]:
-    """The best of the rows of each file, machine and basis, with what `runs` has of it."""
+    """The best of the rows of each file with its shapes, machine and basis, with what `runs` has of it."""
     groups: dict[tuple[str, ...], list[Any]] = {}
     for row in rows:
-        groups.setdefault((row.model, row.sha256, row.machine, row.basis), []).append(row)
+        groups.setdefault((*ModelFile.of(row), row.machine, row.basis), []).append(row)
     chosen = {}
     for group in groups.values():
         top = max(group, key=lambda row: _rank(row.metric, row.value, row.run))
@@ -266,14 +278,14 @@ def _cells(connection: Connection, rows: Sequence[Any]) -> tuple[Best, ...]:
         for run, *values in connection.execute(query):
             machine, number = chosen[run]
             cells.append(Best(run=run, machine=machine, runs=number, **dict(zip(names, values, strict=True))))
-    return tuple(sorted(cells, key=lambda cell: (cell.model, cell.sha256, cell.machine, cell.basis or "")))
+    return tuple(sorted(cells, key=lambda cell: (*ModelFile.of(cell), cell.machine, cell.basis or "")))
 
 
 def _key_of(row: Mapping[Any, Any]) -> tuple[Any, ...] | None:
     """The key of a row of `runs`; None if the run has no value to compare."""
     if row["status"] != "done" or row["metric"] not in _COMPARED or not isinstance(row["value"], float | int):
         return None
-    instead = {"machine": row["device"], "basis": "", "precision": ""}
+    instead = {"machine": row["device"], "shapes": "", "basis": "", "precision": ""}
     return tuple(row[name] if row[name] is not None else instead.get(name) for name in _KEY)
 
 
@@ -287,11 +299,12 @@ def _signed() -> ColumnElement[Any]:
 
 
 def _eligible() -> list[ColumnElement[bool]]:
-    return [runs.c.status == "done", runs.c.value.is_not(None), runs.c.metric.in_(_COMPARED)]
+    return [unindexed(runs.c.status) == "done", runs.c.value.is_not(None), runs.c.metric.in_(_COMPARED)]
 
 
 def _best_of(connection: Connection, key: Sequence[Any]) -> list[tuple[float, str]]:
     """Value and id of the best run with this key, if there is one."""
-    same = [column == value for column, value in zip(_KEY.values(), key, strict=True)]
+    columns = {**_KEY, "runtime": unindexed(runs.c.runtime)}  # found by the model or its file, which have fewer runs
+    same = [column == value for column, value in zip(columns.values(), key, strict=True)]
     query = select(runs.c.value, runs.c.id).where(*_eligible(), *same).order_by(_signed().desc(), runs.c.id.desc())
     return [(row.value, row.id) for row in connection.execute(query.limit(1))]

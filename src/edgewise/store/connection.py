@@ -33,15 +33,18 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateColumn
 
 from edgewise.errors import StoreError
-from edgewise.store.index import fill_kept, index_again
+from edgewise.store.index import fill_kept, fill_shapes, index_again
 from edgewise.store.location import DatabaseLocation
-from edgewise.store.tables import KEPT, OWN, metadata
+from edgewise.store.tables import KEPT, OWN, metadata, runs
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
-_SLOWER = ("0004", "0005", "0006", "0007")
-"""Revisions that lack nothing but indexes, jobs and kept tables: a store that can't be written is read as it is."""
+_SLOWER = ("0004", "0005", "0006", "0007", "0008")
+"""Revisions that lack only indexes, jobs, kept tables and shapes: a store that can't be written is read as it is."""
+
+_MOST_SHAPES = 5_000
+"""Runs whose documents are read to give an older store the shapes of inputs."""
 
 _NOW = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
@@ -64,7 +67,8 @@ class Database:
     Attributes:
         name: what messages call it; never with a password.
         read_only: whether writing is out of the question.
-        kept: whether the store has the kept tables (`edgewise.store.tables.KEPT`), which older revisions lack.
+        kept: whether the store has the newest columns and kept tables (`edgewise.store.tables.KEPT`). One of an older
+            revision lacks some of them where it can't be written.
     """
 
     engine: Engine
@@ -262,20 +266,31 @@ def _bring_up_to_date(database: Database) -> bool:
 
 
 def _complete_tables(connection: Connection) -> Callable[[Connection], object]:
-    """Make the tables, columns and indexes that are missing; return the function that fills them.
+    """Make the tables, columns and indexes that are missing or differ; return the function that fills them.
 
-    No data moves, as index tables are filled from the documents, and kept tables from the index.
+    No data moves, as index tables are filled from the documents, and kept tables from the index. The shapes alone, on
+    which nothing else depends, are read from the newest documents only: those of a large store take long.
     """
     present = inspect(connection)
     missing = metadata.tables.keys() - present.get_table_names()
-    to_fill = bool(missing - OWN - KEPT)
-    for name in metadata.tables.keys() & present.get_table_names():
+    added = set[Column[Any]]()
+    for name in metadata.tables.keys() - missing:
+        table = metadata.tables[name]
         known = {column["name"] for column in present.get_columns(name)}
-        for column in metadata.tables[name].columns:
-            if column.name not in known:
-                definition = CreateColumn(column).compile(dialect=connection.dialect)
-                connection.execute(text(f"ALTER TABLE {name} ADD COLUMN {definition}"))
-                to_fill = to_fill or name not in OWN
+        lacking = [column for column in table.columns if column.name not in known]
+        if lacking and name in KEPT:
+            table.drop(connection)
+            missing |= {name}
+            continue
+        for column in lacking:
+            definition = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {name} ADD COLUMN {definition}"))
+            added |= set() if name in OWN else {column}
+        described = {str(index.name): index.columns.keys() for index in table.indexes}
+        for reflected in present.get_indexes(name):
+            columns = reflected["column_names"]
+            if described.get(str(reflected["name"]), columns) != columns:
+                connection.execute(text(f"DROP INDEX {reflected['name']}"))
     metadata.create_all(connection)
     for table in metadata.tables.values():
         for index in table.indexes:
@@ -283,7 +298,15 @@ def _complete_tables(connection: Connection) -> Callable[[Connection], object]:
     _VERSION.create(connection, checkfirst=True)
     connection.execute(_VERSION.delete())
     connection.execute(_VERSION.insert(), {"version_num": REVISIONS[-1]})
-    return index_again if to_fill else fill_kept
+    if missing - OWN - KEPT or added - {runs.c.shapes}:
+        return index_again
+
+    def fill(connection: Connection) -> None:
+        if added:
+            fill_shapes(connection, most=_MOST_SHAPES)
+        fill_kept(connection, missing)
+
+    return fill
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:

@@ -1,8 +1,8 @@
 """How many runs there are: in all, and of each model, runtime, device, status and tag within a filter.
 
 `run_counts` keeps the number of runs of each value of a facet, and of each pair of values of two facets. With up to one
-other condition, these are the facets' counts. With more, the runs of the rarest condition are read, at most the newest
-`EXAMINED`: past that, a count says that it is a lower bound.
+other condition, these are the facets' counts. With more, runs are counted one by one: at most the newest `COUNTED` that
+match, among at most the newest `SOUGHT` of the rarest condition. Past that, a count says that it is a lower bound.
 """
 
 from __future__ import annotations
@@ -16,12 +16,22 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, literal, select
 from sqlalchemy import text as sql
 
-from edgewise.errors import StoreError
-from edgewise.store.filters import FEW, Condition, RunFilter, conditions_of, counted
-from edgewise.store.tables import NEWEST, run_counts, runs, tags
+from edgewise.store.filters import (
+    Condition,
+    RunFilter,
+    conditions_of,
+    counted,
+    kept_count,
+    search_of,
+    unindexed,
+    whole,
+)
+from edgewise.store.tables import FACETS, NEWEST, run_counts, runs, tags
 
-FACETS = ("model", "runtime", "device", "status", "tag")
-EXAMINED = 10_000
+COUNTED = 10_000
+"""Runs that are counted, where the store does not keep their number."""
+SOUGHT = 100_000
+"""Runs of the rarest condition among which those that meet the others are sought."""
 _OF_RUN = FACETS[:-1]
 _PART = 1000
 _KEY = ("facet", "other", "value", "other_value")
@@ -117,9 +127,9 @@ def count(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -
     """The number of runs that match `wanted`; past `most` it may be a lower bound."""
     conditions = conditions_of(connection, wanted, kept=kept)
     if kept and len(conditions) <= 2 and all(one.values for one in conditions):
-        return Count(value=_kept_count(connection, conditions))
-    query, complete = _newest(connection, conditions, kept=kept, examined=max(EXAMINED, most))
-    found = connection.scalar(select(func.count()).select_from(query.limit(most + 1).subquery())) or 0
+        return Count(value=kept_count(connection, conditions))
+    matching, complete = _matching(connection, conditions, [runs.c.id], kept=kept, sought=max(SOUGHT, most))
+    found = connection.scalar(select(func.count()).select_from(matching.limit(most + 1).subquery())) or 0
     return Count(value=min(found, most), more=found > most or not complete)
 
 
@@ -143,17 +153,14 @@ def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) 
         others = [one for one in conditions if one.name != facet]
         if kept and len(others) <= 1 and all(one.values for one in others):
             ranked = connection.execute(_kept_values(facet, others).limit(most + 2)).all()
-            its_runs = 0 if chosen.get(facet) is None else _kept_count(connection, conditions)
+            its_runs = 0 if chosen.get(facet) is None else kept_count(connection, conditions)
             found[facet] = _values(ranked, most=most, chosen=(chosen.get(facet), its_runs))
         else:
             to_read.setdefault(facet if len(others) < len(conditions) else "", []).append(facet)
     for own, names in to_read.items():
         others = [one for one in conditions if one.name != own]
-        query, complete = _newest(connection, others, kept=kept, examined=EXAMINED // len(to_read))
-        ids, *values = list(zip(*connection.execute(query).all(), strict=True)) or [()] * len(FACETS)
-        of_facet = dict(zip(_OF_RUN, values, strict=True))
-        for facet in names:
-            number = Counter[str | None](_tags_among(connection, ids) if facet == "tag" else of_facet[facet])
+        numbers, complete = _read(connection, others, names, kept=kept, sought=SOUGHT // len(to_read))
+        for facet, number in numbers.items():
             in_order = sorted(number.items(), key=lambda pair: (-pair[1], pair[0]))
             its_runs = number[chosen.get(facet)]
             found[facet] = _values(in_order, most=most, chosen=(chosen.get(facet), its_runs), complete=complete)
@@ -183,29 +190,9 @@ def _values(ranked: Sequence[Any], *, most: int, chosen: tuple[str | None, int],
     """The `most` first of `ranked`, pairs of a value and a number, and `chosen`, if it has runs."""
     pairs: list[Any] = [tuple(pair) for pair in ranked[:most]]
     pairs += [chosen] if chosen[1] and chosen[0] not in [value for value, _ in pairs] else []
-    found = FacetValues(Facet(value=str(value), count=_whole(number), more=not complete) for value, number in pairs)
+    found = FacetValues(Facet(value=str(value), count=whole(number), more=not complete) for value, number in pairs)
     found.more = len(ranked) > len(pairs) or not complete
     return found
-
-
-def _whole(number: object) -> int:
-    """A kept number, or a sum of some. Raises `StoreError` where the database holds something else."""
-    try:
-        return int(str(number))
-    except ValueError as error:
-        raise StoreError("the index of the store is damaged", advice="'edgewise runs reindex' repairs it") from error
-
-
-def _kept_count(connection: Connection, conditions: Sequence[Condition]) -> int:
-    """The number of runs that meet up to two conditions, each on another facet."""
-    of = run_counts.c
-    first, second = [*sorted(conditions, key=lambda one: FACETS.index(one.name)), None, None][:2]
-    query = select(func.coalesce(func.sum(of.runs), 0)).where(of.facet == (first.name if first else "status"))
-    query = query.where(of.other == (second.name if second else ""))
-    for one, column in ((first, of.value), (second, of.other_value)):
-        if one is not None and one.values is not None:
-            query = query.where(one.values(column))
-    return _whole(connection.scalar(query))
 
 
 def _kept_values(facet: str, conditions: Sequence[Condition]) -> Any:
@@ -217,36 +204,43 @@ def _kept_values(facet: str, conditions: Sequence[Condition]) -> Any:
     first, second = sorted((facet, one.name), key=FACETS.index)
     column, conditioned = (of.value, of.other_value) if first == facet else (of.other_value, of.value)
     assert one.values is not None
-    value = column.concat("")  # grouped by the column itself, SQLite would read a whole index in its order
+    value = unindexed(column)  # grouped by the column itself, SQLite would read a whole index in its order
     query = select(value, func.sum(of.runs)).where(of.facet == first, of.other == second, one.values(conditioned))
     return query.group_by(value).order_by(func.sum(of.runs).desc(), value)
 
 
-def _newest(
-    connection: Connection, conditions: Sequence[Condition], *, kept: bool, examined: int
+def _read(
+    connection: Connection, conditions: Sequence[Condition], names: Sequence[str], *, kept: bool, sought: int
+) -> tuple[dict[str, Counter[str | None]], bool]:
+    """The number of runs of each value of the facets `names` among the newest `COUNTED` that meet `conditions`.
+
+    Returns:
+        The numbers, and whether these are all runs that meet the conditions.
+    """
+    columns = [runs.c["id" if name == "tag" else name] for name in names]
+    matching, complete = _matching(connection, conditions, columns, kept=kept, sought=sought)
+    rows = connection.execute(matching.limit(COUNTED + 1)).all()
+    values: list[Sequence[str]] = list(zip(*rows[:COUNTED], strict=True)) or [()] * len(names)
+    numbers = {
+        name: Counter[str | None](_tags_among(connection, its) if name == "tag" else its)
+        for name, its in zip(names, values, strict=True)
+    }
+    return numbers, complete and len(rows) <= COUNTED
+
+
+def _matching(
+    connection: Connection, conditions: Sequence[Condition], columns: Sequence[Any], *, kept: bool, sought: int
 ) -> tuple[Select[Any], bool]:
-    """The query for the runs that meet `conditions` among the newest `examined` of the rarest one, with their facets.
+    """The query for `columns` of the runs that meet `conditions`, among the newest `sought` of the rarest condition.
 
     Returns:
         The query, and whether it reaches all runs that meet the conditions.
     """
-    times = [one for one in conditions if one.name in ("since", "until")]
-    sizes = {one.name: _size(connection, one, kept=kept) for one in conditions if one not in times}
-    usable = [one for one in conditions if one.name in sizes and (one.in_order or sizes[one.name] <= FEW)]
-    rarest = min(usable, key=lambda one: sizes[one.name], default=None)
-    inner = times if rarest is None else [*times, rarest]
-    columns = [runs.c[name] for name in ("id", *_OF_RUN, "created", "sha256")]
-    candidates = select(*columns).where(*(one.clause(runs.c) for one in inner)).order_by(*NEWEST)
-    complete = rarest is not None and sizes[rarest.name] <= examined
-    if not complete:
-        complete = connection.execute(candidates.with_only_columns(runs.c.id).offset(examined).limit(1)).first() is None
-    found = candidates.limit(examined).subquery()
-    rest = [one.clause(found.c) for one in conditions if one not in inner]
-    return select(*(found.c[name] for name in ("id", *_OF_RUN))).where(*rest), complete
-
-
-def _size(connection: Connection, condition: Condition, *, kept: bool) -> float:
-    """The number of runs that meet `condition`, counted up to `FEW` where none is kept; infinite if that takes long."""
-    if kept and condition.values is not None:
-        return _kept_count(connection, [condition])
-    return counted(connection, [condition.clause(runs.c)], most=FEW) if condition.indexed else float("inf")
+    search = search_of(connection, conditions, kept=kept)
+    read = [*_OF_RUN, "created", "id"] + (["sha256"] if any(one.hashed for one in search.check) else [])
+    candidates = select(*(runs.c[name] for name in read)).where(*search.seek_clauses()).order_by(*NEWEST)
+    complete = search.size <= sought
+    if not complete and (search.size == float("inf") or len(search.seek) > 1):
+        complete = connection.execute(candidates.with_only_columns(runs.c.id).offset(sought).limit(1)).first() is None
+    found = candidates.limit(sought if search.size else 0).subquery()
+    return select(*(found.c[column.name] for column in columns)).where(*search.check_clauses(found.c)), complete

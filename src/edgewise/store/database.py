@@ -24,14 +24,14 @@ from edgewise.store.best import Matrix, Workload
 from edgewise.store.codec import decode, encode, parse
 from edgewise.store.connection import Database, open_database
 from edgewise.store.counts import Count, FacetValues, tags_of
-from edgewise.store.filters import RunFilter, conditions_of, possible
+from edgewise.store.filters import RunFilter, conditions_of, possible, search_of
 from edgewise.store.index import ReindexResult, RunWriter, document_text, index_again
 from edgewise.store.jobs import Jobs
 from edgewise.store.leases import Leases
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
 from edgewise.store.references import find_all, find_one, require_text, tagged
-from edgewise.store.tables import NEWEST, RunRow, documents, runs
+from edgewise.store.tables import FACETS, NEWEST, RunRow, documents, row_columns, runs
 from edgewise.store.trends import Trend
 from edgewise.store.upgrade import upgrade
 
@@ -220,17 +220,20 @@ class Store:
         """The index of the runs that match everything in `wanted`, newest first, read as it is asked for."""
         if not possible(wanted):
             return
-        names = [field.name for field in fields(RunRow) if field.name != "tags"]
-        columns, place = [runs.c[name] for name in names], tuple_(runs.c.created, runs.c.id)
+        kept = self._database.kept
+        columns, place = row_columns(kept=kept), tuple_(runs.c.created, runs.c.id)
         order: Sequence[Any] = NEWEST
         with self._database.reading() as connection:
-            clauses = [one.clause(runs.c) for one in conditions_of(connection, wanted, kept=self._database.kept)]
+            search = search_of(connection, conditions_of(connection, wanted, kept=kept), kept=kept)
+            if not search.size:
+                return
+            clauses = [*search.seek_clauses(), *search.check_clauses()]
             if (before := wanted.get("before")) is not None:
                 clauses.append(place < self._place(connection, before))
             if (after := wanted.get("after")) is not None:
                 clauses.append(place > self._place(connection, after))
                 order = (runs.c.created, runs.c.id)
-            query = select(*columns).order_by(*NEWEST)
+            query = select(*columns.values()).order_by(*NEWEST)
             if (limit := wanted.get("limit")) is None:
                 query = query.where(*clauses)
             else:  # sorting ids, which the indexes hold, and reading the rows of one page
@@ -242,7 +245,7 @@ class Store:
                         raise StoreError(
                             f"the index of {self.name} is damaged", advice=("'edgewise runs reindex' repairs it")
                         )
-                    yield RunRow(**dict(zip(names, row, strict=True)), tags=tagged_by.get(row.id, ()))
+                    yield RunRow(**dict(zip(columns, row, strict=True)), tags=tagged_by.get(row.id, ()))
 
     def count(self, *, most: int = 10_000, **wanted: Unpack[RunFilter]) -> Count:
         """The number of runs that match everything in `wanted` but its page (`before`, `after`, `limit`).
@@ -270,7 +273,7 @@ class Store:
             most: the most values of a facet.
         """
         if not possible(wanted):
-            return {facet: FacetValues() for facet in counts.FACETS}
+            return {facet: FacetValues() for facet in FACETS}
         with self._database.reading() as connection:
             return counts.facets(connection, wanted, most=most, kept=self._database.kept)
 
@@ -339,7 +342,15 @@ class Store:
             limit: the most points.
         """
         with self._database.reading() as connection:
-            return trends.trend(connection, model=model, runtime=runtime, device=device, metric=metric, limit=limit)
+            return trends.trend(
+                connection,
+                model=model,
+                runtime=runtime,
+                device=device,
+                metric=metric,
+                limit=limit,
+                kept=self._database.kept,
+            )
 
     def readings(self, machine: str) -> Sequence[Reading]:
         """The newest `MOST_READINGS` times of the reference kernels on `machine`, newest first.

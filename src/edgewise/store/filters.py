@@ -1,16 +1,24 @@
-"""Which runs are wanted: the conditions of a filter, as clauses on the index tables."""
+"""Which runs are wanted: the conditions of a filter, as clauses on the index tables, and the fastest way to such runs.
+
+Neither database finds the way by itself: SQLite keeps no statistics and takes any index, PostgreSQL expects the values
+of different columns to be independent. So the rarest condition, which the kept counts tell, is looked up in its index;
+the others are written so that no index serves them, and are checked on each run found. The indexes of facets contain
+all facets, so that only the runs of a page are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import combinations
 from typing import Any, TypedDict
 
 from sqlalchemy import ColumnElement, Connection, exists, func, select
 
+from edgewise.errors import StoreError
 from edgewise.store.references import begins
-from edgewise.store.tables import measurements, run_counts, runs, tags
+from edgewise.store.tables import FACETS, measurements, run_counts, runs, tags
 
 FEW = 20_000
 """Runs that are read one by one where their order must be made, or their number counted."""
@@ -57,17 +65,46 @@ class Condition:
 
     Attributes:
         name: its field in `RunFilter`.
-        clause: on the columns of `runs`.
+        clause: on the columns of `runs`; an index serves it if `indexed`.
+        check: the same without its index, for runs that another condition found; None: as `clause`.
         values: the same on a column of values of the facet `name`; None if a facet's value does not decide it.
         indexed: whether an index finds the runs.
         in_order: whether that index has them in the order of time.
+        size: the number of runs that meet it; infinite where it is not kept and more than `FEW`, or not indexed.
+        hashed: whether it reads the column `sha256`, which the indexes of facets don't have.
     """
 
     name: str
     clause: Clause
+    check: Clause | None = None
     values: Clause | None = None
     indexed: bool = True
     in_order: bool = False
+    size: float = float("inf")
+    hashed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """A way to the runs that meet all conditions.
+
+    Attributes:
+        seek: conditions that an index serves, in the order of time or for at most `FEW` runs.
+        check: the other conditions.
+        size: the number of runs that meet `seek`, 0 if none meets all conditions; infinite where it is not known.
+    """
+
+    seek: Sequence[Condition]
+    check: Sequence[Condition]
+    size: float
+
+    def seek_clauses(self) -> list[ColumnElement[bool]]:
+        """`seek` on the columns of `runs`."""
+        return [one.clause(runs.c) for one in self.seek]
+
+    def check_clauses(self, of: Any = runs.c) -> list[ColumnElement[bool]]:
+        """`check` on the columns `of`."""
+        return [(one.check or one.clause)(of) for one in self.check]
 
 
 def possible(wanted: Mapping[str, object]) -> bool:
@@ -93,13 +130,47 @@ def conditions_of(connection: Connection, wanted: RunFilter, *, kept: bool) -> l
     if (metric := wanted.get("metric")) is not None:
         has_value = measurements.c.value.is_not(None)
         found.append(_in_table(connection, "metric", measurements.c.run, measurements.c.metric, metric, has_value))
+    times = []
     if (since := wanted.get("since")) is not None:
         earliest = since.timestamp()
-        found.append(Condition(name="since", clause=lambda of: of.created >= earliest, in_order=True))
+        times.append(Condition(name="since", clause=lambda of: of.created >= earliest, in_order=True))
     if (until := wanted.get("until")) is not None:
         latest = until.timestamp()
-        found.append(Condition(name="until", clause=lambda of: of.created < latest, in_order=True))
-    return found
+        times.append(Condition(name="until", clause=lambda of: of.created < latest, in_order=True))
+    return [*(replace(one, size=_size(connection, one, kept=kept)) for one in found), *times]
+
+
+def search_of(connection: Connection, conditions: Sequence[Condition], *, kept: bool) -> Search:
+    """The search that seeks by the rarest of `conditions`, and by time."""
+    times = [one for one in conditions if one.name in ("since", "until")]
+    usable = [one for one in conditions if one not in times and (one.in_order or one.size <= FEW)]
+    rarest = min(usable, key=lambda one: one.size, default=None)
+    seek = times if rarest is None else [*times, rarest]
+    size = float("inf") if rarest is None else rarest.size
+    pairs = combinations([one for one in conditions if one.values], 2) if kept and size > FEW else ()
+    if any(kept_count(connection, pair) == 0 for pair in pairs):
+        size = 0
+    return Search(seek=seek, check=[one for one in conditions if one not in seek], size=size)
+
+
+def kept_count(connection: Connection, conditions: Sequence[Condition]) -> int:
+    """The number of runs that meet up to two conditions, each on another facet."""
+    of = run_counts.c
+    first, second = [*sorted(conditions, key=lambda one: FACETS.index(one.name)), None, None][:2]
+    query = select(func.coalesce(func.sum(of.runs), 0)).where(of.facet == (first.name if first else "status"))
+    query = query.where(of.other == (second.name if second else ""))
+    for one, column in ((first, of.value), (second, of.other_value)):
+        if one is not None and one.values is not None:
+            query = query.where(one.values(column))
+    return whole(connection.scalar(query))
+
+
+def whole(number: object) -> int:
+    """A kept number, or a sum of some. Raises `StoreError` where the database holds something else."""
+    try:
+        return int(str(number))
+    except ValueError as error:
+        raise StoreError("the index of the store is damaged", advice="'edgewise runs reindex' repairs it") from error
 
 
 def counted(connection: Connection, clauses: Iterable[ColumnElement[bool]], *, most: int) -> int:
@@ -108,9 +179,26 @@ def counted(connection: Connection, clauses: Iterable[ColumnElement[bool]], *, m
     return connection.scalar(select(func.count()).select_from(rows)) or 0
 
 
+def unindexed(column: Any) -> Any:
+    """The text of `column`, as an expression that no index serves."""
+    return column.concat("")
+
+
+def _size(connection: Connection, condition: Condition, *, kept: bool) -> float:
+    """The `size` of `condition`."""
+    if kept and condition.values is not None:
+        return kept_count(connection, [condition])
+    number = counted(connection, [condition.clause(runs.c)], most=FEW) if condition.indexed else FEW + 1
+    return number if number <= FEW else float("inf")
+
+
 def _equal(name: str, value: str) -> Condition:
     return Condition(
-        name=name, clause=lambda of: of[name] == value, values=lambda column: column == value, in_order=True
+        name=name,
+        clause=lambda of: of[name] == value,
+        check=lambda of: unindexed(of[name]) == value,
+        values=lambda column: column == value,
+        in_order=True,
     )
 
 
@@ -126,13 +214,20 @@ def _of_model(connection: Connection, part: str, *, kept: bool) -> Condition:
         found: ColumnElement[bool] = column.icontains(part, autoescape=True) if names is None else column.in_(names)
         return found
 
-    def clause(of: Any) -> ColumnElement[bool]:
+    def clause(of: Any, text: Callable[[Any], Any] = lambda column: column) -> ColumnElement[bool]:
         if not by_hash:
-            return named(of.model)
-        hashed: ColumnElement[bool] = begins(connection, of.sha256, part.lower())
-        return hashed if names == [] else named(of.model) | hashed
+            return named(text(of.model))
+        hashed: ColumnElement[bool] = begins(connection, text(of.sha256), part.lower())
+        return hashed if names == [] else named(text(of.model)) | hashed
 
-    return Condition(name="model", clause=clause, values=None if by_hash else named, indexed=names is not None)
+    return Condition(
+        name="model",
+        clause=clause,
+        check=lambda of: clause(of, unindexed),
+        values=None if by_hash else named,
+        indexed=names is not None,
+        hashed=by_hash,
+    )
 
 
 def _models_with(connection: Connection, part: str) -> list[str] | None:
@@ -150,9 +245,9 @@ def _in_table(
     few = counted(connection, [column == value], most=FEW) <= FEW
     chosen = select(run).where(column == value, *more)
 
-    def clause(of: Any) -> ColumnElement[bool]:
-        # Of many, whether a run is among them is looked up by the run: the concatenation hides the column's index.
-        return of.id.in_(chosen) if few else exists().where(run == of.id, column.concat("") == value, *more)
+    def of_run(of: Any) -> ColumnElement[bool]:
+        return exists().where(run == of.id, unindexed(column) == value, *more)
 
     values: Clause | None = (lambda of: of == value) if name == "tag" else None
-    return Condition(name=name, clause=clause, values=values, indexed=few)
+    clause: Clause = (lambda of: of.id.in_(chosen)) if few else of_run
+    return Condition(name=name, clause=clause, check=of_run, values=values, indexed=few)

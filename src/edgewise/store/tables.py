@@ -6,16 +6,20 @@ opening an older store needs no more than a new revision in `edgewise.store.conn
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text, null
 
 from edgewise.metrics import is_score
 from edgewise.record import Measurement, Run
 from edgewise.record.reference import machine_key, readings_of
 from edgewise.store.codec import parse_time
+
+FACETS = ("model", "runtime", "device", "status", "tag")
+"""What runs are counted by; each run has one of all but the tags."""
 
 metadata = MetaData()
 
@@ -76,6 +80,7 @@ class RunRow:
             are in `unit`. All None where the run has none.
         machine: the device, or the processor where the run took place on the machine that asked; None where it is not
             told.
+        shapes: of the inputs, as `shapes_of` writes them; None where they are not known.
     """
 
     id: str
@@ -102,9 +107,12 @@ class RunRow:
     unit: str | None
     basis: str | None
     machine: str | None = None
+    shapes: str | None = None
     tags: tuple[str, ...] = ()
 
 
+_OF_RUN = FACETS[:-1]
+_LONGEST_SHAPES = 200
 _TYPES = {"str": Text, "int": Integer, "float": Double}
 
 runs = Table(
@@ -117,12 +125,20 @@ runs = Table(
         for field in fields(RunRow)
         if field.name not in ("id", "tags")
     ),
-    Index("ix_runs_created", "created", "id"),
     Index("ix_runs_group", "group"),
     Index("ix_runs_sha256", "sha256"),
-    # A listing of one model, runtime, device or status is in the order of time without sorting.
-    *(Index(f"ix_runs_{name}", name, "created", "id") for name in ("model", "runtime", "device", "status")),
+    # A listing of one model, runtime, device or status is in the order of time without sorting. Its other conditions
+    # are checked, and its facets counted, in the index alone.
+    Index("ix_runs_created", "created", "id", *_OF_RUN),
+    *(Index(f"ix_runs_{name}", name, "created", "id", *(one for one in _OF_RUN if one != name)) for name in _OF_RUN),
 )
+
+
+def row_columns(*, kept: bool) -> dict[str, Any]:
+    """The column of each field of a `RunRow` but its tags; without `kept`, a store may lack the newest: it is null."""
+    names = [field.name for field in fields(RunRow) if field.name != "tags"]
+    return {name: null() if name == "shapes" and not kept else runs.c[name] for name in names}
+
 
 NEWEST = (runs.c.created.desc(), runs.c.id.desc())
 """The order of every list."""
@@ -180,7 +196,7 @@ best = Table(
     # What the same work on the same machine is: only values under the same key compare.
     *(
         Column(name, Text, primary_key=True)
-        for name in ("model", "sha256", "machine", "metric", "scenario", "basis", "runtime", "precision")
+        for name in ("model", "sha256", "shapes", "machine", "metric", "scenario", "basis", "runtime", "precision")
     ),
     Column("batch", Integer, primary_key=True, autoincrement=False),
     Column("run", String(64), nullable=False),
@@ -231,6 +247,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "grade": run.trust.grade if run.trust else None,
         **_value_columns(headline),
         "machine": _text(machine_of(run)),
+        "shapes": shapes_of(run),
     }
 
 
@@ -272,6 +289,17 @@ def machine_of(run: Run) -> str | None:
     processor = run.environment.get("cpu")
     model = processor.get("model") if isinstance(processor, Mapping) else processor
     return run.job.target.device if run.job.target.device != "local" else model if isinstance(model, str) else None
+
+
+def shapes_of(run: Run) -> str | None:
+    """The shapes of the inputs in the model's order, such as ``1x3x224x224, 1x10``; None where the run has none.
+
+    Long ones, as of models with a cache per layer, are cut and end in a part of their SHA-256, which tells them apart.
+    """
+    text = ", ".join("x".join(map(str, one.shape)) or "scalar" for one in run.job.workload.inputs)
+    if len(text) > _LONGEST_SHAPES:
+        text = f"{text[: _LONGEST_SHAPES - 14]}… {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return text or None
 
 
 def _text(value: str | None) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select
 
-from edgewise.store.tables import NEWEST, RunRow, measurements, runs
+from edgewise.store.filters import unindexed
+from edgewise.store.tables import NEWEST, RunRow, measurements, row_columns, runs
 
 _OF_VALUE = ("metric", "value", "low", "high", "unit", "basis")
 
@@ -26,19 +27,27 @@ class Trend:
 
 
 def trend(
-    connection: Connection, *, model: str, runtime: str | None, device: str | None, metric: str | None, limit: int
+    connection: Connection,
+    *,
+    model: str,
+    runtime: str | None,
+    device: str | None,
+    metric: str | None,
+    limit: int,
+    kept: bool,
 ) -> Trend:
     """The trend of `Store.trend`."""
-    names = [field.name for field in fields(RunRow) if field.name != "tags"]
     source: Any = runs if metric is None else measurements
-    columns = [source.c[name] if name in _OF_VALUE else runs.c[name] for name in names]
-    query = select(*columns).where(runs.c.model == model, runs.c.status == "done", source.c.value.is_not(None))
-    if metric is not None:  # found by the run: the concatenation hides the index of metrics
+    columns = row_columns(kept=kept) | {name: source.c[name] for name in _OF_VALUE}
+    query = select(*columns.values()).where(
+        runs.c.model == model, unindexed(runs.c.status) == "done", source.c.value.is_not(None)
+    )
+    if metric is not None:
         query = query.join(measurements, measurements.c.run == runs.c.id)
-        query = query.where(measurements.c.metric.concat("") == metric)
+        query = query.where(unindexed(measurements.c.metric) == metric)
     for column, wanted in ((runs.c.runtime, runtime), (runs.c.device, device)):
         if wanted is not None:
-            query = query.where(column.concat("") == wanted)
+            query = query.where(unindexed(column) == wanted)
     rows = connection.execute(query.order_by(*NEWEST).limit(limit + 1)).all()
-    points = tuple(RunRow(**dict(zip(names, row, strict=True))) for row in rows[:limit])
+    points = tuple(RunRow(**dict(zip(columns, row, strict=True))) for row in rows[:limit])
     return Trend(points=points, more=len(rows) > limit)

@@ -51,7 +51,7 @@ def serve(settings: Settings, *, next_port: bool, open_browser: bool, say: Calla
             say(f"{text} {link}")
             return link
 
-        sessions.when_used = lambda: say_link("a browser came in; the link for another one is")
+        sessions.when_used = lambda: say_link("a browser is logged in; the link for another browser is")
         link = say_link("the studio is at")
         if app.state.studio.store.read_only:
             say(f"the store {app.state.studio.store.name} is read-only: its runs can be seen, nothing can be measured")
@@ -124,8 +124,9 @@ def check_reach(settings: Settings) -> None:
         )
     if settings.host in ANY_ADDRESS:
         raise BadInput(
-            f"--host {settings.host!r} is no name that browsers could ask for",
-            advice="give the name or address of this machine that the certificate is for: --host lab.example.org",
+            f"--host {settings.host!r} stands for all addresses of this machine; browsers need the one that the "
+            "certificate is for",
+            advice="give that name or address: --host lab.example.org",
         )
 
 

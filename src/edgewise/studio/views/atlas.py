@@ -12,17 +12,16 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from edgewise.device import calibrations
 from edgewise.errors import BadInput
 from edgewise.formatting import percent, range_text, value_text
 from edgewise.report.cells import label_of
-from edgewise.store.best import Best, Workload
+from edgewise.report.provenance import BASES
+from edgewise.store.best import Best, ModelFile, Workload
 from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.views.run import BASES
 from edgewise.studio.views.runs import GRADE_TONES
 
 ESTIMATED = Workload("latency", "single-stream", 1)
@@ -53,16 +52,19 @@ def atlas(request: Request) -> Response:
         most_models=MOST_MODELS,
         most_machines=MOST_MACHINES,
     )
-    cells: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    cells: dict[tuple[ModelFile, str], list[dict[str, Any]]] = {}
     for best in matrix.cells:
-        cells.setdefault((best.model, best.sha256, best.machine), []).append(_cell(best))
-    files, machines = {(file.model, file.sha256) for file in matrix.models}, set(matrix.machines)
+        cells.setdefault((ModelFile.of(best), best.machine), []).append(_cell(best))
+    files, machines = set(matrix.models), set(matrix.machines)
     shown = matrix.workload or workload or ESTIMATED
     if shown[1:] == ESTIMATED[1:] and not runtime and not precision:
         for one in newest_estimates(studio_of(request), shown.metric):
             if words["model"].casefold() in one.model.casefold():
-                cells.setdefault((one.model, one.sha256, one.device), []).append(_estimated_cell(one))
-                files.add((one.model, one.sha256))
+                # An estimate does not tell its shapes: they are those of the file's runs where these have only one.
+                same = [file for file in matrix.models if (file.model, file.sha256) == (one.model, one.sha256)]
+                file = same[0] if len(same) == 1 else ModelFile(one.model, one.sha256, "")
+                cells.setdefault((file, one.device), []).append(_estimated_cell(one))
+                files.add(file)
                 machines.add(one.device)
     order = list(BASES)
     for found in cells.values():
@@ -160,6 +162,3 @@ def _counts(path: Path, changed: int, size: int) -> dict[str, Any]:
         "sources": list(sources),
         "problem": "",
     }
-
-
-ROUTES = (Route("/atlas", atlas),)

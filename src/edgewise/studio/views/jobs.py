@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput, EdgewiseError
+from edgewise.store.jobs import ENDED
 from edgewise.studio.jobs.live import document_of
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.units import long_time
+from edgewise.units import format_bytes, long_time
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
-    from edgewise.store.jobs import JobRow, Status
+    from edgewise.store.jobs import JobRow
 
 PAGE = 50
-ENDED: tuple[Status, ...] = ("done", "failed", "cancelled", "lost")
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
 WORDS = {
     "queued": "It starts when the jobs before it have ended.",
-    "lost": "Nothing of it goes on. Runs that were finished before are in the store.",
+    "lost": "No part of it is still running. Runs that had finished are in the store.",
 }
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
@@ -72,6 +71,7 @@ def job(request: Request) -> Response:
         scripts=(("report.js", "profile.js") if part else () if row.status in ENDED else ("job.js",)),
         job=row,
         live=document_of(state),
+        size=format_bytes(studio.jobs.size_of(row.id)) if row.status in ENDED else "",
         part=part,
         files=[(name, NAMES[name.removeprefix("result")]) for name in files if name.startswith("result.")],
         models=[(name, name.removeprefix("files/")) for name in files if name.startswith("files/")],
@@ -108,22 +108,44 @@ def file(request: Request) -> Response:
     )
 
 
-@posted
 def cancel(request: Request, form: FormData) -> Response:
     """Cancel a job."""
     studio_of(request).jobs.cancel(request.path_params["job"])
     return RedirectResponse(f"/jobs/{request.path_params['job']}", 303)
 
 
-@posted
 def again(request: Request, form: FormData) -> Response:
     """Start a job again."""
     return RedirectResponse(f"/jobs/{studio_of(request).jobs.again(request.path_params['job'])}", 303)
 
 
+def remove(request: Request, form: FormData) -> Response:
+    """Remove the ticked jobs with their files, once that is confirmed; before, show which they are."""
+    from edgewise.studio.views.runs import ticked
+
+    studio = studio_of(request)
+    rows = [studio.store.jobs.get(one) for one in ticked(form, "job")]
+    for row in rows:
+        if row.status not in ENDED:
+            raise BadInput(f"{row.title} is {row.status}", advice="cancel it and wait for its end")
+    if form.get("sure") == "yes":
+        for row in rows:
+            studio.jobs.remove(row.id)
+        return RedirectResponse("/jobs", 303)
+    return page(
+        request,
+        "ticked.html.jinja",
+        title=f"Remove {len(rows)} job{'' if len(rows) == 1 else 's'}?",
+        styles=("history.css",),
+        kind="job",
+        rows=[(row.id, f"{row.title}, {row.status}, {format_bytes(studio.jobs.size_of(row.id))}") for row in rows],
+        back="",
+    )
+
+
 def moment(seconds: float) -> str:
-    """A time, s since 1970, as the clocks of the server show it."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    """A time, s since 1970, in UTC as on the other pages."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def took(row: JobRow) -> str:
@@ -156,13 +178,3 @@ def _command_of(row: JobRow) -> str:
         return command_of(read_request(document))
     except (EdgewiseError, ValueError):
         return ""
-
-
-ROUTES = (
-    Route("/jobs", jobs),
-    Route("/jobs/{job}", job),
-    Route("/jobs/{job}/state", state),
-    Route("/jobs/{job}/cancel", cancel, methods=["POST"]),
-    Route("/jobs/{job}/again", again, methods=["POST"]),
-    Route("/jobs/{job}/{file:path}", file),
-)

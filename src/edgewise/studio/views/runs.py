@@ -11,12 +11,12 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.formatting import range_text, value_text
+from edgewise.record.run import half_width
 from edgewise.report.cells import label_of
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import significant
 
@@ -55,6 +55,7 @@ def runs(request: Request) -> Response:
     if sort and sort.removeprefix("-") not in COLUMNS:
         raise BadInput(f"there is no column {sort!r}", advice=f"sort by one of: {', '.join(COLUMNS)}")
     facets = store.facets(**wanted, most=MOST_CHOICES)
+    bounded = any(one.more for choices in facets.values() for one in choices)
     wanted["limit"] = PAGE + 1
     rows = store.list(**wanted)
     more = len(rows) > PAGE
@@ -77,6 +78,7 @@ def runs(request: Request) -> Response:
         cleared=dict.fromkeys(FILTERS, ""),
         filtered=any(query.get(name) for name in FILTERS),
         facets=facets,
+        bounded=bounded,
         count=_count(facets["status"], query.get("status")),
         newer=link(request, after=shown[0].id) if newer else None,
         older=link(request, before=shown[-1].id) if older else None,
@@ -151,9 +153,7 @@ def _order_of(row: RunRow) -> Any:
 
 
 def _spread_of(row: RunRow) -> float | None:
-    if not row.value or row.low is None or row.high is None:
-        return None
-    return max(row.value - row.low, row.high - row.value) / abs(row.value)
+    return half_width(row.value, row.low, row.high)
 
 
 def _spread_text(row: RunRow) -> str:
@@ -178,6 +178,7 @@ COLUMNS: Mapping[str, Column] = {
     "scenario": Column("Scenario", lambda row: row.scenario),
     "threads": Column("Threads", lambda row: str(row.threads or ""), lambda row: row.threads, numeric=True),
     "batch": Column("Batch", lambda row: str(row.batch), lambda row: row.batch, numeric=True),
+    "shapes": Column("Shapes", lambda row: row.shapes or ""),
     "precision": Column("Precision", lambda row: row.precision or ""),
     "version": Column("Version", lambda row: row.version or ""),
     "format": Column("Format", lambda row: row.format),
@@ -194,7 +195,6 @@ def _day(text: str, *, end: bool = False) -> datetime:
         raise BadInput(f"{text!r} is not a date", advice="write it like 2026-01-31") from None
 
 
-@posted
 def remove(request: Request, form: FormData) -> Response:
     """Remove the ticked runs, once that is confirmed; before, show which they are."""
     store = studio_of(request).store
@@ -205,7 +205,6 @@ def remove(request: Request, form: FormData) -> Response:
     return RedirectResponse(_list_address(form), 303)
 
 
-@posted
 def tag(request: Request, form: FormData) -> Response:
     """Name the one ticked run, once the name is there."""
     ids, name = ticked(form), str(form.get("name", "")).strip()
@@ -222,15 +221,21 @@ def _ask(request: Request, form: FormData, title: str) -> Response:
     store = studio_of(request).store
     rows = [(one, _title_of(store, one)) for one in store.find(ticked(form))]
     return page(
-        request, "ticked.html.jinja", title=title, styles=("history.css",), rows=rows, back=str(form.get("back", ""))
+        request,
+        "ticked.html.jinja",
+        title=title,
+        styles=("history.css",),
+        kind="run",
+        rows=rows,
+        back=str(form.get("back", "")),
     )
 
 
-def ticked(words: FormData | QueryParams) -> Sequence[str]:
-    """The runs that a form or a query names, each once. Raises `BadInput` where it names none."""
-    found = list(dict.fromkeys(str(word) for word in words.getlist("run") if word))
+def ticked(words: FormData | QueryParams, kind: str = "run") -> Sequence[str]:
+    """The runs, or jobs, that a form or a query names, each once. Raises `BadInput` where it names none."""
+    found = list(dict.fromkeys(str(word) for word in words.getlist(kind) if word))
     if not found:
-        raise BadInput("no run is ticked", advice="go back and tick the runs that you mean")
+        raise BadInput(f"no {kind} is ticked", advice=f"go back and tick the {kind}s that you mean")
     return found
 
 
@@ -246,10 +251,3 @@ def _title_of(store: Store, one: str) -> str:
     except StoreError as error:
         return error.message
     return f"{run.job.label}, {run.created_at[:16].replace('T', ' ')} UTC"
-
-
-ROUTES = (
-    Route("/runs", runs),
-    Route("/runs/remove", remove, methods=["POST"]),
-    Route("/runs/tag", tag, methods=["POST"]),
-)
