@@ -80,8 +80,13 @@ def _before_after_row(result: Optimization, other: Candidate | None, metric: str
     return label, *sides, _change_cell(result, other, metric)
 
 
-def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | None = None) -> Cell:
-    """A number in its unit, short without its interval; `scale` is of values that are read beside it."""
+def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | None = None, *, label: str = "") -> Cell:
+    """A number in its unit, short without its interval.
+
+    Args:
+        scale: of values that are read beside it.
+        label: what the number is, where it is only written as `metric` is.
+    """
     if number.value is None:
         return absent(one_line(number.absent_because or "it is not known why"))
     unit = METRICS[metric].unit
@@ -92,12 +97,12 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
         text = with_range(metric, unit, number.value, number.low, number.high)
         short = value_text(metric, unit, number.value)
         cell = Cell(text=text, short=short, value=number.value, low=number.low, high=number.high)
-    return replace(cell, how=partial(_how, metric, number))
+    return replace(cell, how=partial(_how, metric, number, label))
 
 
-def _how(metric: str, number: MetricValue) -> Provenance:
+def _how(metric: str, number: MetricValue, label: str = "") -> Provenance:
     unit = "1" if metric in _PURE else METRICS[metric].unit
-    title = _PURE.get(metric) or f"{label_of(metric)}: {value_text(metric, unit, number.value)}"
+    title = _PURE.get(metric) or f"{label or label_of(metric)}: {value_text(metric, unit, number.value)}"
     facts = (("Basis", basis_text(number.basis)), ("Method", number.method))
     return provenance_of_number(title, unit, (number.value, number.low, number.high), facts)
 
