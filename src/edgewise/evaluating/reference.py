@@ -8,13 +8,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import BoxTable, compare_boxes, compare_sample, tabulate
 from edgewise.evaluating.custom_metric import JoinedTable
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import Array, ModelAdapter
 from edgewise.evaluating.output_format import OutputFormat
-from edgewise.evaluating.task import MetricTable, Preparation, Record
+from edgewise.evaluating.task import ClassAnswer, MetricTable, Preparation, Record
 from edgewise.evaluating.tasks.boxes import UnreadableOutputs
 from edgewise.run.inference import InferenceFailed
 
@@ -112,7 +114,8 @@ class ReferenceScorer:
         del preparation
         form, reference = self._form, self._outputs[sample.index]
         if form is None or form.kind == "classes":
-            return compare_sample(outputs, reference)
+            near = compare_sample(outputs, reference)
+            return [near, _best_classes(outputs, reference, same=near[1] == 1) if near[0] == 1 else None]
         near = None if form.is_list else compare_sample(outputs, reference, probabilities=form.probabilities)
         if form.boxes is None:
             return near
@@ -123,9 +126,34 @@ class ReferenceScorer:
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """Agreement over all samples."""
-        if self._form is None or self._form.boxes is None:
+        if self._form is None or self._form.kind == "classes":
+            return tabulate([record[0] for record in records])
+        if self._form.boxes is None:
             return tabulate(records)
         boxes = BoxTable([record[0] for record in records])
         if self._form.is_list:
             return boxes
         return JoinedTable((boxes, tabulate([record[1] for record in records])))
+
+    def classes_of(self, before: Record, after: Record) -> tuple[None, ClassAnswer, ClassAnswer] | None:
+        """As `TellsClasses.classes_of`; the reference's answer is in the model's record `after`, too."""
+        del before
+        is_classes = self._form is None or self._form.kind == "classes"
+        return (None, *after[1]) if is_classes and after[1] is not None else None
+
+
+def _best_classes(outputs: Sequence[Array], reference: Sequence[Array], *, same: bool) -> Record:
+    """``[class, score]`` of the reference and of the model; None unless one output is a row of scores.
+
+    Args:
+        same: whether both agree: of equally large elements of the reference any counts.
+    """
+    rows = [at for at, each in enumerate(reference) if each.ndim >= 2 and each.shape[-1] >= 2]
+    right, own = reference[rows[0]].reshape(-1), outputs[rows[0]].reshape(-1)
+    if len(rows) > 1 or right.size != reference[rows[0]].shape[-1]:
+        return None
+    before = int(right.argmax())
+    if np.isnan(own).any():
+        return [[before, float(right[before])], [None, None]]
+    after = before if same else int(own.argmax())
+    return [[before, float(right[before])], [after, float(own[after])]]

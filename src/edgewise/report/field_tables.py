@@ -21,7 +21,6 @@ from edgewise.report.cells import (
     NOT_MEASURED,
     Scale,
     cell_of,
-    cell_of_measurement,
     celsius,
     label_of,
     reason_of_absence,
@@ -35,7 +34,7 @@ from edgewise.report.conditions import (
     processing_unit_of,
     scenario_of,
 )
-from edgewise.report.document import Cell, Column, Document, Table, absent, table_of
+from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
 from edgewise.report.merged_runs import ACCURACY, merge_runs
 from edgewise.text import listing, one_line
 from edgewise.units import JOULES_PER_MWH, format_si, significant
@@ -217,7 +216,7 @@ def _model_size(run: Run) -> Cell:
     row = run.measurement("model_size")
     scale: Scale = times(1e-6)
     if row is not None and row.value is not None:
-        return cell_of_measurement(row, scale=scale)
+        return cell_of(run, "model_size", scale=scale)
     size = scale(run.job.model.size_bytes)
     return Cell(text=significant(size), value=size)
 
@@ -345,15 +344,13 @@ def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         "Model Watch Metrics": _MODEL_WATCH,
         "Target HW Platform Watch Metrics": (_MICROCONTROLLER_WATCH if small else {}) | _HARDWARE_WATCH,
     }
-    columns = [Column(title=label, numeric=True) for label in labels_of(runs)]
-    return [
-        Table(
-            title=title,
-            columns=(Column(title=title), *columns),
-            rows=tuple((Cell(text=name), *(cell(run) for run in runs)) for name, cell in fields.items()),
-        )
-        for title, fields in parts.items()
-    ]
+    tables = []
+    for title, fields in parts.items():
+        columns = [(Column(title=title), [Cell(text=name) for name in fields])]
+        for label, run in zip(labels_of(runs), runs, strict=True):
+            columns.append((Column(title=label, numeric=True), [cell(run) for cell in fields.values()]))
+        tables.append(table_by_columns(title, columns))
+    return tables
 
 
 FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {

@@ -53,7 +53,7 @@ def serve(settings: Settings, *, next_port: bool, open_browser: bool, say: Calla
             say(f"{text} {link}")
             return link
 
-        sessions.when_used = lambda: say_link("a browser came in; the link for another one is")
+        sessions.when_used = lambda: say_link("a browser is logged in; the link for another browser is")
         link = say_link("the studio is at")
         if app.state.studio.store.read_only:
             say(f"the store {app.state.studio.store.name} is read-only: its runs can be seen, nothing can be measured")

@@ -321,7 +321,7 @@ class Dispatcher:
         if end is not None:
             return end
         if self._tokens[job.id].cancelled:
-            message = f"it did not stop within {GRACE_S:g} s and was killed"
+            message = f"the job did not stop within {GRACE_S:g} s and was killed"
             return {"status": "cancelled", "message": message, "advice": "runs that were finished are in the store"}
         _, failure = explain_end(child.returncode, child.tail)
         message = f"the process of this job {failure or 'ended without a result'}"

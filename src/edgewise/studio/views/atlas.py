@@ -17,11 +17,11 @@ from edgewise.device import calibrations
 from edgewise.errors import BadInput
 from edgewise.formatting import percent, range_text, value_text
 from edgewise.report.cells import label_of
+from edgewise.report.provenance import BASES
 from edgewise.store.best import Best, ModelFile, Workload
 from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.views.run import BASES
 from edgewise.studio.views.runs import GRADE_TONES
 
 ESTIMATED = Workload("latency", "single-stream", 1)

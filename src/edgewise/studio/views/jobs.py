@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -25,7 +25,7 @@ PAGE = 50
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
 WORDS = {
     "queued": "It starts when the jobs before it have ended.",
-    "lost": "Nothing of it goes on. Runs that were finished before are in the store.",
+    "lost": "No part of it is still running. Runs that had finished are in the store.",
 }
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
@@ -144,8 +144,8 @@ def remove(request: Request, form: FormData) -> Response:
 
 
 def moment(seconds: float) -> str:
-    """A time, s since 1970, as the clocks of the server show it."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    """A time, s since 1970, in UTC as on the other pages."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def took(row: JobRow) -> str:
