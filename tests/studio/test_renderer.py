@@ -238,7 +238,7 @@ def test_a_child_without_work_ends(location):
     with opened(location, idle_s=0.2) as renderer:
         renderer.part("runs", [A])
         child = child_of(renderer)
-        child.wait(20)
+        child.wait(60)
         while renderer._child is not None:
             time.sleep(0.01)
 
@@ -273,7 +273,7 @@ def test_the_child_ends_with_its_server_even_in_the_middle_of_a_drawing(location
         child = psutil.Process(int(process.stdout.readline()))
         assert process.stderr.readline() == b"busy\n"
         os.kill(process.pid, signal.SIGKILL)
-        child.wait(20)
+        child.wait(60)
 
 
 @pytest.mark.long

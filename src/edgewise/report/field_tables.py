@@ -34,7 +34,7 @@ from edgewise.report.conditions import (
     processing_unit_of,
     scenario_of,
 )
-from edgewise.report.document import Cell, Column, Document, Table, absent, table_of
+from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
 from edgewise.report.merged_runs import ACCURACY, merge_runs
 from edgewise.text import listing, one_line
 from edgewise.units import JOULES_PER_MWH, format_si, significant
@@ -344,15 +344,13 @@ def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         "Model Watch Metrics": _MODEL_WATCH,
         "Target HW Platform Watch Metrics": (_MICROCONTROLLER_WATCH if small else {}) | _HARDWARE_WATCH,
     }
-    columns = [Column(title=label, numeric=True) for label in labels_of(runs)]
-    return [
-        Table(
-            title=title,
-            columns=(Column(title=title), *columns),
-            rows=tuple((Cell(text=name), *(cell(run) for run in runs)) for name, cell in fields.items()),
-        )
-        for title, fields in parts.items()
-    ]
+    tables = []
+    for title, fields in parts.items():
+        columns = [(Column(title=title), [Cell(text=name) for name in fields])]
+        for label, run in zip(labels_of(runs), runs, strict=True):
+            columns.append((Column(title=label, numeric=True), [cell(run) for cell in fields.values()]))
+        tables.append(table_by_columns(title, columns))
+    return tables
 
 
 FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {

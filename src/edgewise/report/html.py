@@ -12,7 +12,9 @@ from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
 from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, preparation_of
-from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
+from edgewise.report.bench import bench_document, default_title
+from edgewise.report.bench_table import GRADE_TONES
+from edgewise.report.cautions import uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.charts import Series
 from edgewise.report.conditions import (

@@ -14,7 +14,8 @@ from edgewise.formatting import ABSENT, quantity
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
-from edgewise.report.bench import GRADE_TONES, default_title
+from edgewise.report.bench import default_title
+from edgewise.report.bench_table import GRADE_TONES
 from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, provider_of, system_of
 from edgewise.report.mltk import mltk_tables

@@ -10,7 +10,7 @@ from edgewise.formatting import range_text, value_text
 from edgewise.record import Layer, Run, Source
 from edgewise.record.layer import ESTIMATED_SHARE
 from edgewise.report.accuracy import judged_on, judged_rows
-from edgewise.report.bench import caution_lines
+from edgewise.report.cautions import caution_lines
 from edgewise.report.cells import label_of
 from edgewise.report.conditions import flatten, path_of
 from edgewise.report.document import Cell, Column, Document, Section, Table
