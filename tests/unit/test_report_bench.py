@@ -17,7 +17,9 @@ import pytest
 from rich.cells import cell_len
 
 from edgewise.record import Caution, Measurement, Trust
-from edgewise.report.bench import bench_document, bench_table, caution_lines
+from edgewise.report.bench import bench_document
+from edgewise.report.bench_table import bench_table
+from edgewise.report.cautions import caution_lines
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.field_tables import Options, field_document

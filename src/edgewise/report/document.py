@@ -151,6 +151,14 @@ def table_of(
     )
 
 
+def table_by_columns(
+    title: str, columns: Sequence[tuple[Column, Sequence[Cell]]], *, notes: Sequence[str] = (), detail: bool = False
+) -> Table:
+    """A table of columns, each with its cells from the first row to the last."""
+    heads, cells = zip(*columns, strict=True)
+    return Table(title=title, columns=heads, rows=tuple(zip(*cells, strict=True)), notes=tuple(notes), detail=detail)
+
+
 def absent(*reasons: str) -> Cell:
     """The cell of a value that is not known, with the reasons as footnotes."""
     return Cell(text=ABSENT, notes=reasons, tone="faint")
