@@ -160,8 +160,8 @@ def measure_progress(folder: Path, browser: Browser) -> None:
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     studio = app.state.studio
-    job_id = studio.store.jobs.add({"verb": "bench"}, title="job", queue="of nobody", device="local")
-    studio.store.jobs.claim("of nobody", "benchmark")
+    job_id = studio.store.jobs.add({"verb": "bench"}, title="job", queue="without a dispatcher", device="local")
+    studio.store.jobs.claim("without a dispatcher", "benchmark")
     studio.jobs.live.begin(JobState(id=job_id, title="job", verb="bench"))
     context = browser.new_context()
     page = context.new_page()

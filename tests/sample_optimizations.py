@@ -7,6 +7,7 @@ from functools import partial
 
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
+from edgewise.optimizing.changed_answers import ChangedAnswers, ChangedSample
 from edgewise.optimizing.variant import (
     AppliedPass,
     Bound,
@@ -175,12 +176,42 @@ def without_data() -> Optimization:
 def hostile_search() -> Optimization:
     """Names and reasons that want to be markup."""
     one = replace(chosen_variant(), id=HOSTILE, why=f"{HOSTILE}: {HOSTILE}")
+    changed = changed_answers(HOSTILE, classes={0: HOSTILE, 1: f'" onerror="alert(1) {HOSTILE}'})
     bad = replace(losers()[0], id=f"{HOSTILE} 2", why=HOSTILE)
     return replace(
         found(), candidates=(bad, one), chosen=HOSTILE, front=("original", HOSTILE), notes=(HOSTILE,), command=HOSTILE,
         files={"chosen": HOSTILE}, stopped_because=HOSTILE, data=replace(TEST, name=HOSTILE),
+        changed={HOSTILE: changed}, thumbnails=({7: PICTURE}, HOSTILE),
         sensitivity=(LayerSensitivity(layer=HOSTILE, op=HOSTILE, snr_db=3.0, fragile=True),),
     )  # fmt: skip
+
+
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+
+
+def changed_answers(name: str = "net.png", **facts) -> ChangedAnswers:
+    """Of 400 samples one was lost, one gained, and one is wrong in another way."""
+    told = {"name": name, "digest": "f" * 64, "before_score": 0.97, "after_score": 0.5}
+    return ChangedAnswers(**{
+        "n": 400,
+        "counts": {"lost": 1, "gained": 1, "other": 1},
+        "samples": (
+            ChangedSample(**told, index=7, change="lost", label=0, before=0, after=1),
+            ChangedSample(**told, index=8, change="gained", label=1, before=2, after=1),
+            ChangedSample(**{**told, "after_score": None}, index=9, change="other", label=0, before=1, after=None),
+        ),
+        "classes": {0: "yes", 1: "no"},
+        **facts,
+    })  # fmt: skip
+
+
+def changed_search() -> Optimization:
+    """The chosen variant changes nothing, another one some answers; two of three samples have a picture."""
+    result = found()
+    none = ChangedAnswers(n=400, counts={"lost": 0, "gained": 0, "other": 0})
+    other = "ort-dynamic @ onnxruntime"
+    pictures = {7: PICTURE, 8: PICTURE}, "Pictures: samples as they are stored; 1 without a picture: 9: damaged"
+    return replace(result, changed={result.chosen: none, other: changed_answers()}, thumbnails=pictures)
 
 
 def optimization_text(result: Optimization, *, width: int = 80, details: bool = True) -> str:

@@ -57,6 +57,6 @@ def fill(store: Store) -> None:
         name = HOSTILE[number]
         document = {"verb": "bench", "schema": 1, "models": [f"/models/{name}"], "runtimes": [name]}
         # No dispatcher looks at this queue.
-        store.jobs.add(document, title=name, queue="of nobody", device=name)
-        job = store.jobs.claim("of nobody", name)
+        store.jobs.add(document, title=name, queue="without a dispatcher", device=name)
+        job = store.jobs.claim("without a dispatcher", name)
         store.jobs.finish(job, status, message=name, advice=name, exit_code=1, runs=[profiled_run().id])

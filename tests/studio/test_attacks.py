@@ -7,7 +7,6 @@ import re
 import stat
 import threading
 import time
-from importlib import import_module
 from urllib.parse import quote
 
 import pytest
@@ -19,14 +18,13 @@ from raw_http import ask, connect, parse, post, send
 
 from edgewise.errors import BadInput
 from edgewise.studio import connections, safety
-from edgewise.studio.app import VIEWS
 from edgewise.studio.command import settings_of
+from edgewise.studio.routes import ROUTES
 from edgewise.studio.server import check_reach
 from edgewise.studio.sessions import Sessions
 from edgewise.studio.settings import Settings
 from sample_runs import all_runs
 
-ROUTES = [route for name in VIEWS for route in import_module(f"edgewise.studio.views.{name}").ROUTES]
 READS = [route for route in ROUTES if "GET" in (route.methods or ())]
 WRITES = [route for route in ROUTES if "POST" in (route.methods or ())]
 PARAMETER = re.compile(r"\{(\w+)(:\w+)?\}")
@@ -449,7 +447,7 @@ def test_many_streams_leave_the_server_answering(studio):
             stream.sendall(request)
         heads = {stream.recv(200).split(b" ", 2)[1] for stream in streams}
         assert heads <= {b"200", b"503"}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while studio.studio.jobs.live.listeners > 32 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert 0 < studio.studio.jobs.live.listeners <= 32
@@ -567,7 +565,7 @@ def test_too_many_connections_leave_the_server_answering(echo, monkeypatch):
     monkeypatch.setattr(connections, "PATIENCE_S", 0.5)
     silent = [connect(echo) for _ in range(40)]
     try:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while True:
             try:
                 assert ask(echo).status == 200
@@ -726,7 +724,7 @@ def test_it_is_not_served_to_other_machines_in_plain_text(tmp_path, host):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 def test_tls_needs_a_name_that_browsers_ask_for(tmp_path, host):
-    with pytest.raises(BadInput, match="no name that browsers could ask for"):
+    with pytest.raises(BadInput, match="stands for all addresses of this machine"):
         check_reach(Settings(host=host, folder=tmp_path, certificate=tmp_path / "c", key=tmp_path / "k"))
 
 

@@ -11,7 +11,6 @@ pytest.importorskip("starlette")
 
 from test_attacks import WRITES, fill, snapshot
 
-from edgewise.studio.app import VIEWS  # noqa: F401
 from sample_runs import all_runs
 
 ATTACK = """<!doctype html><title>elsewhere</title><h1>elsewhere</h1>

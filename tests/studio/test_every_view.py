@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import import_module
 from importlib.resources import files
 from itertools import pairwise
 
@@ -17,11 +16,10 @@ pytest.importorskip("starlette")
 
 from filled import HOSTILE, fill
 
-from edgewise.studio.app import VIEWS
+from edgewise.studio.routes import ROUTES
 from sample_profiles import faster_run, profiled_run
 from tiny_models import write_tiny_onnx
 
-ROUTES = [route for name in VIEWS for route in import_module(f"edgewise.studio.views.{name}").ROUTES]
 NO_PAGES = ("/enter", "/static/{name:path}", "/events")
 PLACES = [route.path for route in ROUTES if "GET" in (route.methods or ()) and route.path not in NO_PAGES]
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -77,7 +75,7 @@ def addresses(studio):
 def tab(browser, studio):
     """One logged-in tab for all pages."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     name, value = studio.cookie
     context.add_cookies([{"name": name, "value": value, "url": studio.url, "sameSite": "Strict", "httpOnly": True}])
     page = context.new_page()

@@ -133,7 +133,7 @@ def test_the_command_is_told_to_scripts(browse):
 
 def test_engines_that_do_not_read_the_model_stand_apart_with_the_reason(browse):
     text = browse.get("/new/bench", params={"model": TFLITE}).text
-    here, _, others = text.partition("<summary>Not here, or not for this model</summary>")
+    here, _, others = text.partition("<summary>Not installed, or unable to read this model</summary>")
     assert re.findall(r'name="runtime" value="(\w+)"', here) == ["litert", "openvino"]
     assert re.search(r'value="onnxruntime"> ONNX Runtime <span[^>]*>does not read tflite<', others)
     text = browse.get("/new/bench", params={"model": [TFLITE, ONNX]}).text

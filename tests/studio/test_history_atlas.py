@@ -166,8 +166,8 @@ def test_an_empty_store_and_hostile_names(studio, client):
 def keep_job(studio, verb, document, **request):
     """A finished job whose result is `document`; its id."""
     jobs = studio.store.jobs
-    one = jobs.add({"verb": verb, **request}, title=verb, queue="of nobody", device="local")
-    assert jobs.finish(jobs.claim("of nobody", "nobody"), "done")
+    one = jobs.add({"verb": verb, **request}, title=verb, queue="without a dispatcher", device="local")
+    assert jobs.finish(jobs.claim("without a dispatcher", "nobody"), "done")
     folder = studio.studio.jobs.folder_of(one) / "result"
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(document if isinstance(document, str) else json.dumps(document))

@@ -48,7 +48,7 @@ def test_a_number_is_opened_and_closed_by_keyboard(open_page, filled):
     assert value.evaluate("it => it === document.activeElement")
     page.goto(f"{filled.url}/runs/{run_id(99)}#m0")
     more.wait_for(state="visible")
-    page.locator("#part svg").first.wait_for(state="attached", timeout=45_000)
+    page.locator("#part svg").first.wait_for(state="attached", timeout=60_000)
     assert page.locator("#part table.sortable thead button").count() > 0
 
 
@@ -61,3 +61,11 @@ def test_numbers_open_and_runs_are_sorted_without_scripts(open_page, filled):
     assert page.locator("#m0").is_visible()
     page.keyboard.press("Escape")
     assert not page.locator("#m0").is_visible()
+
+
+def test_paper_has_the_runs_and_no_controls(open_page, filled):
+    page = open_page("/runs", at=filled)
+    page.emulate_media(media="print")
+    for control in (".filters", ".facet", ".columns", ".pages", ".actions"):
+        assert page.locator(control).count() and not page.locator(control).first.is_visible(), control
+    assert page.locator("table.runs").is_visible()

@@ -217,7 +217,7 @@ def test_one_that_does_not_stop_is_killed(jobs, store, tmp_path, monkeypatch):
     wait_until(sign.exists)
     jobs.cancel(job_id)
     job = ended(store, job_id)
-    assert (job.status, job.message) == ("cancelled", "it did not stop within 0 s and was killed")
+    assert (job.status, job.message) == ("cancelled", "the job did not stop within 0 s and was killed")
 
 
 @pytest.mark.long

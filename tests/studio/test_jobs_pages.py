@@ -27,7 +27,7 @@ def hang(studio, folder, title="Bench of two"):
 
 @pytest.mark.long
 def test_the_list_and_the_page_of_jobs(studio, client, tmp_path):
-    assert "Nothing runs, and nothing waits" in client.get("/jobs").text
+    assert "No job is running or queued" in client.get("/jobs").text
     running = hang(studio, tmp_path, title='Bench "<script>alert(1)</script>"')
     queued = studio.studio.jobs.add(bench(tmp_path, "next.fake"), title="The next one")
     text = client.get("/jobs").text
@@ -155,6 +155,15 @@ def test_a_browser_without_streams_asks_now_and_then(studio, open_page, tmp_path
     page.goto(f"{studio.url}/jobs/{job_id}")
     studio.studio.jobs.cancel(job_id)
     page.wait_for_selector(".result h1")
+
+
+def test_the_list_follows_where_the_stream_is_blocked(studio, open_page):
+    page = open_page("/runs", expect=("ERR_FAILED",))
+    page.route("**/events?*", lambda route: route.abort())
+    page.goto(f"{studio.url}/jobs")
+    page.get_by_text("No job is running or queued").wait_for()
+    studio.store.jobs.add({"verb": "bench"}, title="One more", queue="without a dispatcher", device="local")
+    page.get_by_role("link", name="One more").wait_for()
 
 
 @pytest.mark.long

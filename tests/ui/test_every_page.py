@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+import chromium
 from edgewise.report.comparison_html import render_comparison_html
 from edgewise.report.evaluation_html import render_evaluation_html
 from edgewise.report.forecast_html import render_calibration_html, render_forecasts_html
@@ -82,9 +83,8 @@ def page_elsewhere(browser, folder):
     settings = folder / "fonts.conf"
     settings.write_text(ELSEWHERE.format(folder / "cache"))
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    other = browser.browser_type.launch(
-        executable_path="/usr/bin/chromium", args=arguments, env={**os.environ, "FONTCONFIG_FILE": str(settings)}
-    )
+    environment = {**os.environ, "FONTCONFIG_FILE": str(settings)}
+    other = browser.browser_type.launch(executable_path=chromium.PATH, args=arguments, env=environment)
     yield other.new_page(viewport={"width": 1280, "height": 900})
     other.close()
 
@@ -128,7 +128,7 @@ def test_tab_leads_to_a_chart_and_arrows_scroll_it(page, folder):
         if page.evaluate("document.activeElement.className") == "chart":
             break
     page.keyboard.press("ArrowRight")
-    for _ in range(50):  # the page's policy allows no script that would wait for it
+    for _ in range(1000):  # the page's policy allows no script that would wait for it
         if page.evaluate("document.activeElement.scrollLeft") > 0:
             break
         page.wait_for_timeout(20)
@@ -148,3 +148,17 @@ def test_paper_repeats_the_heads_of_tables_and_keeps_colours(page, folder):
         assert page.locator(coloured).first.evaluate(style, "print-color-adjust") == "exact"
         assert page.locator(coloured).first.evaluate(style, "background-color") != "rgba(0, 0, 0, 0)"
     page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("name", ["bench", "comparison", "evaluation", "optimization"])
+def test_a_number_opens_how_it_is_known(page, folder, name):
+    page.goto((folder / f"{name}.html").as_uri())
+    opened = page.locator("button.value").evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")
+    known = page.locator("[popover]")
+    assert set(opened) == set(known.evaluate_all("(all) => all.map((one) => one.id)")) != set()
+    for text in known.evaluate_all("(all) => all.map((one) => one.textContent)"):
+        assert "Value" in text and "95 % interval" in text and ("Method" in text or "Basis" in text), text
+    page.locator("button.value").first.press("Enter")
+    assert page.locator(":popover-open").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(":popover-open").count() == 0

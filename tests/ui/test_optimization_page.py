@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from edgewise.report.result_files import OPTIMIZATION
-from sample_optimizations import bounds_unmet, found, hostile_search, nothing_found, without_data
+from sample_optimizations import bounds_unmet, changed_search, found, hostile_search, nothing_found, without_data
 
 PAGES = {
     "found": found,
@@ -15,6 +15,7 @@ PAGES = {
     "unmet": bounds_unmet,
     "without": without_data,
     "hostile": hostile_search,
+    "changed": changed_search,
 }
 
 

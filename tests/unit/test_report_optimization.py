@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import BadInput, StoreError
+from edgewise.evaluating.evaluator import SampleResults
 from edgewise.formatting import factor_text
+from edgewise.optimizing.accuracy import Accuracy
 from edgewise.optimizing.variant import Bound, Factor, MetricValue, NotTried, Prediction, PredictionWithData
 from edgewise.report.optimization_tables import before_after_table, layers_table, variants_table
 from edgewise.report.optimization_words import (
@@ -25,12 +28,17 @@ from edgewise.report.optimization_words import (
     speedup_text,
     verdict_of,
 )
+from edgewise.report.page import as_part
 from edgewise.report.result_files import OPTIMIZATION
 from edgewise.store.redaction import redact_paths
+from edgewise.studio.sharing import frozen
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
+    PICTURE,
     bounds_unmet,
+    changed_search,
     chosen_variant,
+    evaluation,
     found,
     hostile_search,
     losers,
@@ -42,7 +50,7 @@ from sample_optimizations import (
     without_data,
 )
 
-SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search)
+SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search, changed_search)
 
 TOP_AT_80 = """\
 ort-static @ openvino: 2.97× faster [2.91, 3.03], 3.50× smaller, Top-1 accuracy
@@ -387,12 +395,10 @@ def test_the_page_asks_for_nothing_and_has_one_script(make):
     page = _Elements()
     page.feed(OPTIMIZATION.render(make(), ".html"))
     assert page.tags.count("script") == 1
-    assert all(link.startswith("#") for link in page.links)
+    assert all(link.startswith(("#", "data:image/")) for link in page.links)
 
 
 def test_the_page_does_without_charts(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     text = OPTIMIZATION.render(found(), ".html")
     assert "charts need the package vl-convert-python" in text
@@ -502,3 +508,80 @@ def test_an_snr_is_shown_as_it_is():
     assert "SNR 27.3 dB [26.8, 27.9]" in first
     text = optimization_text(result)
     assert "SNR of the worst output" in text and "27.3" in text and "no data" not in text
+
+
+CHANGED = """\
+## Changed answers
+
+| Variant | Samples | Changed | Share (95 % interval) | Right → wrong | Wrong → right | Wrong → wrong |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| ort-static @ openvino | 400 | 0 | 0.00 % \\[0.00, 0.96\\] | 0 | 0 | 0 |
+| ort-dynamic @ onnxruntime | 400 | 3 | 0.75 % \\[0.25, 2.19\\] | 1 | 1 | 1 |
+
+- changed: of the samples that both models answered, those with another class than the original's
+
+## Changed samples: ort-dynamic @ onnxruntime
+
+| Sample | Change | Label | Original | Variant |
+| --- | --- | --- | --- | --- |
+| net.png | right → wrong | yes | yes (0.970) | no (0.500) |
+| net.png | wrong → right | no | class 2 (0.970) | no (0.500) |
+| net.png | wrong → wrong | yes | no (0.970) | none (NaN) |
+"""
+
+
+def test_changed_answers_are_counted_for_every_variant_and_listed_for_the_first_that_has_some():
+    assert CHANGED in OPTIMIZATION.render(changed_search(), ".md")
+    document = json.loads(OPTIMIZATION.render(changed_search(), ".json"))["changed_answers"]
+    assert [one["changed"] for one in document.values()] == [0, 3]
+    other = document["ort-dynamic @ onnxruntime"]
+    assert other["counts"] == {"lost": 1, "gained": 1, "other": 1} and other["classes"] == {"0": "yes", "1": "no"}
+    assert [one["index"] for one in other["samples"]] == [7, 8, 9]
+    assert "data:image" not in json.dumps(document)
+    assert "Changed" not in optimization_text(changed_search(), details=False)
+
+
+def test_without_labels_no_change_is_called_right_or_wrong():
+    result = changed_search()
+    changed = replace(result.changed["ort-dynamic @ onnxruntime"], counts={"other": 3})
+    samples = tuple(replace(one, label=None, change="other") for one in changed.samples)
+    text = OPTIMIZATION.render(replace(result, changed={"v": replace(changed, samples=samples)}), ".md")
+    assert "| Variant | Samples | Changed | Share (95 % interval) |\n" in text
+    assert "| net.png | yes (0.970) | no (0.500) |\n" in text and "right →" not in text.lower()
+
+
+def test_changed_samples_are_a_gallery_where_there_are_pictures_else_a_table(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # drawing charts takes seconds
+    page = OPTIMIZATION.render(changed_search(), ".html")
+    gallery = page.partition('<ul class="gallery">')[2].partition("</ul>")[0]
+    assert gallery.count(f'<p>net.png</p>\n<img src="{PICTURE}" alt="">') == 2 and gallery.count("no picture") == 1
+    assert '<dt>Variant</dt><dd class="bad">no (0.500)</dd>' in gallery
+    assert "Changed answers: 0.75 %" in page and "Error rate" not in page
+    assert "1 without a picture: 9: damaged" in page and "img-src data:;" in page
+    without = replace(changed_search(), thumbnails=({}, "no pictures: the samples are sounds"))
+    page = OPTIMIZATION.render(without, ".html")
+    assert "<img" not in page and 'class="gallery"' not in page and "no pictures: the samples are sounds" in page
+    assert "Changed samples: ort-dynamic @ onnxruntime" in page
+    assert 'id="changed"' not in OPTIMIZATION.render(found(), ".html")
+
+
+def test_a_page_that_the_studio_shares_keeps_the_pictures(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with as_part():
+        part = OPTIMIZATION.render(changed_search(), ".html")
+    shared = frozen(f"<title>job</title><main>{part}</main>", lambda path: None)
+    assert shared.count(f'<img src="{PICTURE}" alt="">') == 2 and "img-src data:;" in shared
+
+
+def test_the_page_has_the_confusion_before_and_after(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    result = found()
+    judged = Accuracy(answers=SampleResults(entries=()), evaluation=evaluation())
+    *others, best = result.candidates
+    result = replace(
+        result, baseline=replace(result.baseline, accuracy=judged),
+        candidates=(*others, replace(best, accuracy=judged)),
+    )  # fmt: skip
+    page = OPTIMIZATION.render(result, ".html")
+    assert page.count('<table class="confusion"') == 2
+    assert "original: labels down" in page and f"{best.id}: labels down" in page

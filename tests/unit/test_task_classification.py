@@ -70,13 +70,13 @@ def test_weights_repeat_samples():
 @pytest.mark.parametrize("shape", [(1, 4), (1, 1, 1, 4), (1, 4, 1, 1), (4,)])
 def test_rows_of_any_shape(shape):
     scorer = TASK.prepare(context(shape))
-    assert judge_all(scorer, [np.array([0, 3, 1, 2.0]).reshape(shape[1:] or (4,))], [1]) == [[1, 1, 0, 4]]
+    assert judge_all(scorer, [np.array([0, 3, 1, 2.0]).reshape(shape[1:] or (4,))], [1]) == [[1, 1, 0, 4, 3.0]]
 
 
 def test_records_are_json_and_equal_scores_count_as_scikit_learn_counts_them():
     scorer = TASK.prepare(context((1, 6)))
     records = judge_all(scorer, [[1.0, 1, 0, 0, 0, 0], [1.0, 1, 0, 0, 0, 0], [0.0, 0, 0, 0, 0, 0]], [0, 1, 0])
-    assert records == [[0, 0, 1, 6], [1, 0, 0, 6], [0, 0, 5, 6]]
+    assert records == [[0, 0, 1, 6, 1.0], [1, 0, 0, 6, 1.0], [0, 0, 5, 6, 0.0]]
     table = scorer.tabulate(json.loads(json.dumps(records)))
     assert table.values()["accuracy_top1"] == pytest.approx(2 / 3)
     assert table.values()["accuracy_top5"] == pytest.approx(2 / 3)
@@ -118,7 +118,7 @@ def test_nan_is_wrong_and_no_class():
 
 def test_infinite_scores_still_have_a_best():
     scorer = TASK.prepare(context((1, 3)))
-    assert judge_all(scorer, [[-np.inf, np.inf, 0.0]], [1]) == [[1, 1, 0, 3]]
+    assert judge_all(scorer, [[-np.inf, np.inf, 0.0]], [1]) == [[1, 1, 0, 3, np.inf]]
 
 
 def test_a_single_output_must_say_what_it_is():
@@ -210,7 +210,7 @@ def test_labels_that_are_no_class(label):
 
 @pytest.mark.parametrize("label", [2, np.uint8(2), np.array(2), np.array([2]), np.int64(2)])
 def test_labels_in_any_integer(label):
-    assert judge_all(TASK.prepare(context((1, 3))), np.eye(3)[2:], [label]) == [[2, 2, 0, 3]]
+    assert judge_all(TASK.prepare(context((1, 3))), np.eye(3)[2:], [label]) == [[2, 2, 0, 3, 1.0]]
 
 
 def test_data_without_labels_is_refused():
@@ -220,7 +220,7 @@ def test_data_without_labels_is_refused():
 
 def test_a_background_class_shifts_labels():
     scorer = TASK.prepare(context((1, 4), data=("a", "b", "c"), offset=1))
-    assert judge_all(scorer, [[0, 0, 1, 0.0]], [1]) == [[2, 2, 0, 4]]
+    assert judge_all(scorer, [[0, 0, 1, 0.0]], [1]) == [[2, 2, 0, 4, 1.0]]
     assert scorer.settings["labels"] == "label i is output i + 1"
     with pytest.raises(BadInput, match=r"label 3 \(output 4\)"):
         judge_all(scorer, [[0, 0, 1, 0.0]], [3])

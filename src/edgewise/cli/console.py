@@ -14,14 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TextIO, cast
 
-from rich.console import Console
-from rich.markup import escape
-
-from edgewise.report.document import json_text
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+    from rich.console import Console
 
 
 class _Sink(io.FileIO):
@@ -113,17 +110,23 @@ class _Trimmed:
 
 def out() -> Console:
     """Standard output, for results. Rich detects whether it is a terminal, and its width."""
+    from rich.console import Console
+
     file = sys.stdout if sys.stdout.isatty() else cast("IO[str]", _Trimmed(sys.stdout))
     return Console(soft_wrap=False, highlight=False, file=file)
 
 
 def err() -> Console:
     """Standard error, for progress, cautions and errors."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
 
 
 def complain(message: str, advice: str = "") -> None:
     """Print an error on standard error: a red line with the message, and one with the advice."""
+    from rich.markup import escape
+
     console = err()
     console.print(f"[bold red]error:[/] {escape(one_line(message))}", soft_wrap=True)
     if advice:
@@ -132,6 +135,8 @@ def complain(message: str, advice: str = "") -> None:
 
 def print_json(document: Any) -> None:
     """Exactly one JSON document on standard output; NaN and infinity are not JSON and become null."""
+    from edgewise.report.document import json_text
+
     text = json_text(document)
     if not (sys.stdout.encoding or "").lower().startswith("utf"):
         text = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
@@ -148,6 +153,8 @@ def print_rows(head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> No
 
 def write_files(paths: Sequence[Path], write: Callable[[Path], None]) -> int:
     """Write every file, even after one failed; returns the exit code of the first failure, else 0."""
+    from rich.markup import escape
+
     from edgewise.cli.main import explain
 
     code = 0

@@ -14,7 +14,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from edgewise import errors
 from edgewise.child_process import run_child
 from edgewise.converting.agreement import (
     Comparer,
@@ -28,7 +27,7 @@ from edgewise.converting.exposing import Point
 from edgewise.converting.localizing import WrongOperator, find_operator
 from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
 from edgewise.converting.result import Agreement, Conversion
-from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable
+from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable, error_of
 from edgewise.folders import check_place, job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import SAVED_MODEL, describe_file, list_files, open_model
@@ -162,8 +161,8 @@ def _run_converter(task: ConversionTask, folder: Path, *, expose: Sequence[str] 
         }.get(outcome.cause, "report it to the converter's authors, or convert to another format")
         raise RunFailed(f"the converter {outcome.failure}", advice=advice)
     answer = json.loads(outcome.output)
-    if error := answer.get("error"):
-        raise getattr(errors, error["kind"], BadInput)(error["message"], advice=error["advice"])
+    if "error" in answer:
+        raise error_of(answer)
     return _Made(folder=folder, answer=answer)
 
 

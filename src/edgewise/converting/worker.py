@@ -46,8 +46,8 @@ def answer(request: bytes) -> bytes:
     try:
         return json.dumps(_convert(json.loads(request))).encode()
     except EdgewiseError as error:
-        found = {"kind": type(error).__name__, "message": error.message, "advice": error.advice}
-        return json.dumps({"error": found}).encode()
+        found = {"error": type(error).__name__, "message": error.message, "advice": error.advice}
+        return json.dumps(found).encode()
 
 
 def _convert(asked: dict[str, Any]) -> dict[str, Any]:

@@ -7,19 +7,16 @@ another machine the agent there holds it: two hosts, and a local user, exclude o
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import re
-import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from pathlib import Path
 
 from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.devices import LOCAL
+from edgewise.device.holder import holder
 from edgewise.device.target import BoardTarget, LocalTarget, RemoteTarget, find_target, report_no_lock
 from edgewise.device.transport import RunsPrograms, SharesMachine
 from edgewise.progress import LogLine, emit
@@ -128,14 +125,3 @@ def wait_for_lock(device: str, attempt: Callable[[], str | None]) -> None:
             told = found
             emit(LogLine(text=f"waiting for {device}: in use by {one_line(found)[:300] or 'another process'}"))
         sleep(RETRY_S)
-
-
-def holder() -> str:
-    """This process, as those who wait for it read it."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    began = datetime.now(UTC).isoformat(timespec="seconds")
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])
-    return f"{user}@{socket.gethostname()}, process {os.getpid()} ({command}), since {began}"

@@ -418,6 +418,7 @@ def _identify(tested: ModelUnderTest, selection: SampleSelection, identity: Mapp
     """What must be the same to resume an evaluation; the checkpoint itself holds the samples."""
     return {
         "edgewise": __version__,
+        "records": 2,  # of the built-in scorers; other checkpoints are not resumed
         **identify(tested),
         "data": [str(selection.data.path), selection.data.format, selection.data.split, selection.data.stamp()],
         **identity,

@@ -8,13 +8,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import BoxTable, compare_boxes, compare_sample, tabulate
 from edgewise.evaluating.custom_metric import JoinedTable
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import Array, ModelAdapter
 from edgewise.evaluating.output_format import OutputFormat
-from edgewise.evaluating.task import MetricTable, Preparation, Record
+from edgewise.evaluating.task import ClassAnswer, MetricTable, Preparation, Record
 from edgewise.evaluating.tasks.boxes import UnreadableOutputs
 from edgewise.run.inference import InferenceFailed
 
@@ -112,7 +114,7 @@ class ReferenceScorer:
         del preparation
         form, reference = self._form, self._outputs[sample.index]
         if form is None or form.kind == "classes":
-            return compare_sample(outputs, reference)
+            return [compare_sample(outputs, reference), _best_classes(outputs, reference)]
         near = None if form.is_list else compare_sample(outputs, reference, probabilities=form.probabilities)
         if form.boxes is None:
             return near
@@ -123,9 +125,31 @@ class ReferenceScorer:
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """Agreement over all samples."""
-        if self._form is None or self._form.boxes is None:
+        if self._form is None or self._form.kind == "classes":
+            return tabulate([record[0] for record in records])
+        if self._form.boxes is None:
             return tabulate(records)
         boxes = BoxTable([record[0] for record in records])
         if self._form.is_list:
             return boxes
         return JoinedTable((boxes, tabulate([record[1] for record in records])))
+
+    def classes_of(self, before: Record, after: Record) -> tuple[None, ClassAnswer, ClassAnswer] | None:
+        """As `TellsClasses.classes_of`; the reference's answer is in the model's record `after`, too."""
+        del before
+        is_classes = self._form is None or self._form.kind == "classes"
+        return (None, *after[1]) if is_classes and after[1] is not None else None
+
+
+def _best_classes(outputs: Sequence[Array], reference: Sequence[Array]) -> Record:
+    """``[class, score]`` of the reference and of the model; None unless one output is a row of scores."""
+    rows = [at for at, each in enumerate(reference) if each.ndim >= 2 and each.shape[-1] >= 2]
+    if len(rows) != 1 or reference[rows[0]].size != reference[rows[0]].shape[-1] or np.isnan(reference[rows[0]]).any():
+        return None
+    right, own = reference[rows[0]].reshape(-1), outputs[rows[0]].reshape(-1)
+    if np.isnan(own).any():
+        return [[int(right.argmax()), float(right.max())], [None, None]]
+    after = int(own.argmax())
+    # Of equally large elements of the reference any counts, as in `compare_sample`.
+    before = after if right[after] == right.max() else int(right.argmax())
+    return [[before, float(right[before])], [after, float(own[after])]]

@@ -19,6 +19,9 @@ Record = Any
 """What a task keeps of one sample: small and JSON-shaped, so that an evaluation can be resumed and two models can be
 compared sample by sample."""
 
+ClassAnswer = tuple[int | None, float | None]
+"""Number of a class, None where the outputs were NaN; and its score, None where the model gives none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
@@ -151,6 +154,14 @@ class RanksClasses(Protocol):
 
         `Scorer.record` has read the same outputs before.
         """
+
+
+@runtime_checkable
+class TellsClasses(Protocol):
+    """A scorer whose records hold one class per sample."""
+
+    def classes_of(self, before: Record, after: Record) -> tuple[int | None, ClassAnswer, ClassAnswer] | None:
+        """The label of a sample, and the answers of two models in their records of it; None where there is none."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import WORST, AgreementTable, compare_sample, tabulate
+from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample, choose_samples
 from edgewise.evaluating.evaluator import (
     Array,
@@ -27,9 +28,10 @@ from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import describe, measurement_of
 from edgewise.evaluating.scores import Score, compare_tables, score
-from edgewise.evaluating.task import MetricTable, Scorer, TaskContext
+from edgewise.evaluating.task import MetricTable, Scorer, TaskContext, TellsClasses
 from edgewise.metrics import SHARES
 from edgewise.model.identity import open_model, read_graph
+from edgewise.optimizing.changed_answers import ChangedAnswers, find_changes
 from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.variant import MetricValue
@@ -70,6 +72,7 @@ class Accuracy:
         worst: name of the output that the headline is about, where the model has several; else empty.
         measurements, evaluation: for the variant's run.
         doubt: why the accuracy is not plausible; None where it is.
+        changes: the samples whose class is not the original's; None for the original and where answers are not classes.
     """
 
     answers: SampleResults
@@ -78,6 +81,7 @@ class Accuracy:
     measurements: tuple[Measurement, ...] = ()
     evaluation: Evaluation | None = None
     doubt: Caution | None = None
+    changes: ChangedAnswers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,6 +373,7 @@ class AccuracyChecker:
             measurements=tuple(map(measurement_of, scores)),
             evaluation=evaluation,
             doubt=check_plausible(scores, table, headline=self.headline, results=answers, settings=scorer.settings),
+            changes=self._find_changes(scorer, answers),
         )
 
     @property
@@ -392,10 +397,9 @@ class AccuracyChecker:
             return None if agreement is None else _complement(agreement, self.headline)
         if self.original is None:
             return None
-        theirs = {entry.index: entry.record for entry in self.original.answers.entries if not entry.reason}
-        both = [one for one in answers.entries if not one.reason and one.index in theirs]
-        before = scorer.tabulate([theirs[one.index] for one in both])
-        after = scorer.tabulate([one.record for one in both])
+        pairs = self._pair(answers)
+        before = scorer.tabulate([theirs.record for theirs, _ in pairs])
+        after = scorer.tabulate([own.record for _, own in pairs])
         gaps = {gap.metric: gap for gap in compare_tables(before, after, seed=self._settings.seed, only=about)}
         gap = gaps.get(self.headline)
         if gap is None:
@@ -404,6 +408,22 @@ class AccuracyChecker:
             value=gap.difference, low=gap.low, high=gap.high, method=gap.method, absent_because=gap.absent_because
         )
         return drop_of(difference, self.headline)
+
+    def _pair(self, answers: SampleResults) -> list[tuple[Entry, Entry]]:
+        """The original's entry and the variant's of every sample that both answered; without a task one entry twice."""
+        original = answers if self.original is None else self.original.answers
+        theirs = {entry.index: entry for entry in original.entries if not entry.reason}
+        return [(theirs[one.index], one) for one in answers.entries if not one.reason and one.index in theirs]
+
+    def _find_changes(self, scorer: Scorer, answers: SampleResults) -> ChangedAnswers | None:
+        """The samples whose class is not the original's; None for the original and where answers are not classes."""
+        settings, labelled = self._settings, self._settings.task is not None
+        if not isinstance(scorer, TellsClasses) or (labelled and self.original is None):
+            return None
+        known = [(own, scorer.classes_of(theirs.record, own.record)) for theirs, own in self._pair(answers)]
+        told = [(entry, *classes_of) for entry, classes_of in known if classes_of is not None]
+        classes = settings.classes or settings.instructions.classes or self._data.classes
+        return find_changes(told, labelled=labelled, classes=classes) if told else None
 
     def _scorer(self, job: Job) -> Scorer:
         if self._settings.task is None:

@@ -16,12 +16,14 @@ from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import Capabilities
+from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.optimizing.choice import check_bounds, find_closest
 from edgewise.optimizing.factors import find_factors
 from edgewise.optimizing.loader import write_loader
 from edgewise.optimizing.search import SearchResult
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
+from edgewise.optimizing.thumbnails import draw_thumbnails
 from edgewise.optimizing.variant import (
     ORIGINAL,
     Candidate,
@@ -34,6 +36,8 @@ from edgewise.optimizing.variant import (
 from edgewise.record import DataRef, ModelRef, Run
 
 SCHEMA = 1
+MOST_CHANGED = 8
+"""Variants whose changed answers a result has."""
 
 
 def build_result(
@@ -73,6 +77,7 @@ def build_result(
         data=None if evaluation is None else evaluation.data,
         judged=None if evaluation is None else evaluation.n,
         calibration=calibration,
+        changed=_find_changed(others, chosen, members),
         sensitivity=() if found.sensitivities is None else found.sensitivities.layers,
         notes=(*found.notes, *(f"{one.name} was not tried: {one.why}" for one in found.skipped)),
         stopped_because=found.stopped or "everything that was planned is done",
@@ -88,12 +93,25 @@ def build_result(
         },
         interrupted=found.interrupted,
     )
+    if settings.judged is not None and result.changed_most is not None:
+        samples = result.changed[result.changed_most].samples
+        result = replace(result, thumbnails=draw_thumbnails(settings.judged.data, samples))
     if chosen is not None:
         result = _with_files(result, settings, everything[chosen])
     for one in everything.values():
         if one.measured is not None:
             save(_with_provenance(one, one.measured, result))
     return result
+
+
+def _find_changed(
+    candidates: Sequence[Candidate], chosen: str | None, front: Sequence[str]
+) -> dict[str, ChangedAnswers]:
+    """Changed answers: of the chosen variant, then of those on the front, of accepted ones and of others."""
+    known = [(one, one.accuracy.changes) for one in candidates if one.accuracy is not None]
+    found = [(one, changes) for one, changes in known if changes is not None]
+    found.sort(key=lambda pair: (pair[0].id != chosen, pair[0].id not in front, not pair[0].accepted))
+    return {one.id: changes for one, changes in found[:MOST_CHANGED]}
 
 
 def _find_not_tried(candidates: Sequence[Candidate], settings: SearchSettings) -> NotTried:

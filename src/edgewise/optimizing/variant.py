@@ -15,6 +15,7 @@ from edgewise.record.run import Basis
 if TYPE_CHECKING:
     from edgewise.optimizing.accuracy import Accuracy
     from edgewise.optimizing.base import PassKind
+    from edgewise.optimizing.changed_answers import ChangedAnswers
     from edgewise.optimizing.planning import PlannedTask
 
 SCHEMA = 1
@@ -295,6 +296,9 @@ class Optimization:
         data: on which variants were judged; None without data.
         judged: number of samples of `data`; None without data.
         calibration: samples for passes; None without.
+        changed: variant → the samples that it answers with another class than the original: the chosen variant, those
+            on the Pareto front and other judged ones, 8 at most; empty where answers are not classes.
+        thumbnails: pictures of the samples of `changed_most`, as `draw_thumbnails` returns them; not in the document.
         sensitivity: layers, the most fragile first; empty where it was not measured.
         files: written files: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path.
         command: command line that makes the chosen file again; "" where none was chosen.
@@ -319,6 +323,8 @@ class Optimization:
     data: DataRef | None = None
     judged: int | None = None
     calibration: DataRef | None = None
+    changed: Mapping[str, ChangedAnswers] = field(default_factory=dict)
+    thumbnails: tuple[Mapping[int, str], str] = field(default=({}, ""), repr=False, compare=False)
     sensitivity: tuple[LayerSensitivity, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
@@ -344,6 +350,11 @@ class Optimization:
         speeds = {one.id: one.metrics["speedup"].value for one in self.candidates if "speedup" in one.metrics}
         raced = [one for one in self.candidates if one.is_export and speeds.get(one.id)]
         return max(raced, key=lambda one: speeds[one.id] or 0.0, default=None)
+
+    @property
+    def changed_most(self) -> str | None:
+        """Id of the first variant in `changed` that has changed samples; None where there is none."""
+        return next((name for name, one in self.changed.items() if one.samples), None)
 
     def root_of(self, name: str) -> ModelRef:
         """The given file that a variant was made of. Raises KeyError."""
@@ -374,6 +385,7 @@ class Optimization:
             "data": None if self.data is None else asdict(self.data),
             "judged": self.judged,
             "calibration": None if self.calibration is None else asdict(self.calibration),
+            "changed_answers": {name: one.to_document() for name, one in self.changed.items()},
             "sensitivity": [asdict(one) for one in self.sensitivity],
             "files": dict(self.files),
             "command": self.command or None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from edgewise.comparing.comparison import Comparison, ComparisonResult
 from edgewise.formatting import percent
@@ -24,6 +25,7 @@ from edgewise.report.comparison_tables import (
     chief_of,
     compared_labels,
     conclusion_of,
+    how_ratio,
     rows_of,
     sides_of,
 )
@@ -157,4 +159,5 @@ def _tile(result: ComparisonResult, row: Comparison) -> Tile:
         word=word,
         change=f"{before} → {after}" + (f"; {waiting}" if waiting else ""),
         size="" if number[:1].isdigit() else "words",
+        how=partial(how_ratio, row),
     )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
-from edgewise.comparing.comparison import Comparison, ComparisonResult
-from edgewise.formatting import p_text, percent, ratio_text
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
+from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
 from edgewise.report.cells import amount_cell, label_of, reason_of_absence, scales_of_two
 from edgewise.report.comparison_words import conclusion, verdict_text, waiting_text
-from edgewise.report.document import DASH, Cell, Column, Columns, Table, Tone, absent, table_of
+from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
+from edgewise.report.provenance import basis_text, provenance_of_number
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -69,12 +72,36 @@ def sides_of(findings: ComparisonResult, row: Comparison) -> tuple[Cell, Cell]:
     scales, digits = scales_of_two(row.metric, row.unit, known), _digits_apart(known)
     runs = {variant.label: variant.run for variant in findings.variants}
     before, after = (
-        amount_cell(row.metric, value, _finite(side.low), _finite(side.high), scale, digits=digits)
+        replace(
+            amount_cell(row.metric, value, _finite(side.low), _finite(side.high), scale, digits=digits),
+            how=partial(_how_side, row, side, runs.get(label)),
+        )
         if (value := _finite(side.value)) is not None
         else absent(*_reasons(row, label, runs.get(label), findings))
         for side, label, scale in zip((row.before, row.after), (row.a, row.b), scales, strict=True)
     )
     return before, after
+
+
+def _how_side(row: Comparison, side: Side, run: Run | None) -> Provenance:
+    """How the value of one side is known: as the run's measurement, of as many processes as the comparison has."""
+    measured = run.measurement(row.metric) if run is not None else None
+    facts = [("Basis", basis_text(measured.basis)), ("Method", measured.method)] if measured is not None else []
+    facts.append(("Processes", str(side.replicates or "")))
+    title = f"{label_of(row.metric)}: {value_text(row.metric, row.unit, side.value)}"
+    return provenance_of_number(title, row.unit, (side.value, side.low, side.high), facts, run)
+
+
+def how_ratio(row: Comparison) -> Provenance:
+    """How the ratio of a comparison is known."""
+    facts = (
+        ("Method", row.method),
+        ("Note", row.because),
+        ("Adjusted p", "" if row.p_adjusted is None else p_text(row.p_adjusted)),
+        ("Margin", "" if row.margin is None else f"± {percent(row.margin)}"),
+    )
+    title = f"{label_of(row.metric)}, after over before"
+    return provenance_of_number(title, "1", (row.ratio, row.low, row.high), facts)
 
 
 def _finite(value: float | None) -> float | None:
@@ -100,7 +127,8 @@ def _ratio(row: Comparison) -> Cell:
     if row.ratio is None:
         return absent(one_line(row.because) or NO_REASON)
     notes = () if row.low is not None else (one_line(row.because) or "no interval is known",)
-    return Cell(text=ratio_text(row.ratio, row.low, row.high), value=row.ratio, low=row.low, high=row.high, notes=notes)
+    text, how = ratio_text(row.ratio, row.low, row.high), partial(how_ratio, row)
+    return Cell(text=text, value=row.ratio, low=row.low, high=row.high, notes=notes, how=how)
 
 
 def _verdict(row: Comparison) -> Cell:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar
 
 from edgewise.formatting import ABSENT
 
@@ -39,6 +40,13 @@ class Column:
     name: bool = False
 
 
+class Provenance(NamedTuple):
+    """How one number is known: a heading with the number, and pairs of label and text."""
+
+    title: str
+    facts: list[tuple[str, str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One cell.
@@ -52,6 +60,8 @@ class Cell:
         tone: how a renderer with colours may tint it; the text has the same meaning without it.
         short: a shorter form of the text for narrow terminals; empty where there is none.
         short_notes: footnotes that the short form needs besides `notes`.
+        how: works out how the number is known; a page shows that where the number is pressed. None where the cell has
+            no number, or where the table says it for all of them.
     """
 
     text: str
@@ -63,6 +73,7 @@ class Cell:
     tone: Tone = "plain"
     short: str = ""
     short_notes: tuple[str, ...] = ()
+    how: partial[Provenance] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +149,14 @@ def table_of(
     return Table(
         title=title, columns=tuple(column for column, _ in columns), rows=rows, notes=tuple(notes), detail=detail
     )
+
+
+def table_by_columns(
+    title: str, columns: Sequence[tuple[Column, Sequence[Cell]]], *, notes: Sequence[str] = (), detail: bool = False
+) -> Table:
+    """A table of columns, each with its cells from the first row to the last."""
+    heads, cells = zip(*columns, strict=True)
+    return Table(title=title, columns=heads, rows=tuple(zip(*cells, strict=True)), notes=tuple(notes), detail=detail)
 
 
 def absent(*reasons: str) -> Cell:

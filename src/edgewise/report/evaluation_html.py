@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
+from edgewise.evaluating.evaluation import EvaluationResults
 from edgewise.evaluating.plausibility import CODE
 from edgewise.formatting import range_text, scale_of, value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
-from edgewise.report.bench import caution_lines
+from edgewise.report.cautions import caution_lines
 from edgewise.report.cells import label_of
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import (
@@ -38,8 +39,6 @@ def render_evaluation_html(results: EvaluationResults) -> str:
     labels = model_labels(results)
     pairs = list(zip(results.models, labels, strict=True))
     sections = sections_of(results)
-    matrices = [_confusion(one, label, place) for place, (one, label) in enumerate(pairs)]
-    tint = "A row is a label, a column an answer; the tint is the share of the row, the diagonal holds right answers."
     parts = [
         warnings_part(sections, WARNINGS),
         Part(
@@ -67,11 +66,7 @@ def render_evaluation_html(results: EvaluationResults) -> str:
                 table_block(metrics_table(one, label), f"metrics-{place}") for place, (one, label) in enumerate(pairs)
             ],
         ),
-        Part(
-            id="confusion",
-            title="Confusion",
-            blocks=[("small", tint if any(matrices) else ""), *(("matrix", matrix) for matrix in matrices)],
-        ),
+        confusion_part((one.run.evaluation, label) for one, label in pairs),
         Part(
             id="conditions",
             title="Conditions",
@@ -93,9 +88,16 @@ def _cautions(results: EvaluationResults) -> list[Section]:
     return [Section(title="Cautions on the latency", lines=tuple(lines), tone="poor")] if lines else []
 
 
-def _confusion(one: ModelEvaluation, label: str, place: int) -> dict[str, Any] | None:
+def confusion_part(evaluations: Iterable[tuple[Evaluation | None, str]]) -> Part:
+    """The part of a page with the confusion matrix of each (evaluation, label) that has one."""
+    matrices = [_confusion(one, label, place) for place, (one, label) in enumerate(evaluations)]
+    tint = "A row is a label, a column an answer; the tint is the share of the row, the diagonal holds right answers."
+    blocks = [("small", tint if any(matrices) else ""), *(("matrix", matrix) for matrix in matrices)]
+    return Part(id="confusion", title="Confusion", blocks=blocks)
+
+
+def _confusion(evaluation: Evaluation | None, label: str, place: int) -> dict[str, Any] | None:
     """The matrix for the template: counts with their share of the row; None where there is none."""
-    evaluation = one.run.evaluation
     if evaluation is None or evaluation.confusion is None:
         return None
     size = max([len(evaluation.confusion), *map(len, evaluation.confusion)])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.report.bench import metric_column
+from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import labels_of, provider_of, short_providers
-from edgewise.report.document import Cell, Column, Table, absent
+from edgewise.report.document import Cell, Column, Provenance, Table, absent, table_by_columns
+from edgewise.report.provenance import provenance_of
 from edgewise.text import one_line
 
 NO_REASON = "no reason was recorded"
@@ -30,34 +33,26 @@ def overview_table(results: EvaluationResults) -> Table:
     runs = [one.run for one in results.models]
     names = [one_line(run.job.model.name) for run in runs]
     engines, short = {provider_of(run) for run in runs}, short_providers(runs)
+    model = Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0, name=True)
+    runtime = Column(title="Runtime", rank=1 if len(engines) == 1 else 0, name=True)
     columns = [
-        Column(title="Run", hidden=True),
-        Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0, name=True),
-        Column(title="Runtime", rank=1 if len(engines) == 1 else 0, name=True),
-    ]
-    cells = [
-        [Cell(text=run.id) for run in runs],
-        [Cell(text=name) for name in names],
-        [Cell(text=words, short=short.get(words, "")) for words in map(provider_of, runs)],
+        (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
+        (model, [Cell(text=name) for name in names]),
+        (runtime, [Cell(text=words, short=short.get(words, "")) for words in map(provider_of, runs)]),
     ]
     for metric in dict.fromkeys(one.headline for one in results.models if one.headline):
-        columns.append(Column(title=label_of(metric), numeric=True, folds=True))
-        cells.append([_score_cell(one, metric) for one in results.models])
+        scores = [_score_cell(one, metric) for one in results.models]
+        columns.append((Column(title=label_of(metric), numeric=True, folds=True), scores))
     shown = (("latency", 0), ("inference_time", 3), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4))
     for metric, rank in shown:
         found_in = Run.value if metric == "inference_time" else Run.measurement
         if any(found_in(run, metric) is not None for run in runs):
-            column, found = metric_column(runs, metric, rank=rank, interval=metric == "latency")
-            columns.append(column)
-            cells.append(found)
+            columns.append(metric_column(runs, metric, rank=rank, interval=metric == "latency"))
     if any(run.trust is not None for run in runs):
-        columns.append(Column(title="Grade", rank=3))
-        cells.append([_grade(one) for one in results.models])
+        columns.append((Column(title="Grade", rank=3), [_grade(one) for one in results.models]))
     timed = any(run.measurement("latency") is not None for run in runs)
     notes = () if timed else ("latency was not measured",)
-    rows = tuple(tuple(row) for row in zip(*cells, strict=True))
-    title = "Accuracy and latency" if timed else "Accuracy"
-    return Table(title=title, columns=tuple(columns), rows=rows, notes=notes)
+    return table_by_columns("Accuracy and latency" if timed else "Accuracy", columns, notes=notes)
 
 
 def _score_cell(one: ModelEvaluation, metric: str) -> Cell:
@@ -66,7 +61,12 @@ def _score_cell(one: ModelEvaluation, metric: str) -> Cell:
         why = (score.absent_because if score is not None else "") or reason_of_absence(one.run, metric)
         return absent(one_line(why))
     text = with_range(metric, METRICS[metric].unit, score.value, score.low, score.high)
-    return Cell(text=text, value=score.value, low=score.low, high=score.high)
+    return Cell(text=text, value=score.value, low=score.low, high=score.high, how=_how(one, score))
+
+
+def _how(one: ModelEvaluation, score: Score) -> partial[Provenance] | None:
+    row = one.run.measurement(score.metric)
+    return None if row is None else partial(provenance_of, one.run, row)
 
 
 def _grade(one: ModelEvaluation) -> Cell:
@@ -85,10 +85,12 @@ def metrics_table(one: ModelEvaluation, label: str) -> Table | None:
         Column(title="95 % interval", numeric=True, folds=True),
         Column(title="n", numeric=True, rank=1),
     )
-    return Table(title=f"Metrics of {label}", columns=columns, rows=tuple(map(_metric_row, one.scores)))
+    return Table(
+        title=f"Metrics of {label}", columns=columns, rows=tuple(_metric_row(one, each) for each in one.scores)
+    )
 
 
-def _metric_row(score: Score) -> tuple[Cell, ...]:
+def _metric_row(one: ModelEvaluation, score: Score) -> tuple[Cell, ...]:
     unit = METRICS[score.metric].unit
     method = (one_line(score.method),) if score.method else ()
     if score.value is None:
@@ -96,7 +98,7 @@ def _metric_row(score: Score) -> tuple[Cell, ...]:
     else:
         value = Cell(
             text=value_text(score.metric, unit, score.value), value=score.value, low=score.low, high=score.high,
-            notes=method,
+            notes=method, how=_how(one, score),
         )  # fmt: skip
         text = range_text(score.metric, unit, score.low, score.high)
         # The value's own note says why there is no interval.

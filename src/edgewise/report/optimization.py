@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.optimizing.variant import AppliedPass, Candidate, Optimization
+from edgewise.report.changed_answers import changed_tables
 from edgewise.report.conditions import flatten
 from edgewise.report.document import Document, Section
 from edgewise.report.optimization_tables import before_after_table, front_table, layers_table, variants_table
@@ -41,6 +42,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
         before_after_table(result),
         variants_table(result, narrow=narrow) if result.candidates else None,
         front_table(result),
+        *changed_tables(result),
         layers_table(result, narrow=narrow),
     ]
     return Document(

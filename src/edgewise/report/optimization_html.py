@@ -7,6 +7,8 @@ from pathlib import Path
 from edgewise.formatting import ABSENT
 from edgewise.optimizing.variant import Candidate, Optimization
 from edgewise.report.cells import label_of
+from edgewise.report.changed_answers import changed_part
+from edgewise.report.evaluation_html import confusion_part
 from edgewise.report.optimization import pass_text, runtime_text, sections_of
 from edgewise.report.optimization_charts import CHARTS
 from edgewise.report.optimization_tables import (
@@ -63,6 +65,12 @@ def render_optimization_html(result: Optimization) -> str:
             ),
         ),
         Part(id="front", title="Pareto front", blocks=[table_block(front_table(result), "front-table", sortable=True)]),
+        changed_part(result),
+        confusion_part(
+            (one.accuracy.evaluation, one_line(one.id))
+            for one in (result.baseline, other)
+            if one is not None and one.accuracy is not None
+        ),
         Part(id="layers", title="Layers", blocks=[table_block(layers_table(result), "layers-table", sortable=True)]),
         Part(
             id="provenance",
@@ -119,6 +127,7 @@ def _tiles(result: Optimization, other: Candidate | None) -> list[Tile]:
                 word=word.partition(" [")[0],
                 interval=interval,
                 change=f"{before} → {after}",
+                how=row[3].how,
             )
         )
     return tiles

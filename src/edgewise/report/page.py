@@ -18,7 +18,7 @@ from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.charts import Chart, render_svg
-from edgewise.report.document import Section, Table, number_notes
+from edgewise.report.document import Provenance, Section, Table, number_notes
 from edgewise.text import one_line, without_controls
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Tile:
         number, word: such as ``2.43×`` and ``faster``.
         change: both values; `interval` stands above it.
         size: ``words`` where `number` is text rather than a number.
+        how: works out how the number is known.
     """
 
     metric: str
@@ -50,6 +51,7 @@ class Tile:
     change: str
     interval: str = ""
     size: str = ""
+    how: partial[Provenance] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,23 @@ class ChartRenderer:
         return [("no charts", self.missing), ("charts", drawn), ("text", "" if drawn or self.missing else otherwise)]
 
 
+class Popovers:
+    """What the numbers of a page open: how each of them is known, once however many tables show it."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, ...], tuple[str, partial[Provenance]]] = {}
+
+    def add(self, how: partial[Provenance]) -> str:
+        """The id of the element that tells `how`; the template makes these elements of `shown`."""
+        # The values live as long as `how` does, so that their addresses are theirs alone.
+        key = (id(how.func), *map(id, how.args))
+        return self._found.setdefault(key, (f"how-{len(self._found) + 1}", how))[0]
+
+    def shown(self) -> list[tuple[str, Provenance]]:
+        """Id and content of each element."""
+        return [(identity, how()) for identity, how in self._found.values()]
+
+
 def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str], **told: Any) -> str:
     """The page that `template` makes of `told`, with its scripts and style sheets in it.
 
@@ -171,6 +190,7 @@ def render_page(template: str, *, scripts: Sequence[str], styles: Sequence[str],
         .get_template(template)
         .render(
             frame=frame,
+            popovers=Popovers(),
             version=__version__,
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from edgewise.device.devices import LOCAL, find_device
-from edgewise.device.lease import holder, wait_for_lock
+from edgewise.device.holder import holder
+from edgewise.device.lease import wait_for_lock
 from edgewise.errors import StoreError
 from edgewise.progress import LogLine, emit
 from edgewise.store.location import find_location

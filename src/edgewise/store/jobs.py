@@ -6,11 +6,12 @@ A dispatcher that lost its job can't finish it: its fence is old. All times are 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, Row, and_, exists, insert, inspect, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, insert, inspect, select, tuple_, update
 
 from edgewise.errors import BadInput
 from edgewise.record import new_run_id
@@ -20,6 +21,7 @@ from edgewise.text import one_line
 
 Status = Literal["queued", "running", "done", "failed", "cancelled", "lost"]
 End = Literal["done", "failed", "cancelled", "lost"]
+ENDED: tuple[End, ...] = get_args(End)
 
 _JOBS = tables.jobs
 _NO_END: dict[str, Any] = {
@@ -180,6 +182,19 @@ class Jobs:
         if not self._update(_is(job_id), ("failed", "cancelled", "lost"), {"status": "queued", **_NO_END}):
             raise BadInput(f"this job is {self.get(job_id).status} already", advice="reload its page")
         return job_id
+
+    @contextmanager
+    def removing(self, job_id: str) -> Iterator[None]:
+        """Remove a job that has ended, once the body is done; it stays where the body raises.
+
+        Raises `BadInput` where it is queued or running, or was removed already.
+        """
+        gone = delete(_JOBS).where(_is(job_id), _JOBS.c.status.in_(ENDED)).returning(_JOBS.c.id)
+        with self._database.writing() as connection:
+            if connection.execute(gone).scalar() is not None:
+                yield
+                return
+        raise BadInput(f"this job is {self.get(job_id).status}", advice="cancel it and wait for its end")
 
     def _update(self, where: ColumnElement[bool], status: Sequence[Status], changes: Mapping[str, Any]) -> str | None:
         """Change the one job that has one of `status`; its id, None where there is none such."""

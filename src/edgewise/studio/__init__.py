@@ -1,8 +1,9 @@
 """The studio: the local web page of edgewise, a door like the command line.
 
     edgewise serve            command.py → server.py: port, link to enter, uvicorn
-      └─ app.py               routes of all views, behind safety.py (host, session, origin, sizes, headers)
-           ├─ views/          one module per page; each has its ROUTES
+      └─ app.py               the application behind safety.py (host, session, origin, sizes, headers)
+           ├─ routes.py       each address and its view
+           ├─ views/          one module per page, imported with its first request
            ├─ pages.py        templates → pages; errors as pages
            └─ studio.py       what views share: settings, the store, models, jobs
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError
@@ -19,22 +18,6 @@ if TYPE_CHECKING:
 
     from edgewise.studio.settings import Settings
 
-VIEWS = (
-    "entrance",
-    "graph",
-    "home",
-    "jobs",
-    "events",
-    "runs",
-    "run",
-    "trend",
-    "atlas",
-    "compare",
-    "share",
-    "new",
-)
-"""Modules of `edgewise.studio.views`, each with its ``ROUTES``."""
-
 
 def make_app(settings: Settings) -> Starlette:
     """The studio as an ASGI application.
@@ -46,6 +29,8 @@ def make_app(settings: Settings) -> Starlette:
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
+
+    from edgewise.studio.routes import ROUTES
 
     sessions = Sessions(settings.folder, port=settings.port, secure=settings.own_origin.startswith("https"))
     studio = Studio(settings=settings, sessions=sessions)
@@ -59,7 +44,7 @@ def make_app(settings: Settings) -> Starlette:
             await studio.stop()
 
     app = Starlette(
-        routes=[route for name in VIEWS for route in import_module(f"edgewise.studio.views.{name}").ROUTES],
+        routes=ROUTES,
         exception_handlers={
             EdgewiseError: _explain,
             HTTPException: _explain_status,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.errors import BadInput, Unavailable
-from edgewise.packages import packages_availability
 from edgewise.store.location import default_path, find_location
 from edgewise.studio.settings import DEFAULT_PORT, Settings
 
@@ -33,17 +34,11 @@ def command(values: Values) -> int:
 
     Nothing leaves this machine. The printed link lets one browser in, once.
     """
-    from edgewise.cli.console import out
     from edgewise.studio.server import serve
 
     check_installed()
-    settings = settings_of(values)
-    console = out()
-
-    def say(line: str) -> None:
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
-
-    serve(settings, next_port=values["next_port"], open_browser=values["open"], say=say)
+    say = partial(print, flush=True)
+    serve(settings_of(values), next_port=values["next_port"], open_browser=values["open"], say=say)
     return 0
 
 
@@ -80,6 +75,6 @@ def studio_folder(store: str | None) -> Path:
 
 def check_installed() -> None:
     """Raise `Unavailable` where a package that the studio needs is missing."""
-    found = packages_availability(("starlette", "uvicorn", "python-multipart"), extra="studio")
-    if not found:
-        raise Unavailable(found.reason, advice=found.install_hint)
+    for name in ("starlette", "uvicorn", "python_multipart"):
+        if find_spec(name) is None:
+            raise Unavailable(f"the package {name} is not installed", advice="pip install 'edgewise[studio]'")

@@ -119,9 +119,14 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
             return result_files.COMPARISON.render(contrast(runs, settings), extension)
         case "evaluation":
             return result_files.EVALUATION.render(evaluations(runs), extension)
+        case "graph":
+            from edgewise.studio.graph_document import render_graph
+
+            return render_graph(runs, extension, **settings)
         case _:
             raise BadInput(
-                f"there is no page of kind {kind!r}", advice="use runs, profile, comparison, evaluation or report"
+                f"there is no page of kind {kind!r}",
+                advice="use runs, profile, graph, comparison, evaluation or report",
             )
 
 

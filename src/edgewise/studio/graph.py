@@ -2,7 +2,7 @@
 
 A node is a layer of one run, or work that two runs have in common (`edgewise.profiling.layer_matching`). A block's
 value is the sum of its parts as far as they are known, beside the number of parts that lack one; a block all of whose
-parts lack it has none. Only the standard library is used: the server makes this.
+parts lack it has none.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import takewhile
 from operator import mul
 
@@ -24,7 +25,7 @@ FIRST_UNFOLDED = 24
 """… and no more blocks than these are unfolded: the layout of many frames takes long."""
 MOST_CHILDREN = 200
 """A block with more parts is divided in the order of execution."""
-NO_SNR = "a run has no error per layer; 'edgewise optimize --sensitivity on' measures it, and an optimize job shows it"
+NO_SNR = "a run has no error per layer; 'edgewise optimize --sensitivity' measures it, and an optimize job shows it"
 _DEEPEST = 8
 _LONGEST = 300
 """Characters of a text of the model."""
@@ -214,8 +215,15 @@ def short_line(text: str) -> str:
 def scopes_of(name: str) -> list[str]:
     """``"a/b/conv"`` → ``["a", "b"]``: the modules that a name tells; of names joined by ``;`` the first counts."""
     name = name.partition(";")[0][: _LONGEST * 4]
-    parts = [part for part in name.split("/" if "/" in name else ".") if part.strip()]
-    return [short_line(part) for part in parts[:-1]][:_DEEPEST]
+    sign = "/" if "/" in name else "."
+    head, _, last = name.rpartition(sign)
+    parts = _parts(head, sign) if last.strip() else _parts(name, sign)[:-1]
+    return list(parts[:_DEEPEST])
+
+
+@lru_cache(4096)  # most layers share their block with others
+def _parts(text: str, sign: str) -> tuple[str, ...]:
+    return tuple(short_line(part) for part in text.split(sign) if part.strip())
 
 
 def _paths(layers: Sequence[Layer]) -> list[list[str]]:

@@ -1,18 +1,131 @@
-"""A profile's graph as JSON: columns of nodes, of blocks, and of what each layer's details tell."""
+"""A profile's graph for other programs: as JSON in columns of nodes, blocks and details, and as a part of a page.
+
+The process that draws makes them (`edgewise.studio.draw`): a profile may have thousands of layers.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
+from edgewise.errors import BadInput
+from edgewise.formatting import plus_minus, with_range
 from edgewise.profiling.layer_matching import LayerPair
-from edgewise.record import Layer, LayerTensor
-from edgewise.report.conditions import labels_of
-from edgewise.report.profile_diff import verdict_cell
-from edgewise.studio.graph import Graph, Number, chief_of, short_line
+from edgewise.record import Layer, LayerTensor, Run
+from edgewise.report.cells import reason_of_absence
+from edgewise.report.conditions import engine_of, labels_of
+from edgewise.report.document import DASH, Cell, absent
+from edgewise.report.profile_diff import pair_row, verdict_cell, whole_row
+from edgewise.studio.graph import METRICS, Graph, Number, change_ends, chief_of, make_graph, short_line
+from edgewise.studio.pages import templates
+from edgewise.text import one_line
+from edgewise.units import format_bytes, format_duration, format_si, significant
+
+ROWS = 200
+COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
+COLUMNS_OF_TWO = ("Layer", "Op", "Before (µs)", "After (µs)", "Change (µs)", "Ratio", "Verdict", "Change, 95 % (µs)")
+
+
+def render_graph(runs: Sequence[Run], extension: str, *, first: int = 0, errors: Sequence[str | int] = ()) -> str:
+    """The graph of one run, or of two, as JSON: what the page's script draws, or for ``.html`` the parts of the page.
+
+    Args:
+        first: place of the first row of the table.
+        errors: the result of an optimize job with errors of layers, and when it was written; empty for none.
+
+    Raises `BadInput` as `make_graph` does, for more than two runs, and where that job measured no errors.
+    """
+    if len(runs) > 2:
+        raise BadInput(f"a graph shows one run or two, not {len(runs)}", advice="name one run, and one to compare with")
+    graph = make_graph(runs, snr=_snr_of(Path(str(errors[0]))) if errors else {})
+    data = document_of(graph)
+    if extension == ".json":
+        return json.dumps(data, separators=(",", ":"), allow_nan=False)
+    pairs = graph.pairs
+    if graph.is_diff:
+        pairs = sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
+    first = min(first, max(len(pairs) - 1, 0))
+    places = {id(pair): node for node, pair in enumerate(graph.pairs)}
+    part = (
+        templates()
+        .get_template("graph_part.html.jinja")
+        .render(
+            graph=graph,
+            data=data,
+            runs=list(zip(graph.runs, labels_of(graph.runs), map(_facts, graph.runs), strict=True)),
+            columns=COLUMNS_OF_TWO if graph.is_diff else (*COLUMNS, *[METRICS["snr"].title] * _has_snr(graph)),
+            rows=[(places[id(pair)], _row(graph, pair)) for pair in pairs[first : first + ROWS]],
+            longest=max((value for value in graph.values["time"][: len(pairs)] if value), default=0.0),
+            total=[*whole_row(*graph.runs), DASH] if graph.is_diff else None,
+            first=first,
+            step=ROWS,
+        )
+    )
+    model = graph.runs[0].job.model
+    names = {"name": one_line(model.name), "model": model.sha256 or model.name}
+    return json.dumps({"runs": [run.id for run in graph.runs], "part": part, **names})
+
+
+def _snr_of(result: Path) -> Mapping[str, float]:
+    """Operator → SNR of the outputs where it alone was quantised, dB, as an optimize job measured it."""
+    try:
+        rows = json.loads(result.read_bytes()).get("sensitivity") or ()
+        found = {row["layer"]: float(row["snr_db"]) for row in rows if row.get("snr_db") is not None}
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        found = {}
+    if not found:
+        raise BadInput("this job measured no error of layers", advice="optimize with --sensitivity")
+    return found
+
+
+def _has_snr(graph: Graph) -> bool:
+    return not graph.is_diff and not graph.metrics["snr"].why
+
+
+def _facts(run: Run) -> str:
+    """``"onnxruntime 1.31, median latency 1.00 ms [0.99 ms, 1.01 ms]; times of layers are means of …"``."""
+    profile, row = run.profile, run.measurement("latency")
+    if profile is None:
+        return engine_of(run)
+    latency = f"n/a ({reason_of_absence(run, 'latency')})"
+    if row is not None and row.value is not None:
+        latency = with_range("latency", "s", row.value, row.low, row.high)
+    return (
+        f"{engine_of(run)}, median latency {latency}; times of layers are means of {profile.inferences} profiled "
+        f"inferences in {profile.sessions} processes ({one_line(profile.method)}), with 95 % intervals; shares refer "
+        f"to {format_duration(profile.latency)}"
+    )
+
+
+def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
+    """The cells of a node in the table: as the profile diff has them, or the values of a layer."""
+    if graph.is_diff:
+        low, high = change_ends(pair)
+        known = low is not None and high is not None
+        reach = f"{significant((low or 0) * 1e6)} to {significant((high or 0) * 1e6)}"
+        return [*pair_row(pair), Cell(text=reach) if known else absent("an interval is not known")]
+    (layer,) = pair.before
+    node = layer.index
+    low, high = (None if end is None else end * 1e6 for end in (graph.values[key][node] for key in ("low", "high")))
+    words: dict[str, Callable[[float], str]] = {
+        "time": lambda value: plus_minus(value * 1e6, low, high),
+        "share": lambda value: f"{value * 100:.1f} %",
+        "memory": format_bytes,
+        "macs": lambda value: format_si(value, "") if value else "0",
+        "roof": lambda value: f"{value * 100:.1f} %",
+    }
+    if _has_snr(graph):
+        words["snr"] = lambda value: f"{value:.1f} dB"
+    cells = []
+    for key, write in words.items():
+        value = graph.values[key][node]
+        reason = graph.metrics[key].why or one_line(graph.why[key].get(node, ""))
+        cells.append(absent(reason) if value is None else Cell(text=write(value)))
+    return [Cell(text=str(node)), Cell(text=one_line(layer.title)), Cell(text=one_line(layer.op)), *cells]
 
 
 def document_of(graph: Graph) -> dict[str, Any]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
-from functools import cache, lru_cache, wraps
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from edgewise import __version__
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
-from edgewise.report.page import environment
 from edgewise.text import without_controls
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from starlette.datastructures import FormData
     from starlette.requests import Request
-    from starlette.responses import HTMLResponse, Response
+    from starlette.responses import HTMLResponse
 
 PLACES = (("/", "Models"), ("/jobs", "Jobs"), ("/runs", "Runs"), ("/compare", "Compare"), ("/atlas", "Atlas"))
 """Path → name in the navigation."""
@@ -61,19 +58,6 @@ def page(
     return HTMLResponse(without_controls(text), status)
 
 
-def posted(view: Callable[[Request, FormData], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """A route's function from a `view` that takes a posted form and runs in a thread. Files are refused."""
-
-    @wraps(view)
-    async def read(request: Request) -> Response:
-        from starlette.concurrency import run_in_threadpool
-
-        async with request.form(max_files=0) as form:
-            return await run_in_threadpool(view, request, form)
-
-    return read
-
-
 def error_page(request: Request, error: EdgewiseError) -> HTMLResponse:
     """What is wrong and what to do about it, with the status that fits."""
     status = 400 if isinstance(error, BadInput) else 503 if isinstance(error, Unavailable) else 500
@@ -84,6 +68,8 @@ def error_page(request: Request, error: EdgewiseError) -> HTMLResponse:
 def templates() -> Environment:
     """The templates of the studio and, behind them, of the reports."""
     from jinja2 import ChoiceLoader, PackageLoader
+
+    from edgewise.report.page import environment
 
     found = environment().overlay(
         loader=ChoiceLoader([PackageLoader("edgewise.studio"), PackageLoader("edgewise.report")])

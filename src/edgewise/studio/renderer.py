@@ -66,7 +66,7 @@ class Renderer:
         """The fragment of a page that shows stored runs.
 
         Args:
-            kind: ``runs``, ``profile``, ``comparison`` or ``evaluation``.
+            kind: ``runs``, ``profile``, ``graph``, ``comparison`` or ``evaluation``.
             references: ids and tags, as for `edgewise.store.Store.resolve`.
             settings: those of the kind in `edgewise.studio.draw`, such as ``force`` of a comparison.
 
@@ -82,7 +82,7 @@ class Renderer:
 
         Args:
             extension: ``report`` takes those of `edgewise.report.files`, other kinds take those of their results.
-            kind: ``report``, or ``comparison`` or ``evaluation`` as in `part`.
+            kind: ``report``, or ``graph``, ``comparison`` or ``evaluation`` as in `part`.
 
         Raises as `part` does, and `BadInput` for an extension that can't be written.
         """

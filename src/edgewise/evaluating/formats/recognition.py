@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from edgewise.evaluating.formats.listing import glance_media, suffix_of
-from edgewise.model.callable_loader import is_factory
 
 IDX_NAME = re.compile(r"(?P<stem>.+)-(?P<what>images|labels)[-.]idx\d+-[a-z]+\d*(?P<packed>\.gz)?", re.IGNORECASE)
 """``train-images-idx3-ubyte.gz``, ``t10k-labels.idx1-ubyte`` …"""
@@ -27,6 +26,8 @@ class BuiltInFormat:
 
 def recognise(path: Path) -> str | None:
     """The name of the format, from the path and a glance; None where it is none of them. Never raises."""
+    from edgewise.model.callable_loader import is_factory
+
     try:
         if path.is_dir():
             return _recognise_folder(path)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
-from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
+from edgewise.evaluating.task import ClassAnswer, MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.labels import Labels
 from edgewise.evaluating.tasks.outputs import (
     WIDE_INTEGERS,
@@ -141,8 +141,8 @@ class ClassificationTable(Table):
 class ClassificationScorer(OutputScorer):
     """Reads one row of scores, one number for two classes, or the number of the best class.
 
-    A record is ``[label, answer, rank, classes]``: rank is how many classes are before the label's (of equal ones the
-    last comes first), -1 where the outputs have no scores.
+    A record is ``[label, answer, rank, classes, score]``: rank is how many classes are before the label's (of equal
+    ones the last comes first), -1 where the outputs have no scores; score is the answer's, None where it has none.
     """
 
     headline = "accuracy_top1"
@@ -170,11 +170,13 @@ class ClassificationScorer(OutputScorer):
         label = self._labels.read(sample)
         if row.size == 1:
             answer = NO_ANSWER if np.isnan(row[0]) else int(row[0] > self._options.limit)
-            return [label, answer, int(answer != label), 2]
+            # The only output is the score of class 1.
+            other = (1.0 if self._options.positive == "probability" else 0.0) - row[0]
+            return [label, answer, int(answer != label), 2, float(row[0] if answer else other)]
         if np.isnan(row).any():
-            return [label, NO_ANSWER, int(row.size), int(row.size)]
+            return [label, NO_ANSWER, int(row.size), int(row.size), None]
         before = np.count_nonzero(row > row[label]) + np.count_nonzero(row[label + 1 :] == row[label])
-        return [label, int(row.argmax()), int(before), int(row.size)]
+        return [label, int(row.argmax()), int(before), int(row.size), float(row.max())]
 
     def top_classes(self, outputs: Sequence[Array], sample: Sample) -> Mapping[str, Any]:
         """As `RanksClasses.top_classes`, of the best three; empty where the model gives no score of each class."""
@@ -186,14 +188,18 @@ class ClassificationScorer(OutputScorer):
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
         """As `Scorer.tabulate`."""
-        columns = np.array(records, dtype=np.intp).reshape(-1, 4)
+        columns = np.array([record[:4] for record in records], dtype=np.intp).reshape(-1, 4)
         classes = int(columns[:, 3].max(initial=0))
         return ClassificationTable(columns[:, 0], columns[:, 1], columns[:, 2], classes=classes)
 
     def answer(self, record: Record) -> tuple[int, int]:
         """As `TellsAnswers.answer`."""
-        label, answer, _, _ = record
-        return answer, label
+        return record[1], record[0]
+
+    def classes_of(self, before: Record, after: Record) -> tuple[int, ClassAnswer, ClassAnswer]:
+        """As `TellsClasses.classes_of`."""
+        first, second = ((None, None) if one[1] == NO_ANSWER else (one[1], one[4]) for one in (before, after))
+        return after[0], first, second
 
     def _record_class(self, answer: int, sample: Sample) -> Record:
         label, known = self._labels.read(sample), self._labels.known
@@ -202,7 +208,7 @@ class ClassificationScorer(OutputScorer):
                 f"the output for {sample.name} is {answer}, and there are {known or MOST_CLASSES} classes at most",
                 advice="choose another output with --task-option output=NAME",
             )
-        return [label, max(answer, NO_ANSWER), -1, known or 0]
+        return [label, max(answer, NO_ANSWER), -1, known or 0, None]
 
     def _settle(self, width: int) -> None:
         """Check the number of the output's elements."""

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -17,9 +18,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import ChildProcess, explain_end
-from edgewise.device.devices import LOCAL
-from edgewise.device.lease import holder
+from edgewise.device.holder import holder
 from edgewise.errors import BadInput, EdgewiseError, StoreError
+from edgewise.folders import job_folder
 from edgewise.record import new_run_id
 from edgewise.store.location import ENVIRONMENT_VARIABLE, find_location
 from edgewise.studio.jobs.live import Live
@@ -51,6 +52,8 @@ MOST_LOG = 2**16
 
 GRACE_S = 20.0
 """How long a cancelled job may take to end, s; then its process is killed."""
+
+_ID = re.compile(r"[0-9a-f-]{36}")
 
 AGAIN = "run it again; the runs that were finished are in the store"
 
@@ -103,7 +106,9 @@ class Dispatcher:
             thread.join()
 
     def folder_of(self, job_id: str) -> Path:
-        """The folder of a job's files. `job_id` is one of the store's."""
+        """The folder of a job's files. Raises `BadInput` for what is no job's id, such as ``..``."""
+        if not _ID.fullmatch(job_id):
+            raise BadInput("there is no such job", advice="see the list of jobs")
         return self._folder / job_id
 
     def add(self, request: Request, *, title: str) -> str:
@@ -116,8 +121,9 @@ class Dispatcher:
             BadInput: a verb that is no job, or a request that runs code.
             StoreError: the store can't be written.
         """
-        if not self._queue:
-            raise BadInput(self.problem, advice="start 'edgewise serve' with a store that can be written: --store PATH")
+        from edgewise.device.devices import LOCAL
+
+        self._require_folder()
         effective = request.in_effect()
         if effective.verb not in VERBS:
             raise BadInput(f"{effective.verb} is not a job", advice=f"one of: {', '.join(VERBS)}")
@@ -142,6 +148,42 @@ class Dispatcher:
         self._wake.set()
         self.live.touch()
         return found
+
+    def remove(self, job_id: str) -> None:
+        """Remove a job that has ended, with its folder: both, or neither. The runs that it saved stay.
+
+        Raises:
+            BadInput: it is queued or running, or its folder is another studio's.
+            StoreError: the store or the folder can't be written.
+        """
+        self._require_folder()
+        if self._store.jobs.get(job_id).queue != self._queue:
+            raise BadInput("the files of this job lie with another studio", advice="remove the job there")
+        folder = self.folder_of(job_id)
+        try:
+            with job_folder(within=self._folder) as place:
+                moved = place / job_id
+                try:
+                    # With the lock no studio starts the job meanwhile. A folder that is a link is moved as a link.
+                    with _locked(self._folder / "lock"), self._store.jobs.removing(job_id):
+                        if os.path.lexists(folder):
+                            folder.rename(moved)
+                except BaseException:
+                    if os.path.lexists(moved):
+                        moved.rename(folder)
+                    raise
+                _make_removable(moved)
+        except OSError as error:
+            raise StoreError(
+                f"the folder {folder} can't be removed: {error.strerror}", advice="make it writable, and remove again"
+            ) from error
+        self.live.touch()
+
+    def size_of(self, job_id: str) -> int:
+        """The bytes of the files in a job's folder; a link counts as a link."""
+        with contextlib.suppress(OSError):
+            return sum(place.lstat().st_size for place in self.folder_of(job_id).rglob("*"))
+        return 0
 
     def state_of(self, job: JobRow) -> JobState:
         """The state of a job: by the messages of its process while it runs here, otherwise by its row and log."""
@@ -172,6 +214,11 @@ class Dispatcher:
             return json.loads((self.folder_of(job_id) / "result" / "result.json").read_bytes())
         except (OSError, ValueError) as error:
             raise BadInput("this job has no result", advice="see its page") from error
+
+    def _require_folder(self) -> None:
+        """Raise `BadInput` where the folder of jobs can't be written."""
+        if not self._queue:
+            raise BadInput(self.problem, advice="start 'edgewise serve' with a store that can be written: --store PATH")
 
     def _dispatch(self) -> None:
         while not self._stopping:
@@ -274,7 +321,7 @@ class Dispatcher:
         if end is not None:
             return end
         if self._tokens[job.id].cancelled:
-            message = f"it did not stop within {GRACE_S:g} s and was killed"
+            message = f"the job did not stop within {GRACE_S:g} s and was killed"
             return {"status": "cancelled", "message": message, "advice": "runs that were finished are in the store"}
         _, failure = explain_end(child.returncode, child.tail)
         message = f"the process of this job {failure or 'ended without a result'}"
@@ -325,6 +372,13 @@ class Dispatcher:
 def _not_started(error: OSError) -> Message:
     message = f"the job could not be started: {error.strerror}"
     return {"status": "failed", "message": message, "advice": "free some space, and run it again"}
+
+
+def _make_removable(folder: Path) -> None:
+    """Let the folders in `folder` be emptied. Links are left as they are, whatever they lead to."""
+    if not folder.is_symlink():
+        for place, _, _ in os.walk(folder):
+            Path(place).chmod(0o700)
 
 
 def _queue_of(folder: Path) -> str:

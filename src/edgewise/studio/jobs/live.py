@@ -123,7 +123,7 @@ def document_of(state: JobState) -> Message:
         "title": state.title,
         "status": state.status,
         "stage": state.stage,
-        "where": state.where,
+        "where": state.where or ("starting" if state.status == "running" and not state.stage + state.waiting else ""),
         "share": state.share,
         "waiting": state.waiting,
         "message": state.message,

@@ -22,22 +22,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgewise.progress import (
-    BinDone,
-    Event,
-    HeadlineUpdated,
-    InferencesDone,
-    JobStarted,
-    LogLine,
-    RunFinished,
-    SamplesDone,
-    SamplesStarted,
-    SessionStarted,
-    StageStarted,
-)
 from edgewise.text import one_line
+
+if TYPE_CHECKING:
+    from edgewise.progress import Event
 
 Message = dict[str, Any]
 EVERY_S = 0.2
@@ -72,26 +62,28 @@ class Reporter:
 
 def message_of(event: Event) -> Message | None:
     """The message of an event; None for one that goes to the log only."""
+    from edgewise import progress
+
     match event:
-        case StageStarted(title=title):
+        case progress.StageStarted(title=title):
             return {"kind": "stage", "title": title}
-        case JobStarted(job=job, index=index, total=total):
+        case progress.JobStarted(job=job, index=index, total=total):
             return {"kind": "job", "label": job.label, "index": index, "total": total}
-        case SamplesStarted(job=job):
+        case progress.SamplesStarted(job=job):
             return {"kind": "job", "label": job.label, "index": 0, "total": 1}
-        case SessionStarted(index=index, total=total):
+        case progress.SessionStarted(index=index, total=total):
             return {"kind": "session", "index": index, "total": total}
-        case InferencesDone(done=done):
+        case progress.InferencesDone(done=done):
             return {"kind": "steps", "done": done, "total": None, "of": "inferences"}
-        case HeadlineUpdated():
+        case progress.HeadlineUpdated():
             return {"kind": "headline", **asdict(event)}
-        case SamplesDone(done=done, total=total):
+        case progress.SamplesDone(done=done, total=total):
             return {"kind": "steps", "done": done, "total": total, "of": "samples"}
-        case BinDone(elapsed_s=elapsed, total_s=total):
+        case progress.BinDone(elapsed_s=elapsed, total_s=total):
             return {"kind": "steps", "done": round(min(elapsed, total)), "total": round(total), "of": "s"}
-        case RunFinished(run=run):
+        case progress.RunFinished(run=run):
             return {"kind": "run", "id": run.id, "label": run.job.label, "status": run.status}
-        case LogLine(text=text) if text.startswith(WAITING):
+        case progress.LogLine(text=text) if text.startswith(WAITING):
             return {"kind": "waiting", "text": text}
     return None
 

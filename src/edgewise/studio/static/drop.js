@@ -52,9 +52,9 @@ function send(files) {
   });
   request.upload.addEventListener("load", () => {
     bar.removeAttribute("value");
-    words.textContent = `Finding out what ${name} is`;
+    words.textContent = `Reading ${name}`;
   });
-  request.addEventListener("error", () => say("The upload broke off.", "Is the studio still running?"));
+  request.addEventListener("error", () => say("The upload was interrupted.", "Is the studio still running?"));
   request.addEventListener("load", () => {
     if (request.status < 400) location.assign(request.responseURL);
     else {

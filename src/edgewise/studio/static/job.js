@@ -1,7 +1,6 @@
 // The page of a job that runs or waits: moves with it, and is loaded again when it has ended.
-import { watch } from "./events.js";
+import { poll, watch } from "./events.js";
 
-const POLL_MS = 2000;
 const SELDOM_MS = 15000; // beside the stream, for a job that another server carries out
 const job = document.getElementById("job");
 const log = document.getElementById("log");
@@ -54,12 +53,13 @@ function show(state) {
   }
 }
 
-async function poll() {
+async function look() {
   const answer = await fetch(`/jobs/${encodeURIComponent(job.dataset.id)}/state`);
   if (answer.ok) show(await answer.json());
 }
 
 log.scrollTop = log.scrollHeight;
-const streams = watch((event) => event.kind === "job" && show(event.data));
-poll().catch(() => {});
-setInterval(() => poll().catch(() => {}), streams ? SELDOM_MS : POLL_MS);
+watch((event) => event.kind === "job" && show(event.data));
+look().catch(() => {});
+poll(look);
+setInterval(() => look().catch(() => {}), SELDOM_MS);

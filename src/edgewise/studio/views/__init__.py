@@ -1,1 +1,1 @@
-"""One module per page, each with its ``ROUTES``."""
+"""One module per page; `edgewise.studio.routes` has their addresses."""

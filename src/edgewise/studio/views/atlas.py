@@ -12,17 +12,16 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from edgewise.device import calibrations
 from edgewise.errors import BadInput
 from edgewise.formatting import percent, range_text, value_text
 from edgewise.report.cells import label_of
+from edgewise.report.provenance import BASES
 from edgewise.store.best import Best, ModelFile, Workload
 from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.views.run import BASES
 from edgewise.studio.views.runs import GRADE_TONES
 
 ESTIMATED = Workload("latency", "single-stream", 1)
@@ -163,6 +162,3 @@ def _counts(path: Path, changed: int, size: int) -> dict[str, Any]:
         "sources": list(sources),
         "problem": "",
     }
-
-
-ROUTES = (Route("/atlas", atlas),)

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput
 from edgewise.formatting import value_text
@@ -134,6 +133,3 @@ def _force(forced: bool) -> dict[str, str]:
 
 def _to(ids: Sequence[str], path: str = "/compare", **settings: str) -> str:
     return f"{path}?{urlencode([*(('run', one) for one in ids), *settings.items()])}"
-
-
-ROUTES = (Route("/compare", compare), Route("/compare/file", file))

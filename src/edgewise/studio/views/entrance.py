@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
 
 from edgewise.studio.pages import static_file, static_path
-from edgewise.studio.sessions import ENTER
 from edgewise.studio.studio import studio_of
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -41,6 +39,3 @@ def static(request: Request) -> Response:
     if request.headers.get("if-none-match") == headers["etag"]:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
-
-
-ROUTES = (Route(ENTER, enter), Route("/static/{name:path}", static))

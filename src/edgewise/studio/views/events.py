@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from edgewise.studio.jobs.live import Feed, Live
 from edgewise.studio.studio import studio_of
@@ -58,6 +57,3 @@ async def _stream(live: Live, since: str) -> AsyncIterator[bytes]:
                     yield b": still here\n\n"
     finally:
         end()
-
-
-ROUTES = (Route("/events", events),)

@@ -7,13 +7,10 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import EdgewiseError
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.uploads import receive
-from edgewise.studio.views.runs import COLUMNS
 from edgewise.units import format_bytes
 
 if TYPE_CHECKING:
@@ -81,6 +78,8 @@ def _sha256_of(studio: Studio, entry: ModelEntry) -> str:
 
 def model(request: Request) -> Response:
     """What a model is, what can be done with it, and its newest runs."""
+    from edgewise.studio.views.runs import COLUMNS
+
     studio, reading, problem = studio_of(request), None, None
     entry = studio.models.get(request.path_params["key"])
     try:
@@ -110,6 +109,8 @@ def model(request: Request) -> Response:
 
 async def upload(request: Request) -> Response:
     """Take models and data, and show the model where it is one alone."""
+    from edgewise.studio.uploads import receive
+
     studio = studio_of(request)
     added = await receive(request, studio.models, most_bytes=studio.settings.most_upload)
     for entry in added:
@@ -126,11 +127,3 @@ def delete(request: Request, form: FormData) -> Response:
     studio = studio_of(request)
     studio.readings.forget(studio.models.remove(kind, request.path_params["key"]))
     return RedirectResponse("/", 303)
-
-
-ROUTES = (
-    Route("/", home),
-    Route("/uploads", upload, methods=["POST"]),
-    Route("/uploads/{kind}/{key}/delete", posted(delete), methods=["POST"]),
-    Route("/models/{key:path}", model),
-)

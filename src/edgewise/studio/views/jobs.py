@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput, EdgewiseError
+from edgewise.store.jobs import ENDED
 from edgewise.studio.jobs.live import document_of
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
-from edgewise.units import long_time
+from edgewise.units import format_bytes, long_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from starlette.datastructures import FormData
 
-    from edgewise.store.jobs import JobRow, Status
+    from edgewise.store.jobs import JobRow
 
 PAGE = 50
-ENDED: tuple[Status, ...] = ("done", "failed", "cancelled", "lost")
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
 WORDS = {
     "queued": "It starts when the jobs before it have ended.",
-    "lost": "Nothing of it goes on. Runs that were finished before are in the store.",
+    "lost": "No part of it is still running. Runs that had finished are in the store.",
 }
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
@@ -72,10 +74,11 @@ def job(request: Request) -> Response:
         scripts=(("report.js", "profile.js") if part else () if row.status in ENDED else ("job.js",)),
         job=row,
         live=document_of(state),
+        size=format_bytes(studio.jobs.size_of(row.id)) if row.status in ENDED else "",
         part=part,
         files=[(name, NAMES[name.removeprefix("result")]) for name in files if name.startswith("result.")],
         models=[(name, name.removeprefix("files/")) for name in files if name.startswith("files/")],
-        links=_links(row),
+        links=_links(row, files),
         command=_command_of(row),
         tones=TONES,
         words=WORDS.get(row.status, ""),
@@ -108,22 +111,44 @@ def file(request: Request) -> Response:
     )
 
 
-@posted
 def cancel(request: Request, form: FormData) -> Response:
     """Cancel a job."""
     studio_of(request).jobs.cancel(request.path_params["job"])
     return RedirectResponse(f"/jobs/{request.path_params['job']}", 303)
 
 
-@posted
 def again(request: Request, form: FormData) -> Response:
     """Start a job again."""
     return RedirectResponse(f"/jobs/{studio_of(request).jobs.again(request.path_params['job'])}", 303)
 
 
+def remove(request: Request, form: FormData) -> Response:
+    """Remove the ticked jobs with their files, once that is confirmed; before, show which they are."""
+    from edgewise.studio.views.runs import ticked
+
+    studio = studio_of(request)
+    rows = [studio.store.jobs.get(one) for one in ticked(form, "job")]
+    for row in rows:
+        if row.status not in ENDED:
+            raise BadInput(f"{row.title} is {row.status}", advice="cancel it and wait for its end")
+    if form.get("sure") == "yes":
+        for row in rows:
+            studio.jobs.remove(row.id)
+        return RedirectResponse("/jobs", 303)
+    return page(
+        request,
+        "ticked.html.jinja",
+        title=f"Remove {len(rows)} job{'' if len(rows) == 1 else 's'}?",
+        styles=("history.css",),
+        kind="job",
+        rows=[(row.id, f"{row.title}, {row.status}, {format_bytes(studio.jobs.size_of(row.id))}") for row in rows],
+        back="",
+    )
+
+
 def moment(seconds: float) -> str:
-    """A time, s since 1970, as the clocks of the server show it."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    """A time, s since 1970, in UTC as on the other pages."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def took(row: JobRow) -> str:
@@ -131,8 +156,8 @@ def took(row: JobRow) -> str:
     return "" if row.started is None or row.finished is None else long_time(max(0.0, row.finished - row.started))
 
 
-def _links(row: JobRow) -> list[tuple[str, str]]:
-    """Where a job leads to: address and words."""
+def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
+    """Where a job with these files leads to: address and words."""
     from edgewise.studio.forms import FORMS
 
     verb = {"predict": "estimate"}.get(row.verb, row.verb)
@@ -141,7 +166,8 @@ def _links(row: JobRow) -> list[tuple[str, str]]:
     if row.verb == "profile" and row.runs:
         found += [(f"/runs/{run}/graph", "Graph coloured by time") for run in row.runs[:1]]
         found += [(f"/runs/{row.runs[0]}/graph?with={row.runs[1]}", "Both on one graph")] if len(row.runs) == 2 else []
-    if row.verb == "optimize" and row.runs:
+    result = files.get("result.json")
+    if row.verb == "optimize" and row.runs and result is not None and b'"snr_db"' in result.read_bytes():
         found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
     return [*found, *([(f"/new/{verb}?job={row.id}", "Change and run")] if verb in FORMS else [])]
 
@@ -156,13 +182,3 @@ def _command_of(row: JobRow) -> str:
         return command_of(read_request(document))
     except (EdgewiseError, ValueError):
         return ""
-
-
-ROUTES = (
-    Route("/jobs", jobs),
-    Route("/jobs/{job}", job),
-    Route("/jobs/{job}/state", state),
-    Route("/jobs/{job}/cancel", cancel, methods=["POST"]),
-    Route("/jobs/{job}/again", again, methods=["POST"]),
-    Route("/jobs/{job}/{file:path}", file),
-)

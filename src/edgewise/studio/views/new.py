@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.cli.options import OUTPUT
 from edgewise.errors import BadInput
@@ -20,7 +19,7 @@ from edgewise.store.location import find_location
 from edgewise.studio.catalogue import Choice, catalogue, listed
 from edgewise.studio.forms import FORMS, PICKED, Field, Filled, Form, Texts
 from edgewise.studio.models import ModelEntry
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
@@ -48,7 +47,6 @@ def command(request: Request) -> Response:
     return JSONResponse({"command": _command(filled, studio), "problem": problem})
 
 
-@posted
 def submit(request: Request, sent: FormData) -> Response:
     """Queue the job, or show the form again with what is wrong."""
     form, studio = _form_of(request), studio_of(request)
@@ -172,10 +170,3 @@ def _for_models(engine: Choice, formats: Sequence[str]) -> Choice:
 def _pick(entry: ModelEntry) -> Choice:
     size = "" if entry.size_bytes is None else f", {format_bytes(entry.size_bytes)}"
     return Choice(value=entry.key, text=entry.name, note=f"{entry.format}{size}")
-
-
-ROUTES = (
-    Route("/new/{verb}", show, methods=["GET"]),
-    Route("/new/{verb}", submit, methods=["POST"]),
-    Route("/new/{verb}/command", command),
-)

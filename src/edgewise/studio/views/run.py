@@ -8,23 +8,14 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput
 from edgewise.formatting import range_text, value_text
 from edgewise.metrics import METRICS
-from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.cells import failure_of, label_of
-from edgewise.report.conditions import (
-    engine_of,
-    flatten,
-    input_text,
-    machine_of,
-    processing_unit_of,
-    provider_of,
-    scenario_of,
-)
-from edgewise.studio.pages import page, posted
+from edgewise.report.conditions import flatten, input_text, processing_unit_of
+from edgewise.report.provenance import cautions_of, conditions_of, measurement_facts
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.runs import GRADE_TONES, ticked
 
@@ -34,12 +25,6 @@ if TYPE_CHECKING:
     from edgewise.record import Measurement, Run
     from edgewise.studio.studio import Studio
 
-BASES = {
-    "measured": "read from a clock or a sensor",
-    "derived": "computed from measured numbers or from the file",
-    "simulated": "from a simulator of the hardware",
-    "estimated": "from a model of the hardware",
-}
 FILES = {
     ".json": ("JSON", "application/json"),
     ".csv": ("CSV", "text/csv; charset=utf-8"),
@@ -70,7 +55,6 @@ def run(request: Request) -> Response:
         run=found,
         failure=failure_of(found),
         rows=[_row(found, row, f"m{index}") for index, row in enumerate(found.measurements)],
-        bases=BASES,
         facts=[(name, words) for name, words in _facts(found) if words],
         conditions={
             "Settings in effect": list(flatten(found.effective)),
@@ -104,7 +88,6 @@ def download(request: Request) -> Response:
     return Response(content, media_type=FILES[ending][1], headers=headers)
 
 
-@posted
 def tag(request: Request, form: FormData) -> Response:
     """Give the run a tag, or take one away."""
     store = studio_of(request).store
@@ -129,10 +112,12 @@ def _is_profiled(found: Run) -> bool:
 
 def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
     """What the page needs of a measurement."""
-    spread = row.half_width
+    spread, metric = row.half_width, METRICS.get(row.metric)
+    better = f" {metric.better.capitalize()} is better." if metric and metric.better != "none" else ""
+    meaning = ("Meaning", metric.definition + better if metric else "")
+    facts = [meaning, *measurement_facts(found, row, summary=True)]
     return {
         "id": identity,
-        "metric": METRICS.get(row.metric),
         "label": label_of(row.metric),
         "value": None if row.value is None else value_text(row.metric, row.unit, row.value),
         "interval": range_text(row.metric, row.unit, row.low, row.high),
@@ -140,56 +125,9 @@ def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
         "spread": "" if spread is None else f"± {spread * 100:.2g} %" if spread < 1 else "wider than the value",
         "headline": row.metric == found.headline,
         "reason": row.absent_because or "no reason was recorded",
-        "facts": [(name, words) for name, words in _how(found, row) if words],
-        # Sizes and counts are exact, whatever the machine did while the run went on.
-        "cautions": found.cautions if row.samples or row.low is not None else (),
+        "facts": [(name, words) for name, words in facts if words],
+        "cautions": cautions_of(found, row),
     }
-
-
-def _how(found: Run, row: Measurement) -> Iterator[tuple[str, str]]:
-    """How a value is known: pairs of label and text, empty where there is nothing to say."""
-    unit = "" if row.unit == "1" else f" {row.unit}"
-
-    def ends(low: float | None, high: float | None) -> str:
-        return "" if low is None or high is None else f"{_exact(low)} to {_exact(high)}{unit}"
-
-    if row.value is None:
-        yield "Why it is absent", row.absent_because or "no reason was recorded"
-        return
-    yield "Value", f"{_exact(row.value)}{unit}"
-    yield "95 % interval", ends(row.low, row.high) or "none recorded"
-    yield "Within this run", ends(row.within_low, row.within_high)
-    yield "Basis", f"{row.basis}: {BASES[row.basis]}" if row.basis else ""
-    yield "Method", row.method or "no method was recorded"
-    if found.variation is not None and row.within_low is not None:
-        yield "Run to run", f"{found.variation.sigma:.2%} ({found.variation.source}): {found.variation.method}"
-    sessions = f" in {len(row.session_lengths)} sessions" if row.session_lengths else ""
-    yield "Samples", f"{len(row.samples)}{sessions}" if row.samples else ""
-    if (summary := row.summary) is not None:
-        spread = {name: getattr(summary, name) for name in ("mean", "std", "min", "median", "max", "mad")}
-        for name, value in {**spread, **summary.percentiles}.items():
-            yield name, f"{_exact(value)}{unit}"
-        yield "Outliers", f"{summary.outliers} of {summary.n}, all included"
-        if summary.between_sessions is not None:
-            yield "Between sessions", f"{summary.between_sessions:.2%} relative standard deviation of their medians"
-        if summary.autocorrelation is not None:
-            yield "Autocorrelation", f"{summary.autocorrelation:.3g}, lag 1"
-    yield "Conditions", "; ".join(f"{name.lower()} {words}" for name, words in _conditions(found) if words)
-
-
-def _exact(value: float) -> str:
-    """All digits of a number but the last ones, which are the dust of binary fractions."""
-    return f"{value:.15g}"
-
-
-def _conditions(found: Run) -> Iterator[tuple[str, str | None]]:
-    threads = threads_of(found)
-    yield "Device", found.job.target.device
-    yield "Machine", machine_of(found)
-    yield "Engine", f"{engine_of(found)} ({provider_of(found).partition('/')[2] or 'default provider'})"
-    yield "Threads", None if threads is None else str(threads)
-    yield "Precision", precision_of(found)
-    yield "Scenario", f"{scenario_of(found)}, batch {found.job.workload.batch}"
 
 
 def _facts(found: Run) -> Iterator[tuple[str, str | None]]:
@@ -198,7 +136,7 @@ def _facts(found: Run) -> Iterator[tuple[str, str | None]]:
     yield "Made", f"{found.created_at[:16].replace('T', ' ')} UTC"
     yield "Model", job.model.name
     yield "File", f"{job.model.format}, sha256 {job.model.sha256[:16]}"
-    yield from _conditions(found)
+    yield from conditions_of(found)
     yield "Computed by", processing_unit_of(found)
     yield "Inputs", input_text(found)
     yield "Settings", job.runtime.options_in_words
@@ -223,11 +161,3 @@ def _links(studio: Studio, found: Run) -> Iterator[tuple[str, str]]:
         words = urlencode({name: value for name, value in again.items() if value is not None})
         yield f"/new/{'profile' if profiled else 'bench'}?{words}", "Measure again"
         break
-
-
-ROUTES = (
-    Route("/runs/download", download),
-    Route("/runs/{run}", run),
-    Route("/runs/{run}/report", part),
-    Route("/runs/{run}/tag", tag, methods=["POST"]),
-)

@@ -11,13 +11,12 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.formatting import range_text, value_text
 from edgewise.record.run import half_width
 from edgewise.report.cells import label_of
-from edgewise.studio.pages import page, posted
+from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.units import significant
 
@@ -189,7 +188,6 @@ def _day(text: str, *, end: bool = False) -> datetime:
         raise BadInput(f"{text!r} is not a date", advice="write it like 2026-01-31") from None
 
 
-@posted
 def remove(request: Request, form: FormData) -> Response:
     """Remove the ticked runs, once that is confirmed; before, show which they are."""
     store = studio_of(request).store
@@ -200,7 +198,6 @@ def remove(request: Request, form: FormData) -> Response:
     return RedirectResponse(_list_address(form), 303)
 
 
-@posted
 def tag(request: Request, form: FormData) -> Response:
     """Name the one ticked run, once the name is there."""
     ids, name = ticked(form), str(form.get("name", "")).strip()
@@ -217,15 +214,21 @@ def _ask(request: Request, form: FormData, title: str) -> Response:
     store = studio_of(request).store
     rows = [(one, _title_of(store, one)) for one in store.find(ticked(form))]
     return page(
-        request, "ticked.html.jinja", title=title, styles=("history.css",), rows=rows, back=str(form.get("back", ""))
+        request,
+        "ticked.html.jinja",
+        title=title,
+        styles=("history.css",),
+        kind="run",
+        rows=rows,
+        back=str(form.get("back", "")),
     )
 
 
-def ticked(words: FormData | QueryParams) -> Sequence[str]:
-    """The runs that a form or a query names, each once. Raises `BadInput` where it names none."""
-    found = list(dict.fromkeys(str(word) for word in words.getlist("run") if word))
+def ticked(words: FormData | QueryParams, kind: str = "run") -> Sequence[str]:
+    """The runs, or jobs, that a form or a query names, each once. Raises `BadInput` where it names none."""
+    found = list(dict.fromkeys(str(word) for word in words.getlist(kind) if word))
     if not found:
-        raise BadInput("no run is ticked", advice="go back and tick the runs that you mean")
+        raise BadInput(f"no {kind} is ticked", advice=f"go back and tick the {kind}s that you mean")
     return found
 
 
@@ -241,10 +244,3 @@ def _title_of(store: Store, one: str) -> str:
     except StoreError as error:
         return error.message
     return f"{run.job.label}, {run.created_at[:16].replace('T', ' ')} UTC"
-
-
-ROUTES = (
-    Route("/runs", runs),
-    Route("/runs/remove", remove, methods=["POST"]),
-    Route("/runs/tag", tag, methods=["POST"]),
-)

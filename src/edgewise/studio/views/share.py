@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from edgewise.studio.sharing import shared_page
 
@@ -18,6 +17,3 @@ def share(request: Request) -> Response:
     name = "-".join(part for part in urlsplit(address).path.split("/") if part.replace("-", "").isalnum())[:60]
     headers = {"content-disposition": f'attachment; filename="edgewise-{name.encode("ascii", "ignore").decode()}.html"'}
     return Response(content, media_type="text/html; charset=utf-8", headers=headers)
-
-
-ROUTES = (Route("/share", share),)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from edgewise.errors import StoreError
 from edgewise.formatting import range_text, scale_of, value_text
@@ -155,6 +154,3 @@ def _csv(rows: Sequence[RunRow]) -> str:
         cells = (getattr(row, name) for name in names)
         writer.writerow([for_csv(cell) if isinstance(cell, str) else cell for cell in cells])
     return text.getvalue()
-
-
-ROUTES = (Route("/trend", trend),)

@@ -1,0 +1,86 @@
+"""Samples that a variant answers with another class than the original: counts, a table, and a gallery of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgewise.optimizing.changed_answers import ORDER, Change, ChangedAnswers, ChangedSample
+from edgewise.optimizing.variant import Optimization
+from edgewise.report.document import Cell, Column, Table, Tone
+from edgewise.report.names import shorten
+from edgewise.report.optimization_tables import number_cell
+from edgewise.report.page import Block, Part, table_block
+from edgewise.text import one_line
+from edgewise.units import significant
+
+_WORDS: Mapping[Change, tuple[str, Tone]] = {
+    "lost": ("right → wrong", "bad"), "gained": ("wrong → right", "good"), "other": ("wrong → wrong", "fair"),
+}  # fmt: skip
+_LONGEST = 60
+"""Characters of a name in a table."""
+
+
+def changed_tables(result: Optimization) -> list[Table]:
+    """The numbers of changed answers of all variants, and the changed samples of the first variant that has some."""
+    tables = [_counts_table(result.changed)] if result.changed else []
+    shown = result.changed_most
+    return tables if shown is None else [*tables, _samples_table(shown, result.changed[shown])]
+
+
+def changed_part(result: Optimization) -> Part:
+    """The part of a page with the same tables; samples with pictures are a gallery."""
+    blocks: list[Block] = [
+        table_block(table, f"changed-{place}") for place, table in enumerate(changed_tables(result))
+    ]  # fmt: skip
+    (pictures, words), shown = result.thumbnails, result.changed_most
+    if pictures and shown is not None:
+        drawn = [pictures.get(one.index) for one in result.changed[shown].samples]
+        blocks[-1] = ("gallery", {"table": _samples_table(shown, result.changed[shown]), "pictures": drawn})
+    blocks.append(("small", words))
+    return Part(id="changed", title="Samples whose answer changed", nav="Changed answers", blocks=blocks)
+
+
+def _counts_table(changed: Mapping[str, ChangedAnswers]) -> Table:
+    kinds = [change for change in ORDER if all("lost" in one.counts for one in changed.values())]
+    columns = [Column(title="Variant")]
+    titles = ("Samples", "Changed", "Share (95 % interval)", *(_WORDS[change][0].capitalize() for change in kinds))
+    columns += [Column(title=title, numeric=True) for title in titles]
+    rows = tuple(
+        (
+            Cell(text=one_line(name)),
+            *(Cell(text=str(count), value=count) for count in (one.n, one.changed)),
+            number_cell("error_rate", one.share, label="Changed answers"),
+            *(Cell(text=str(one.counts[change]), value=one.counts[change]) for change in kinds),
+        )
+        for name, one in changed.items()
+    )
+    note = "changed: of the samples that both models answered, those with another class than the original's"
+    return Table(title="Changed answers", columns=tuple(columns), rows=rows, notes=(note,), detail=True)
+
+
+def _samples_table(name: str, changes: ChangedAnswers) -> Table:
+    titles = ("Sample", *(("Change", "Label") if "lost" in changes.counts else ()), "Original", "Variant")
+    notes = (
+        f"{len(changes.samples)} of {changes.changed} changed samples; in brackets the score, the model's output for "
+        "the class; of one kind of change, the original's highest score comes first",
+    )
+    return Table(
+        title=f"Changed samples: {one_line(name)}",
+        columns=tuple(Column(title=title) for title in titles),
+        rows=tuple(_samples_row(one, changes) for one in changes.samples),
+        notes=notes,
+        detail=True,
+    )
+
+
+def _samples_row(one: ChangedSample, changes: ChangedAnswers) -> tuple[Cell, ...]:
+    def answer(number: int | None, score: float | None = None) -> Cell:
+        name = "none (NaN)" if number is None else changes.classes.get(number) or f"class {number}"
+        name = shorten(name, _LONGEST)
+        tone: Tone = "plain" if one.label is None else "good" if number == one.label else "bad"
+        return Cell(text=name if score is None else f"{name} ({significant(score)})", tone=tone)
+
+    words, tone = _WORDS[one.change]
+    known = [Cell(text=words, tone=tone), Cell(text=answer(one.label).text)] if "lost" in changes.counts else []
+    sides = (answer(one.before, one.before_score), answer(one.after, one.after_score))
+    return Cell(text=shorten(one.name, _LONGEST)), *known, *sides

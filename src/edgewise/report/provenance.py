@@ -1,0 +1,131 @@
+"""How numbers are known: basis, method, interval, samples, conditions and cautions, for the page that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from edgewise.formatting import value_text
+from edgewise.metrics import METRICS
+from edgewise.record import Caution, Measurement, Run
+from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.conditions import engine_of, machine_of, provider_of, scenario_of
+from edgewise.report.document import Provenance
+
+BASES = {
+    "measured": "read from a clock or a sensor",
+    "derived": "computed from measured numbers or from the file",
+    "simulated": "from a simulator of the hardware",
+    "estimated": "from a model of the hardware",
+}
+
+
+def provenance_of(run: Run, row: Measurement) -> Provenance:
+    """How the value of `row`, a measurement of `run`, is known."""
+    label = METRICS[row.metric].label if row.metric in METRICS else row.metric  # newer records have other metrics, too
+    facts = [("Model", run.job.model.name), *measurement_facts(run, row)]
+    facts.append(("Cautions", "; ".join(each.message for each in cautions_of(run, row))))
+    return Provenance(f"{label}: {value_text(row.metric, row.unit, row.value)}", _known(facts))
+
+
+def provenance_of_number(
+    title: str,
+    unit: str,
+    ends: tuple[float | None, float | None, float | None],
+    facts: Iterable[tuple[str, str]],
+    run: Run | None = None,
+) -> Provenance:
+    """How a number that is no measurement of one run is known, such as one side of a comparison.
+
+    Args:
+        ends: the value and its 95 % interval.
+        facts: basis, method and what else is known of it; pairs without a text are left out.
+        run: whose conditions hold for it.
+    """
+    conditions = "" if run is None else conditions_text(run)
+    return Provenance(title, _known([*interval_facts(unit, *ends), *facts, ("Conditions", conditions)]))
+
+
+def _known(facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [each for each in facts if each[1]]
+
+
+def interval_facts(unit: str, value: float | None, low: float | None, high: float | None) -> list[tuple[str, str]]:
+    """A value and its 95 % interval at full precision, in `unit`."""
+    value_words = "" if value is None else _exact(value) + _after(unit)
+    return [("Value", value_words), ("95 % interval", _ends(unit, low, high) or "none recorded")]
+
+
+def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> Iterator[tuple[str, str]]:
+    """How a measurement is known; a text is empty where nothing is recorded.
+
+    Args:
+        summary: whether the statistics of the samples are among them.
+    """
+    if row.value is None:
+        yield "Why it is absent", row.absent_because or "no reason was recorded"
+        return
+    yield from interval_facts(row.unit, row.value, row.low, row.high)
+    yield "Within this run", _ends(row.unit, row.within_low, row.within_high)
+    yield "Basis", basis_text(row.basis)
+    yield "Method", row.method or "no method was recorded"
+    if run.variation is not None and row.within_low is not None:
+        yield "Run to run", f"{run.variation.sigma:.2%} ({run.variation.source}): {run.variation.method}"
+    sessions = len(row.session_lengths)
+    within = f" in {sessions} session{'' if sessions == 1 else 's'}" if sessions else ""
+    yield "Samples", f"{len(row.samples)}{within}" if row.samples else ""
+    if summary and row.summary is not None:
+        yield from _summary_facts(row)
+    yield "Conditions", conditions_text(run)
+
+
+def _summary_facts(row: Measurement) -> Iterator[tuple[str, str]]:
+    found = row.summary
+    if found is None:
+        return
+    spread = {name: getattr(found, name) for name in ("mean", "std", "min", "median", "max", "mad")}
+    for name, value in {**spread, **found.percentiles}.items():
+        yield name, _exact(value) + _after(row.unit)
+    yield "Outliers", f"{found.outliers} of {found.n}, all included"
+    if found.between_sessions is not None:
+        yield "Between sessions", f"{found.between_sessions:.2%} relative standard deviation of their medians"
+    if found.autocorrelation is not None:
+        yield "Autocorrelation", f"{found.autocorrelation:.3g}, lag 1"
+
+
+def basis_text(basis: str | None) -> str:
+    """``"measured: read from a clock or a sensor"``; empty for None."""
+    return f"{basis}: {BASES[basis]}" if basis else ""
+
+
+def cautions_of(run: Run, row: Measurement) -> tuple[Caution, ...]:
+    """The cautions of `run` that concern `row`: sizes and counts are exact, whatever the machine did meanwhile."""
+    return run.cautions if row.samples or row.low is not None else ()
+
+
+def conditions_text(run: Run) -> str:
+    """The conditions of a run in one line."""
+    return "; ".join(f"{name.lower()} {words}" for name, words in conditions_of(run) if words)
+
+
+def conditions_of(run: Run) -> Iterator[tuple[str, str | None]]:
+    """Device, machine, engine, threads, precision and scenario of a run; None where the record lacks it."""
+    threads = threads_of(run)
+    yield "Device", run.job.target.device
+    yield "Machine", machine_of(run)
+    yield "Engine", f"{engine_of(run)} ({provider_of(run).partition('/')[2] or 'default provider'})"
+    yield "Threads", None if threads is None else str(threads)
+    yield "Precision", precision_of(run)
+    yield "Scenario", f"{scenario_of(run)}, batch {run.job.workload.batch}"
+
+
+def _exact(value: float) -> str:
+    """All digits of a number except the last ones, which are rounding errors of binary fractions."""
+    return f"{value:.15g}"
+
+
+def _after(unit: str) -> str:
+    return "" if unit == "1" else f" {unit}"
+
+
+def _ends(unit: str, low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{_exact(low)} to {_exact(high)}{_after(unit)}"

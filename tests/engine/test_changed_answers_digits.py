@@ -1,0 +1,72 @@
+"""The digits network against a copy with other weights: every changed sample as onnxruntime itself answers it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise import data
+from edgewise.evaluating.data_options import DataOptions
+from edgewise.model.identity import open_model
+from edgewise.optimizing.accuracy import AccuracyChecker
+from edgewise.optimizing.candidate_checks import job_of
+from edgewise.optimizing.search_settings import SearchSettings, build_settings
+from edgewise.optimizing.thumbnails import draw_thumbnails
+from edgewise.record import RuntimeSpec
+from edgewise.run.run_builder import METERS_OFF, RunBuilder
+from small_pictures import pixels_of
+
+pytestmark = pytest.mark.engine
+COUNT = 120
+
+
+def leaning(path: Path) -> Path:
+    """The digits network with a bias towards threes."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(data.path("digits_cnn.onnx"))
+    bias = next(one for one in model.graph.initializer if one.name == "classifier.bias")
+    array = onnx.numpy_helper.to_array(bias).copy()
+    array[3] += 9.0
+    bias.CopyFrom(onnx.numpy_helper.from_array(array, bias.name))
+    onnx.save(model, path)
+    return path
+
+
+def test_changed_samples_are_those_that_the_engine_answers_differently(tmp_path):
+    ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    files = [Path(data.path("digits_cnn.onnx")), leaning(tmp_path / "leaning.onnx")]
+    options = DataOptions(
+        source=str(data.path("digits_test.npz")), limit=COUNT, file=Path(data.path("digits_cnn.yaml"))
+    )
+    wanted = SearchSettings(model=str(files[0]), runtimes=("onnxruntime",))
+    settings = build_settings(wanted, folder=tmp_path / "out", options=options)
+    original, variant = (job_of(open_model(file).ref, RuntimeSpec(name="onnxruntime"), settings) for file in files)
+    checker = AccuracyChecker(settings, original, builder=RunBuilder(save=lambda run: None, sensors=METERS_OFF))
+    assert not checker.begin().broken
+    changes = checker.measure(variant).changes
+
+    with np.load(data.path("digits_test.npz")) as test:
+        x, y = test["x"], test["y"]
+    indices = np.array(settings.judged.indices)
+    rows = [
+        ort.InferenceSession(file, providers=["CPUExecutionProvider"]).run(
+            None, {"image": x[indices].astype(np.float32) / 255}
+        )[0]
+        for file in files
+    ]
+    before, after = (each.argmax(1) for each in rows)
+    labels, differ = y[indices], before != after
+    assert changes.n == len(indices) and changes.changed == differ.sum() > 5
+    assert changes.counts["lost"] == (differ & (before == labels)).sum()
+    assert changes.counts["gained"] == (differ & (after == labels)).sum()
+    places = {int(index): place for place, index in enumerate(indices)}
+    for one in changes.samples:
+        at = places[one.index]
+        assert (one.label, one.before, one.after) == (labels[at], before[at], after[at]) and one.after == 3
+        assert (one.before_score, one.after_score) == pytest.approx((rows[0][at].max(), rows[1][at].max()), rel=1e-4)
+    pictures, _ = draw_thumbnails(settings.judged.data, changes.samples)
+    assert set(pictures) == {one.index for one in changes.samples}
+    for index, uri in pictures.items():
+        assert np.array_equal(pixels_of(uri)[0], x[index, 0])
