@@ -416,8 +416,11 @@ class TestPage:
         for content in ("[]", '{"sensitivity": [7]}', '{"sensitivity": []}'):
             (folder / "result.json").write_text(content)
             assert "measured no error of layers" in client.get(f"/runs/{run.id}/graph?job={job}").text
+        studio.store.jobs.finish(studio.store.jobs.claim("without a dispatcher", "test"), "done", runs=[run.id])
+        assert f"/graph?job={job}" not in client.get(f"/jobs/{job}").text
         rows = [{"layer": "a", "op": "Conv", "snr_db": 21.5}, {"layer": "b", "snr_db": None}]
         (folder / "result.json").write_text(json.dumps({"sensitivity": rows}))
+        assert f"/graph?job={job}" in client.get(f"/jobs/{job}").text
         assert client.get(path).json()["values"]["snr"] == [21.5, None]
         page = client.get(f"/runs/{run.id}/graph?job={job}").text
         assert "<td>21.5 dB</td>" in page and "this layer was not quantised alone" in page

@@ -70,8 +70,9 @@ def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> I
     yield "Method", row.method or "no method was recorded"
     if run.variation is not None and row.within_low is not None:
         yield "Run to run", f"{run.variation.sigma:.2%} ({run.variation.source}): {run.variation.method}"
-    sessions = f" in {len(row.session_lengths)} sessions" if row.session_lengths else ""
-    yield "Samples", f"{len(row.samples)}{sessions}" if row.samples else ""
+    sessions = len(row.session_lengths)
+    within = f" in {sessions} session{'' if sessions == 1 else 's'}" if sessions else ""
+    yield "Samples", f"{len(row.samples)}{within}" if row.samples else ""
     if summary and row.summary is not None:
         yield from _summary_facts(row)
     yield "Conditions", conditions_text(run)

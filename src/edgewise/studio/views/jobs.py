@@ -17,6 +17,9 @@ from edgewise.studio.studio import studio_of
 from edgewise.units import format_bytes, long_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from starlette.datastructures import FormData
 
     from edgewise.store.jobs import JobRow
@@ -75,7 +78,7 @@ def job(request: Request) -> Response:
         part=part,
         files=[(name, NAMES[name.removeprefix("result")]) for name in files if name.startswith("result.")],
         models=[(name, name.removeprefix("files/")) for name in files if name.startswith("files/")],
-        links=_links(row),
+        links=_links(row, files),
         command=_command_of(row),
         tones=TONES,
         words=WORDS.get(row.status, ""),
@@ -146,8 +149,8 @@ def took(row: JobRow) -> str:
     return "" if row.started is None or row.finished is None else long_time(max(0.0, row.finished - row.started))
 
 
-def _links(row: JobRow) -> list[tuple[str, str]]:
-    """Where a job leads to: address and words."""
+def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
+    """Where a job with these files leads to: address and words."""
     from edgewise.studio.forms import FORMS
 
     verb = {"predict": "estimate"}.get(row.verb, row.verb)
@@ -156,7 +159,8 @@ def _links(row: JobRow) -> list[tuple[str, str]]:
     if row.verb == "profile" and row.runs:
         found += [(f"/runs/{run}/graph", "Graph coloured by time") for run in row.runs[:1]]
         found += [(f"/runs/{row.runs[0]}/graph?with={row.runs[1]}", "Both on one graph")] if len(row.runs) == 2 else []
-    if row.verb == "optimize" and row.runs:
+    result = files.get("result.json")
+    if row.verb == "optimize" and row.runs and result is not None and b'"snr_db"' in result.read_bytes():
         found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
     return [*found, *([(f"/new/{verb}?job={row.id}", "Change and run")] if verb in FORMS else [])]
 
