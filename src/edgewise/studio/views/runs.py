@@ -210,18 +210,14 @@ def tag(request: Request, form: FormData) -> Response:
 
 
 def _ask(request: Request, form: FormData, title: str) -> Response:
-    """The page on which a name is given or a removal is confirmed."""
     store = studio_of(request).store
     rows = [(one, _title_of(store, one)) for one in store.find(ticked(form))]
-    return page(
-        request,
-        "ticked.html.jinja",
-        title=title,
-        styles=("history.css",),
-        kind="run",
-        rows=rows,
-        back=str(form.get("back", "")),
-    )
+    return question(request, "run", rows, title=title, back=str(form.get("back", "")))
+
+
+def question(request: Request, kind: str, rows: Sequence[tuple[str, str]], *, title: str, back: str) -> Response:
+    """The page on which a name is given or a removal is confirmed; `rows` has id and title of each run or job."""
+    return page(request, "ticked.html.jinja", title=title, styles=("history.css",), kind=kind, rows=rows, back=back)
 
 
 def ticked(words: FormData | QueryParams, kind: str = "run") -> Sequence[str]:
