@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 import chromium
 import warm_start
@@ -23,6 +25,8 @@ from tiny_models import write_tiny_onnx
 # How long an example takes depends on the machine, and no test asserts real times.
 settings.register_profile("edgewise", deadline=None)
 settings.load_profile("edgewise")
+# Hypothesis would read all our sources for constants to try: seconds in each worker, and other examples after each change.
+providers._get_local_constants = lambda: providers._local_constants
 
 # Images of containers often set PYTHONDONTWRITEBYTECODE. Here it would make every child process compile edgewise again,
 # which takes longer than what most of them do, and pytest would compile every test file again.
@@ -44,6 +48,16 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Import each file in one worker at a time: the first one compiles it and what it imports, the others read that."""
+    if not isinstance(collector, pytest.Module):
+        return (yield)
+    with collector.path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -41,7 +41,9 @@ IMPORTED = (
     *sorted(MODULES), "numpy", "numpy.random", "edgewise.metrics", "edgewise.record", "edgewise.run.layer_mode",
     "edgewise.run.metering", "edgewise.run.reference", "edgewise.run.sample_mode", "edgewise.run.timing",
     "edgewise.run.turn_mode", "edgewise.runtime.fake", "edgewise.runtime.litert_profile",
-    "edgewise.runtime.onnxruntime_profile", "edgewise.runtime.openvino_profile", "edgewise.workload.inputs", "inspect",
+    "edgewise.runtime.onnxruntime_profile", "edgewise.runtime.openvino_profile", "edgewise.workload.inputs",
+    "edgewise.cli.progress", "edgewise.report.files", "edgewise.report.inspection_html", "edgewise.report.result_files",
+    "edgewise.service.command_line", "edgewise.service.context", "edgewise.service.reading", "edgewise.store", "inspect",
     "json", "runpy", "email.message",
 )  # fmt: skip
 _MESSAGE = 2**17

@@ -126,7 +126,7 @@ def test_nothing_is_fetched():
     policy = next(
         value for tag, name, value in outline.attributes if tag == "meta" and name == "content" and "default" in value
     )
-    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-")
 
 
 HOSTILE = "<script>alert(1)</script>\n\"'><img src=x onerror=alert(2)>{{ 7*7 }}&amp;\x00\x1b[31m"

@@ -133,6 +133,12 @@ def scenario_of(run: Run) -> str:
     return run.job.workload.scenario.words
 
 
+def file_of(run: Run) -> str:
+    """Format and size of the model file, ``"onnx, 53.9 kB"``. The file of an imported run may not be known."""
+    model = run.job.model
+    return one_line(f"{model.format}, {format_bytes(model.size_bytes)}") if model.is_known else "file not known"
+
+
 def is_original(run: Run) -> bool:
     """Whether the run is of a network in its own framework, which the other runs are its exports of."""
     return run.job.model.origin is not None and run.job.model.origin.original
