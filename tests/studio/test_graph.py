@@ -357,6 +357,12 @@ class TestFiveThousandLayers:
         assert calls(1600) < 5 * calls(400)
 
 
+@pytest.fixture(scope="module")
+def studio(serve):
+    """One studio for all pages: each would start a process that draws."""
+    return serve()
+
+
 class TestPage:
     def test_the_table_is_whole_without_a_script(self, studio, client):
         run = profiled_run()

@@ -157,11 +157,7 @@ def _is_plain(text: str, kind: Any, info: Any) -> bool:
     if not text.isascii():
         return False
     if kind is int:
-        return (
-            text.isdigit()
-            and len(text) < 10
-            and (info.min or 0) <= int(text) <= (int(text) if info.max is None else info.max)
-        )
+        return text.isdigit() and len(text) < 10 and int(text) in range(info.min or 0, (info.max or 10**9) + 1)
     return kind is str or (kind is Path and os.access(text, os.R_OK))
 
 

@@ -28,7 +28,7 @@ PAGE = 50
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
 WORDS = {
     "queued": "It starts when the jobs before it have ended.",
-    "lost": "No part of it is still running. Runs that had finished are in the store.",
+    "lost": "No part of it is still running.",
 }
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
@@ -124,7 +124,7 @@ def again(request: Request, form: FormData) -> Response:
 
 def remove(request: Request, form: FormData) -> Response:
     """Remove the ticked jobs with their files, once that is confirmed; before, show which they are."""
-    from edgewise.studio.views.runs import ticked
+    from edgewise.studio.views.runs import question, ticked
 
     studio = studio_of(request)
     rows = [studio.store.jobs.get(one) for one in ticked(form, "job")]
@@ -135,15 +135,8 @@ def remove(request: Request, form: FormData) -> Response:
         for row in rows:
             studio.jobs.remove(row.id)
         return RedirectResponse("/jobs", 303)
-    return page(
-        request,
-        "ticked.html.jinja",
-        title=f"Remove {len(rows)} job{'' if len(rows) == 1 else 's'}?",
-        styles=("history.css",),
-        kind="job",
-        rows=[(row.id, f"{row.title}, {row.status}, {format_bytes(studio.jobs.size_of(row.id))}") for row in rows],
-        back="",
-    )
+    asked = [(row.id, f"{row.title}, {row.status}, {format_bytes(studio.jobs.size_of(row.id))}") for row in rows]
+    return question(request, "job", asked, title=f"Remove {len(rows)} job{'' if len(rows) == 1 else 's'}?", back="")
 
 
 def moment(seconds: float) -> str:
