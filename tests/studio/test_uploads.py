@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import stat
 import threading
 import time
@@ -306,6 +307,14 @@ def test_a_large_field_is_not_held_in_memory(client):
     answer = client.post("/uploads", content=body(), headers={"content-type": "multipart/form-data; boundary=B"})
     assert answer.status_code == 400
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_an_upload_makes_its_folder_where_that_is_missing(serve, onnx):
+    studio = serve()
+    shutil.rmtree(studio.folder / "incoming")  # as where the disk was read-only at the start
+    with studio.client() as client:
+        assert upload(client, ("net.onnx", onnx)).status_code == 303
+    wait_until_clean(studio)
 
 
 def test_more_than_the_cap_is_refused(serve, onnx):

@@ -71,10 +71,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(browser, folder):
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    yield context.new_page()
-    context.close()
+def page(offline):
+    page = offline.new_page()
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
     settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
     lines = [f"{device.title}{clock}{settings}.", *estimate.conditions]
-    sections = [Section(title=f"Estimated by {estimate.software} for", lines=tuple(map(one_line, lines)))]
+    sections = [Section(title=f"Estimated by {estimate.software}", lines=tuple(map(one_line, lines)))]
     if estimate.refused is not None:
         refusal = (one_line(estimate.refused), one_line(estimate.advice))
         title = "Does not fit" if estimate.measurements else "No estimate"

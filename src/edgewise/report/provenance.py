@@ -12,7 +12,7 @@ from edgewise.report.conditions import engine_of, machine_of, provider_of, scena
 from edgewise.report.document import Provenance
 
 BASES = {
-    "measured": "read from a clock or a sensor",
+    "measured": "read from a clock or a sensor, or counted",
     "derived": "computed from measured numbers or from the file",
     "simulated": "from a simulator of the hardware",
     "estimated": "from a model of the hardware",
@@ -93,7 +93,7 @@ def _summary_facts(row: Measurement) -> Iterator[tuple[str, str]]:
 
 
 def basis_text(basis: str | None) -> str:
-    """``"measured: read from a clock or a sensor"``; empty for None."""
+    """``"estimated: from a model of the hardware"``; empty for None."""
     return f"{basis}: {BASES[basis]}" if basis else ""
 
 
