@@ -141,12 +141,16 @@ class Newcomer:
 
     title: str
     law: Catalogue
-    names: list[str]
+    models: list[Subject]
     values: np.ndarray
 
 
 def newcomers(folder: Path, per_fleet: int, random: np.random.Generator) -> Iterator[Newcomer]:
-    """Devices of AI Hub's fleets and of ncnn's processors, at most `per_fleet` of each."""
+    """Devices of AI Hub's fleets and of ncnn's processors, at most `per_fleet` of each.
+
+    Those of ncnn come a second time with the models alone whose operators are known.
+    """
+    profiles = {normal(name): profile for name, profile in NCNN.items()}
     for file in ("aihub.csv", "ncnn_bench.csv"):
         rows = read_source("table", folder / file)
         for fleet in fleets({file: rows}):
@@ -156,14 +160,17 @@ def newcomers(folder: Path, per_fleet: int, random: np.random.Generator) -> Iter
             for device in random.permutation(len(fleet.logs))[:per_fleet]:
                 others = replace_devices(fleet, fleet.groups != fleet.groups[device])
                 seen = np.isfinite(fleet.logs[device]) & (np.isfinite(others.logs).sum(axis=0) > 1)
-                columns = np.flatnonzero(seen)
-                if len(columns) > max(POINTS) + 5:
-                    yield Newcomer(
-                        f"{file.split('.')[0]}: {fleet.title}",
-                        Catalogue([others]),
-                        [full[at] for at in columns],
-                        np.exp(fleet.logs[device, columns]),
-                    )
+                law, values = Catalogue([others]), np.exp(fleet.logs[device])
+                models = {at: Subject(name=full[at]) for at in np.flatnonzero(seen)}
+                known = {
+                    at: replace(one, profile=profiles[normal(one.name)])
+                    for at, one in models.items()
+                    if normal(one.name) in profiles
+                }
+                for words, own in (("", models), (", operators known", known)):
+                    if len(own) > max(POINTS) + 5:
+                        title = f"{file.split('.')[0]}: {fleet.title}{words}"
+                        yield Newcomer(title, law, list(own.values()), values[list(own)])
 
 
 def replace_devices(fleet: Fleet, kept: np.ndarray) -> Fleet:
@@ -175,11 +182,11 @@ def replace_devices(fleet: Fleet, kept: np.ndarray) -> Fleet:
 
 def judge_newcomer(device: Newcomer, count: int, random: np.random.Generator) -> tuple[float, float, float]:
     """Mean relative error, coverage and rank correlation of one draw."""
-    order = random.permutation(len(device.names))
-    points = [Point(subject=Subject(name=device.names[at]), value=float(device.values[at])) for at in order[:count]]
+    order = random.permutation(len(device.models))
+    points = [Point(subject=device.models[at], value=float(device.values[at])) for at in order[:count]]
     true = device.values[order[count:]]
     choice = Choice(points=tuple(points), trials=(try_law(device.law, points),))
-    found = choice.predict([Subject(name=device.names[at]) for at in order[count:]])
+    found = choice.predict([device.models[at] for at in order[count:]])
     predicted = np.array([each.value for each in found])
     held = np.mean([each.low <= value <= each.high for each, value in zip(found, true, strict=True)])
     return float(np.mean(np.abs(predicted / true - 1))), float(held), rank_correlation(predicted, true) or 0.0

@@ -151,6 +151,8 @@ PAGES = [
     "/runs?runtime=ncnn&status=done&since=2025-01-01", "/runs?runtime=ncnn&device=device-0&status=done",
     "/runs?runtime=ncnn&device=device-39&status=failed", f"/runs?model={MODELS[0]}&runtime=ncnn&device=device-0",
     "/runs?tag=nightly&runtime=ncnn&device=device-0", "/runs?tag=candidate&runtime=ncnn&device=device-0",
+    "/runs?tag=release-7&runtime=ncnn&device=device-0",
+    "/runs?model=resnet_3&runtime=ncnn&device=device-0",
     "/runs?tag=nightly&runtime=trtexec&device=device-0", "/runs?model=resnet_3&runtime=ncnn&tag=nightly",
     "/runs?runtime=ncnn&device=device-0&status=done&until=2024-11-01",
     "/runs?tag=nightly&status=failed&since=2025-01-01",

@@ -42,7 +42,7 @@ class FakeBoard:
     def close(self) -> None:
         """Unplug the board."""
         os.write(self._wake, b"x")
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _serve(self) -> None:
         buffer = b""

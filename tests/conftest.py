@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import os
 import shutil
 import signal
@@ -14,13 +16,17 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
+import chromium
 import warm_start
 from tiny_models import write_tiny_onnx
 
 # How long an example takes depends on the machine, and no test asserts real times.
 settings.register_profile("edgewise", deadline=None)
 settings.load_profile("edgewise")
+# Hypothesis would read all our sources for constants to try: seconds in each worker, and other examples after each change.
+providers._get_local_constants = lambda: providers._local_constants
 
 # Images of containers often set PYTHONDONTWRITEBYTECODE. Here it would make every child process compile edgewise again,
 # which takes longer than what most of them do, and pytest would compile every test file again.
@@ -29,9 +35,29 @@ sys.dont_write_bytecode = False
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 """Real models; they lie beside the repository and are never copied into it."""
-CHROMIUM = Path("/usr/bin/chromium")
-WARM = frozenset({"cli", "engine", "process", "property", "unit"})
+WARM = frozenset({"cli", "engine", "process", "property", "studio", "unit"})
 """Folders of tests whose workers are forked from a process that has imported what they need (`warm_start`)."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Spare the garbage collector the search of modules and tests, which stay to the end: it took 5 % of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Import each file in one worker at a time: the first one compiles it and what it imports, the others read that."""
+    if not isinstance(collector, pytest.Module):
+        return (yield)
+    with collector.path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.ui)
-            item.add_marker(pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not installed"))
+            item.add_marker(pytest.mark.skipif(chromium.PATH is None, reason="Chromium is not installed"))
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +74,7 @@ def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     arguments = ["--disable-background-networking"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        browser = playwright.chromium.launch(executable_path=chromium.PATH, args=arguments)
         yield browser
         browser.close()
 

@@ -184,11 +184,11 @@ class SshServer:
         self.process = subprocess.Popen(
             [*words, SSHD, "-D", "-e", "-f", config], stdin=subprocess.DEVNULL, stderr=self._log, start_new_session=True
         )
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 60.0
         while time.monotonic() < deadline:
             assert self.process.poll() is None, (self.root / "sshd.log").read_text()
             try:
-                socket.create_connection(self._listens, timeout=1.0).close()
+                socket.create_connection(self._listens, timeout=10.0).close()
                 return
             except OSError:
                 time.sleep(0.02)

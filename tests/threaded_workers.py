@@ -124,7 +124,7 @@ class ThreadProcess:
         for stream in (self.stdin, self.stdout):
             with suppress(OSError):
                 stream.close()
-        self._thread.join(10.0)
+        self._thread.join(60.0)
         assert not self._thread.is_alive(), "a worker's thread did not end with its host"
         self.returncode = GONE
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -32,17 +33,21 @@ import psutil
 MODULES = frozenset({
     "edgewise.model.readers.openvino_isolated", "edgewise.model.readers.tflite_isolated",
     "edgewise.optimizing.microbenchmark_worker", "edgewise.optimizing.pass_worker", "edgewise.run.observation_worker",
-    "edgewise.run.peak_worker", "edgewise.run.worker", "edgewise.runtime.describing",
+    "edgewise.run.peak_worker", "edgewise.run.worker", "edgewise.runtime.describing", "edgewise.studio.catalogue",
+    "edgewise.studio.draw", "edgewise.studio.model_worker", "edgewise.studio.work",
 })  # fmt: skip
 """What the nursery starts."""
 IMPORTED = (
     *sorted(MODULES), "numpy", "numpy.random", "edgewise.metrics", "edgewise.record", "edgewise.run.layer_mode",
     "edgewise.run.metering", "edgewise.run.reference", "edgewise.run.sample_mode", "edgewise.run.timing",
     "edgewise.run.turn_mode", "edgewise.runtime.fake", "edgewise.runtime.litert_profile",
-    "edgewise.runtime.onnxruntime_profile", "edgewise.runtime.openvino_profile", "edgewise.workload.inputs", "inspect",
+    "edgewise.runtime.onnxruntime_profile", "edgewise.runtime.openvino_profile", "edgewise.workload.inputs",
+    "edgewise.cli.progress", "edgewise.report.files", "edgewise.report.inspection_html", "edgewise.report.result_files",
+    "edgewise.service.command_line", "edgewise.service.context", "edgewise.service.reading", "edgewise.store", "inspect",
     "json", "runpy", "email.message",
 )  # fmt: skip
 _MESSAGE = 2**17
+_MOST_INHERITED = 4
 _SET_SUBREAPER = 36
 _execute = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
@@ -100,7 +105,7 @@ class Nursery:
         global _nursery_pid
         if self._socket is not None and self._process is not None:
             self._socket.close()
-            self._process.wait(10)
+            self._process.wait(60)
             _nursery_pid = self._socket = None
 
     def fits(self, args: Any, environment: Any) -> bool:
@@ -112,18 +117,21 @@ class Nursery:
             and _settings(os.environ if environment is None else environment) == self._settings
         )
 
-    def start(self, args: Any, *, folder: Any, environment: Any, streams: list[int], session: bool) -> int:
+    def start(
+        self, args: Any, *, folder: Any, environment: Any, streams: list[int], inherited: list[int], session: bool
+    ) -> int:
         """Fork a child of this process and return its number."""
         request = {
             "module": args[3], "arguments": list(map(str, args[4:])), "folder": os.fspath(folder or Path.cwd()),
             "environment": dict(os.environ if environment is None else environment), "session": session,
+            "inherited": inherited,
         }  # fmt: skip
         # The child's parent ends at once; while it does, this process is the one that inherits orphans.
         with self._lock:
             channel, prctl = self._open(), ctypes.CDLL(None).prctl
             prctl(_SET_SUBREAPER, 1, 0, 0, 0)
             try:
-                socket.send_fds(channel, [json.dumps(request).encode()], streams)
+                socket.send_fds(channel, [json.dumps(request).encode()], [*streams, *inherited])
                 return int(channel.recv(_MESSAGE))
             finally:
                 prctl(_SET_SUBREAPER, 0, 0, 0, 0)
@@ -137,9 +145,17 @@ def installed(nursery: Nursery) -> Iterator[None]:
                 env: Any, *rest: Any) -> None:  # fmt: skip
         pipes, session = rest[3:9], rest[14]
         streams = [pipes[0], pipes[3], pipes[5]]
-        if not nursery.fits(args, env) or pass_fds or preexec_fn or rest[15] not in (-1, None) or -1 in streams:
+        if (
+            not nursery.fits(args, env)
+            or len(pass_fds) > _MOST_INHERITED
+            or preexec_fn
+            or rest[15] not in (-1, None)
+            or -1 in streams
+        ):
             return _execute(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest)
-        self.pid = nursery.start(args, folder=cwd, environment=env, streams=streams, session=session)
+        self.pid = nursery.start(
+            args, folder=cwd, environment=env, streams=streams, inherited=list(pass_fds), session=session
+        )
         self._child_created = True
         self._close_pipe_fds(*pipes)
 
@@ -174,7 +190,7 @@ def serve() -> None:
     gc.freeze()
     channel.send(b"r")
     while True:
-        message, streams, _, _ = socket.recv_fds(channel, _MESSAGE, 3)
+        message, streams, _, _ = socket.recv_fds(channel, _MESSAGE, 3 + _MOST_INHERITED)
         if not message:
             return
         run = _fork(json.loads(message), streams, channel, paths)
@@ -206,9 +222,13 @@ def _fork(
 
 def _live(request: dict[str, Any], streams: list[int], paths: list[str]) -> None:
     """Become what was asked for, and run it."""
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-    os.closerange(3, 1024)
+    numbers = [0, 1, 2, *request["inherited"]]
+    above = max(numbers) + 1
+    copies = [fcntl.fcntl(stream, fcntl.F_DUPFD, above) for stream in streams]  # none is in the place of another
+    os.closerange(3, above)
+    for copy, number in zip(copies, numbers, strict=True):
+        os.dup2(copy, number)
+    os.closerange(above, max(1024, *copies) + 1)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

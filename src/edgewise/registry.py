@@ -97,9 +97,11 @@ def _ask(question: Callable[[], A], *, home: str) -> A:
     return answers[0]
 
 
-def _entry_points() -> EntryPoints:
-    """Every installed entry point. They are read again only where a folder of `sys.path` has changed."""
-    return _read_entry_points(installed_stamp())
+@lru_cache(maxsize=64)
+def _points_of(group: str, folders: tuple[tuple[str, int], ...]) -> dict[str, EntryPoint]:
+    """The entry points of a group by their names, sorted; read again only where a folder of `sys.path` has changed."""
+    points = _read_entry_points(folders).select(group=group)
+    return {point.name: point for point in sorted(points, key=lambda point: point.name)}
 
 
 def installed_stamp() -> tuple[tuple[str, int], ...]:
@@ -138,8 +140,7 @@ class Registry(Generic[T]):
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        points = _entry_points().select(group=self.group)
-        return {point.name: point for point in sorted(points, key=lambda point: point.name)}
+        return _points_of(self.group, installed_stamp())
 
     def names(self) -> tuple[str, ...]:
         """All names, sorted, without importing anything."""

@@ -153,7 +153,10 @@ def test_hostile_names_can_not_speak_to_the_terminal(call, tmp_path):
     assert max(map(cell_len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("opset", [2**31, 2**63 - 1, -1, -(2**63)])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize("opset", [pytest.param(2**31, marks=LONG), 2**63 - 1, -1, pytest.param(-(2**63), marks=LONG)])
 def test_an_opset_that_is_none_is_no_internal_error(call, tmp_path, opset):
     import onnx
 

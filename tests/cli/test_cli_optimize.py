@@ -58,6 +58,7 @@ def optimize(*words: str, passes: str = "failing", data: bool = True) -> int:
         (["-r", "no-engine"], ExitCode.UNAVAILABLE, "no-engine"),
         (["--report", "r.pdf"], ExitCode.BAD_INPUT, "r.pdf"),
         (["-o", "net.fake"], ExitCode.BAD_INPUT, "net.fake"),
+        (["-o", "r.html"], ExitCode.BAD_INPUT, "--report r.html writes a report"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

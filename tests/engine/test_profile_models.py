@@ -25,7 +25,7 @@ LIGHT = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
     "zfnet512",
 )  # fmt: skip
-QUICK = ("pretrainedResnet", "vww_96_int8")
+QUICK = ("pretrainedResnet_quant",)
 """Models that are profiled on every engine in the README's line; the others are left to the long tests."""
 LEAST_ATTRIBUTED = 0.99
 ATTEMPTS = 2

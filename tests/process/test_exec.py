@@ -72,7 +72,7 @@ def is_running(mark):
 
 def gone(condition):
     """Whether `condition` ends; a killed process takes a moment."""
-    for _ in range(500):
+    for _ in range(3000):
         if not condition():
             return True
         time.sleep(0.02)

@@ -221,7 +221,7 @@ def test_the_cancel_token_ends_a_pass_or_a_race_at_once_and_keeps_what_is_finish
     passes = [scripted.Faster, *([scripted.Hanging] if stage == "Variants" else [])]
     with cancellable(token):
         result = bench.search(*passes, progress=press)
-    assert pressed and time.monotonic() - pressed[0] < 5.0
+    assert pressed and time.monotonic() - pressed[0] < 60.0  # far from the end of the pass and of the budget
     assert result.interrupted and result.stopped_because == "interrupted"
     assert warm_start.children() == []
     made = {one.id: one.stage for one in result.candidates}

@@ -180,7 +180,7 @@ def cut_in_session(plan, act, *, after=3.0):
 def test_a_link_that_drops_in_a_session_fails_that_run_ends_its_worker_and_the_next_one_works(board, tmp_path):
     run = cut_in_session(hanging(tmp_path), board.cable.cut)
     assert run.status == "failed" and run.failure.cause == "LinkLost", run.failure
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 60.0
     while board.logins() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not board.logins()
@@ -191,7 +191,7 @@ def test_a_link_that_drops_between_the_files_and_the_start_of_the_worker_is_lost
     place = target.find_target("board")
     workspace = place.workspace(tmp_path)
     board.cable.cut()
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 60.0
     while list((board.home / "edgewise" / "work").iterdir()) and time.monotonic() < deadline:
         time.sleep(0.1)
     with pytest.raises(LinkLost), workspace:
@@ -362,7 +362,7 @@ def test_processes_there_end_with_their_descendants(board, tmp_path):
     before = board.logins()
     process.kill()
     assert process.returncode == -9
-    deadline = time.monotonic() + 10.0  # the kernel ends them soon after SIGKILL was sent
+    deadline = time.monotonic() + 60.0  # the kernel ends them soon after SIGKILL was sent
     while any(map(_is_sleep, before)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(_is_sleep, before))
@@ -446,7 +446,7 @@ def test_100_random_cuts_hang_no_command_and_lose_no_finished_run(board, tmp_pat
     board.cable.drops = []
     assert measure(plan_of()).status == "done"
     target.close_targets()
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 60.0
     while board.logins() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not board.logins()

@@ -82,7 +82,7 @@ def test_a_worker_that_ends_in_a_turn_is_a_failed_run_with_its_cause(tmp_path, s
 def test_a_worker_that_hangs_in_a_turn_is_killed_at_its_deadline(tmp_path, do):
     begin = time.monotonic()
     findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn(do)), timeout=1.0)
-    assert time.monotonic() - begin < 12.0
+    assert time.monotonic() - begin < 60.0  # the default timeout is 120 s
     failure = findings.variants[1].run.failure
     assert failure.cause == "Timeout" and failure.phase == "steady" and "1 s" in failure.message
     assert workers() == []
@@ -122,8 +122,8 @@ def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
         # A worker's folder is called by the place of its job.
         (victim,) = [child for child in children if Path(child.cwd()).name == "1"]
         victim.send_signal(signal.SIGKILL)
-        out, err = process.communicate(timeout=30)
-        _, alive = psutil.wait_procs(children, timeout=10)
+        out, err = process.communicate(timeout=60)
+        _, alive = psutil.wait_procs(children, timeout=60)
     assert process.returncode == 4 and not alive
     document = json.loads(out)
     assert document["failures"]["b.fake"] == "the worker was killed in phase 'steady'"
@@ -153,7 +153,7 @@ def test_a_budget_is_not_outlasted_by_a_worker_that_hangs(tmp_path, script):
     begin = time.monotonic()
     findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **script), time_budget=1.5)
     elapsed = time.monotonic() - begin
-    assert 1.0 < elapsed < 1.5 + 2.0
+    assert 1.0 < elapsed < 15.0  # the timeout is 20 s
     assert workers() == []
     failed = [variant.run.failure for variant in findings.variants if variant.run.failure]
     assert [failure.cause for failure in failed] == ["Timeout"]
@@ -171,23 +171,25 @@ def stubborn(monkeypatch, code: str) -> None:
     monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", begin + code))
 
 
-FLOOD = 'end = time.monotonic() + 3.0\nwhile time.monotonic() < end:\n    os.write(1, b\'{"kind":"alive"}\\n\' * 500)\n'
+FLOOD = (
+    'end = time.monotonic() + 60.0\nwhile time.monotonic() < end:\n    os.write(1, b\'{"kind":"alive"}\\n\' * 500)\n'
+)
 
 
 def test_a_budget_is_not_outlasted_by_a_worker_that_never_stops_talking(tmp_path, monkeypatch):
     stubborn(monkeypatch, FLOOD)
     begin = time.monotonic()
     compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
-    assert time.monotonic() - begin < 2.0
+    assert time.monotonic() - begin < 30.0
     assert workers() == []
 
 
 def test_a_budget_is_not_outlasted_by_a_worker_that_closes_the_channel_and_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.run.host.REAP_S", 2.5)
+    monkeypatch.setattr("edgewise.run.host.REAP_S", 60.0)
     stubborn(monkeypatch, "os.close(1)\ntime.sleep(600)\n")
     begin = time.monotonic()
     compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
-    assert time.monotonic() - begin < 2.0
+    assert time.monotonic() - begin < 30.0
     assert workers() == []
 
 
@@ -252,8 +254,8 @@ def test_ctrl_c_keeps_the_complete_rounds_and_prints_what_they_say(tmp_path):
         children = psutil.Process(process.pid).children()
         assert len(children) == 2
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
-        _, alive = psutil.wait_procs(children, timeout=10)
+        out, err = process.communicate(timeout=60)
+        _, alive = psutil.wait_procs(children, timeout=60)
     assert process.returncode == 130 and not alive, err
     assert "interrupted" in err and "Traceback" not in err
     document = json.loads(out)
@@ -273,7 +275,7 @@ def test_a_killed_host_leaves_no_worker_and_what_it_looked_at(tmp_path):
         children = psutil.Process(process.pid).children()
         process.kill()
         process.wait()
-        _, alive = psutil.wait_procs(children, timeout=20)
+        _, alive = psutil.wait_procs(children, timeout=60)
     assert len(children) == 2 and not alive
     found = rounds_stored(tmp_path)
     assert set(found) == {"a.fake", "b.fake"} and len(set(found.values())) == 1
@@ -296,7 +298,7 @@ def duet(tmp_path_factory) -> list[list[set[int]]]:
             [set(os.sched_getaffinity(one.id)) for one in sorted(child.threads(), key=lambda one: one.id != child.pid)]
             for child in children
         ]
-    _, alive = psutil.wait_procs(children, timeout=20)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert not alive
     return cores
 

@@ -175,7 +175,7 @@ def test_no_worker_survives_its_killed_parent(tmp_path, do):
         worker = worker_of(process, tmp_path)
         process.kill()
         process.wait()
-        _, alive = psutil.wait_procs([worker], timeout=20)
+        _, alive = psutil.wait_procs([worker], timeout=60)
     assert not alive
 
 
@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_what_was_finished(tmp_path):
         worker = worker_of(process, tmp_path)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-        _, alive = psutil.wait_procs([worker], timeout=20)
+        _, alive = psutil.wait_procs([worker], timeout=60)
     assert process.returncode == 130, err
     assert not alive
     assert "good.fake" in out

@@ -61,7 +61,7 @@ class Served:
         import httpx2
 
         headers = {"cookie": "=".join(self.cookie), "origin": self.url, **settings.pop("headers", {})}
-        return httpx2.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False, **settings)
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False, **settings)
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def served(folder: Path, **settings):
             yield Served(app.state.studio, app)
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive(), "the studio does not end"
 
 
@@ -147,7 +147,7 @@ def open_page(browser, request):
     def show(path="/", *, at=None, expect=(), **settings):
         at = at or request.getfixturevalue("studio")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         name, value = at.cookie
         context.add_cookies([{"name": name, "value": value, "url": at.url, "sameSite": "Strict", "httpOnly": True}])

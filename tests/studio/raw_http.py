@@ -24,7 +24,7 @@ class Answer:
 
 def connect(studio) -> socket.socket:
     settings = studio.settings
-    return socket.create_connection((settings.host, settings.port), timeout=20)
+    return socket.create_connection((settings.host, settings.port), timeout=60)
 
 
 def send(studio, text: bytes) -> bytes:

@@ -447,7 +447,7 @@ def test_many_streams_leave_the_server_answering(studio):
             stream.sendall(request)
         heads = {stream.recv(200).split(b" ", 2)[1] for stream in streams}
         assert heads <= {b"200", b"503"}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while studio.studio.jobs.live.listeners > 32 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert 0 < studio.studio.jobs.live.listeners <= 32
@@ -565,7 +565,7 @@ def test_too_many_connections_leave_the_server_answering(echo, monkeypatch):
     monkeypatch.setattr(connections, "PATIENCE_S", 0.5)
     silent = [connect(echo) for _ in range(40)]
     try:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while True:
             try:
                 assert ask(echo).status == 200

@@ -183,6 +183,7 @@ def test_ticks_stay_while_the_list_follows_and_lead_to_the_question(studio, open
     assert not (folder / first).exists() and not (folder / third).exists()
 
 
+@pytest.mark.long
 def test_without_scripts_a_job_is_removed_from_its_page(studio, open_page, folder):
     one = add(studio.store, folder)
     page = open_page(f"/jobs/{one}", java_script_enabled=False)

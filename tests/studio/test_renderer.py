@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.resources import files
 
 import psutil
 import pytest
@@ -237,7 +238,7 @@ def test_a_child_without_work_ends(location):
     with opened(location, idle_s=0.2) as renderer:
         renderer.part("runs", [A])
         child = child_of(renderer)
-        child.wait(20)
+        child.wait(60)
         while renderer._child is not None:
             time.sleep(0.01)
 
@@ -272,7 +273,7 @@ def test_the_child_ends_with_its_server_even_in_the_middle_of_a_drawing(location
         child = psutil.Process(int(process.stdout.readline()))
         assert process.stderr.readline() == b"busy\n"
         os.kill(process.pid, signal.SIGKILL)
-        child.wait(20)
+        child.wait(60)
 
 
 @pytest.mark.long
@@ -287,3 +288,23 @@ def test_the_server_stays_light(location):
     drawn, modules = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
     assert drawn
     assert {"numpy", "vl_convert", "onnx", "scipy", "jinja2"} & set(modules) == set()
+
+
+def test_styles_of_reports_leave_the_frame_of_the_studio_alone():
+    frame = (files("edgewise.studio") / "templates/frame.html.jinja").read_text()
+    names = {name for group in re.findall(r'class="([\w -]+)"', frame) for name in group.split()}
+    assert {"bar", "working", "where"} <= names
+    for sheet in ("result.css", "profile.css"):
+        text = re.sub(r"/\*.*?\*/", "", (files("edgewise.report") / "templates" / sheet).read_text(), flags=re.DOTALL)
+        begun = {
+            name
+            for selectors in re.findall(r"([^{}]+)\{", text)
+            for name in re.findall(r"(?:^|,)\s*\.([\w-]+)", selectors)
+        }
+        assert begun and names & begun == set()
+
+
+def test_a_cell_of_the_list_of_runs_has_no_frame_of_its_own():
+    """The column "basis" has a class that legends use as well."""
+    sheet = (files("edgewise.studio") / "static/history.css").read_text()
+    assert not re.search(r"(?m)^\.basis [{]", sheet)

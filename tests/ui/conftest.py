@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture
-def open_quietly(browser):
-    """Opens the page at a path; whatever it asks for or complains about is a failure."""
+@pytest.fixture(scope="session")
+def offline(browser):
+    """What all these pages open in: they keep nothing, and a context of its own costs more than most pages."""
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    page = context.new_page()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def open_quietly(offline):
+    """Opens the page at a path; whatever it asks for or complains about is a failure."""
+    page = offline.new_page()
     requests, complaints, opened = [], [], []
     page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: complaints.append(message.text))
@@ -22,6 +29,6 @@ def open_quietly(browser):
         return page
 
     yield show
+    page.close()
     assert complaints == []
     assert {url.partition("#")[0] for url in requests} == set(opened)
-    context.close()

@@ -72,7 +72,7 @@ def test_the_matrix_is_reached_and_scrolled_from_the_keyboard(show):
     region = page.get_by_role("region", name="Confusion of kws.onnx")
     region.focus()
     assert region.evaluate("element => element.scrollLeft") == 0
-    for _ in range(50):  # scrolling is smooth, and the page's policy allows no script that would wait for it
+    for _ in range(1000):  # scrolling is smooth, and the page's policy allows no script that would wait for it
         page.keyboard.press("ArrowRight")
         page.wait_for_timeout(20)
         if region.evaluate("element => element.scrollLeft") > 0:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+import chromium
 from edgewise.report.comparison_html import render_comparison_html
 from edgewise.report.evaluation_html import render_evaluation_html
 from edgewise.report.forecast_html import render_calibration_html, render_forecasts_html
@@ -70,10 +71,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(browser, folder):
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    yield context.new_page()
-    context.close()
+def page(offline):
+    page = offline.new_page()
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,8 @@ def page_elsewhere(browser, folder):
     settings = folder / "fonts.conf"
     settings.write_text(ELSEWHERE.format(folder / "cache"))
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    other = browser.browser_type.launch(
-        executable_path="/usr/bin/chromium", args=arguments, env={**os.environ, "FONTCONFIG_FILE": str(settings)}
-    )
+    environment = {**os.environ, "FONTCONFIG_FILE": str(settings)}
+    other = browser.browser_type.launch(executable_path=chromium.PATH, args=arguments, env=environment)
     yield other.new_page(viewport={"width": 1280, "height": 900})
     other.close()
 
@@ -128,7 +128,7 @@ def test_tab_leads_to_a_chart_and_arrows_scroll_it(page, folder):
         if page.evaluate("document.activeElement.className") == "chart":
             break
     page.keyboard.press("ArrowRight")
-    for _ in range(50):  # the page's policy allows no script that would wait for it
+    for _ in range(1000):  # the page's policy allows no script that would wait for it
         if page.evaluate("document.activeElement.scrollLeft") > 0:
             break
         page.wait_for_timeout(20)

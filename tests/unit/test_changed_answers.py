@@ -120,7 +120,7 @@ class Adapter:
     ("own", "reference", "expected"),
     [
         ([[0.5, 2.0]], [[3.0, 1.0]], ((0, 3.0), (1, 2.0))),
-        ([[0.0, 2.0]], [[1.0, 1.0]], ((0, 1.0), (0, 0.0))),  # of the reference's equally large ones any counts
+        ([[0.0, 2.0]], [[1.0, 1.0]], ((1, 1.0), (1, 2.0))),  # of the reference's equally large ones any counts
         ([[np.nan, 1.0]], [[0.0, 1.0]], ((1, 1.0), (None, None))),
         ([[0.0, 1.0]], [[np.nan, 1.0]], None),
         ([[[0.0, 1.0], [1.0, 0.0]]], [[[0.0, 1.0], [1.0, 0.0]]], None),  # two rows of one sample
@@ -139,3 +139,19 @@ def test_a_reference_tells_both_classes_where_outputs_are_a_row_of_scores(own, r
     told = None if found is None else tuple(map(tuple, found[1:]))
     assert told == (expected if kind == "classes" else None)
     assert scorer.tabulate([record]).n == 1
+
+
+ROW = st.lists(st.sampled_from([0.0, 1.0, 2.0, float("nan"), float("inf")]), min_size=3, max_size=3)
+
+
+@given(ROW, ROW)
+@settings(max_examples=100, deadline=None)
+def test_a_class_has_changed_where_the_agreement_counts_a_difference(own, reference):
+    scorer = ReferenceScorer(Adapter(), name="r")
+    scorer._outputs = {0: [np.array([reference])]}
+    record = scorer.record([np.array([own])], Sample(index=0, name="x", data=np.zeros(1)), Preparation())
+    rows, same, *_ = record[0]
+    found = scorer.classes_of(record, record)
+    assert (found is None) == (rows == 0)
+    if found is not None:
+        assert (found[1][0] == found[2][0]) == (same == 1)

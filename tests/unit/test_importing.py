@@ -23,6 +23,7 @@ from edgewise.importing.reading import HEAD_CHARACTERS, MOST_BYTES
 from edgewise.importing.spec import SETTINGS
 from edgewise.importing.tools import mlperf
 from edgewise.metrics import METRICS
+from edgewise.report.files import render_report
 from edgewise.report.recommendation import comparable_groups, recommendations
 from edgewise.store.exchange import export_runs, import_runs
 
@@ -710,6 +711,18 @@ def test_runs_with_different_headlines_are_not_ranked_together():
     (found,) = recommendations([engine])
     assert found.why[0] == "the only run that can be recommended: latency (engine's clock) 510 µs"
     assert found.group == "digits_cnn.tflite, single-stream, batch 1, by latency (engine's clock)"
+
+
+def test_no_table_invents_the_size_of_a_model_whose_file_is_not_known():
+    run = imported("benchncnn.txt")[0]
+    for table in ("zoo", "long", "watch"):
+        text = render_report([run], ".csv", table=table)
+        assert "the file does not have the model; add --model FILE on import" in text
+    assert "squeezenet, file not known" in render_report([run], ".md", table="platform")
+    page = render_report([run], ".html")
+    assert "squeezenet (file not known)" in page and run.job.model.sha256 not in page
+    (known,) = imported("coreml_report.json")
+    assert "| InventedKeywords | 1.23 |" in render_report([known], ".md", table="long")
 
 
 def test_python_reads_and_saves(tmp_path):

@@ -406,12 +406,14 @@ def test_so_many_rounds_and_no_more(tmp_path, monkeypatch):
     assert (done.rounds, done.stopped_because) == (3, "the maximum of 3 rounds was reached")
 
 
-def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
-    """Every round takes a quarter of a second: into 0.6 s go two, and the judge is asked once more in the end."""
+def test_a_round_that_would_not_fit_is_not_begun(tmp_path):
+    """A round takes more than half of the budget: there is one, and the judge is asked in the end."""
+    begun = []
 
     def slow(event: Event) -> None:
         if isinstance(event, SessionStarted):
-            time.sleep(0.25)
+            begun.append(event)
+            time.sleep(1.1)
 
     asked: list[int] = []
 
@@ -419,13 +421,11 @@ def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
         asked.append(len(runs[0].sessions))
         return None
 
-    begin = time.monotonic()
-    done = measure(jobs_of(tmp_path, "a", "b"), rounds=None, budget_s=0.9, judge=judge, progress=slow)
-    assert time.monotonic() - begin < 0.9 + 0.5
-    assert 1 <= done.rounds <= 3
-    assert asked == [done.rounds]
-    assert done.stopped_because == "the time budget of 0.9 s ended"
-    assert [len(run.sessions) for run in done.runs] == [done.rounds] * 2
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=None, budget_s=2.0, judge=judge, progress=slow)
+    assert len(begun) == done.rounds == 1
+    assert asked == [1]
+    assert done.stopped_because == "the time budget of 2 s ended"
+    assert [len(run.sessions) for run in done.runs] == [1, 1]
 
 
 def test_a_judge_that_refuses_ends_it(tmp_path, transport):
@@ -514,7 +514,7 @@ def test_one_of_three_fails_and_the_others_go_on(tmp_path, transport, monkeypatc
     part, cause, words = BAD_ENDS[how]
     transport.parts = {("b", at): part}
     saved: list[Run] = []
-    jobs = jobs_of(tmp_path, "a", "b", "c", timeout=0.6 if how == "hangs in a turn" else 20.0)
+    jobs = jobs_of(tmp_path, "a", "b", "c", timeout=1.5 if how == "hangs in a turn" else 20.0)
     done = measure(jobs, rounds=4, saved=saved)
     b = done.runs[1]
     assert [run.status for run in done.runs] == ["done", "failed", "done"]
@@ -587,9 +587,9 @@ def test_a_worker_that_is_done_without_any_turn_broke_the_protocol(tmp_path, tra
 
 
 def chatty(line: Line) -> None:
-    """A worker that is alive, alive, alive … for three seconds."""
+    """A worker that is alive, alive, alive … for a minute."""
     line.say_hello()
-    end = time.monotonic() + 3.0
+    end = time.monotonic() + 60.0
     while time.monotonic() < end:
         line.send("alive")
 
@@ -598,7 +598,7 @@ def test_a_worker_that_talks_without_end_does_not_outlast_the_budget(tmp_path, t
     transport.parts = {("b", 0): chatty, ("a", 0): chatty}
     begin = time.monotonic()
     measure(jobs_of(tmp_path, "a", "b"), budget_s=0.5)
-    assert time.monotonic() - begin < 2.0
+    assert time.monotonic() - begin < 30.0
 
 
 # --- the budget ends in a round ---
@@ -608,7 +608,7 @@ def test_a_budget_that_ends_in_the_first_round_is_the_one_reason(tmp_path, trans
     transport.parts = {("b", 0): silent}
     begin = time.monotonic()
     done = measure(jobs_of(tmp_path, "a", "b"), budget_s=0.7)
-    assert time.monotonic() - begin < 0.7 + 1.0
+    assert time.monotonic() - begin < 15.0  # the job's own timeout is 20 s
     a, b = done.runs
     assert (a.status, b.status) == ("cancelled", "failed")
     assert b.failure.cause == "Timeout" and "time budget ended" in b.failure.message
@@ -621,7 +621,7 @@ def test_a_budget_that_ends_in_a_later_round_leaves_the_complete_ones(tmp_path, 
     transport.parts = {("b", 2): silent if scenario is None else lambda line: line.orders.get()}
     begin = time.monotonic()
     done = measure(jobs_of(tmp_path, "a", "b", scenario=scenario), rounds=None, budget_s=1.0)
-    assert time.monotonic() - begin < 1.0 + 1.0
+    assert time.monotonic() - begin < 15.0  # the job's own timeout is 20 s
     assert [run.status for run in done.runs] == ["done", "done"], [run.failure for run in done.runs]
     assert [len(run.sessions) for run in done.runs] == [2, 2]
     assert done.stopped_because == "the time budget of 1 s ended"

@@ -219,12 +219,12 @@ def test_what_read_meters_returns_passes_the_check_of_the_host_and_garbage_does_
 
 @pytest.mark.parametrize("call", ["begin", "sample", "end"])
 def test_a_meter_that_blocks_is_given_up(call):
-    free = threading.Event()
+    reached, free = threading.Event(), threading.Event()
     meter = FakeMeter()
-    setattr(meter, call, free.wait)
+    setattr(meter, call, lambda: reached.set() or free.wait())
     thread = MeterThread(meter, patience_s=0.2)
     thread.begin()
-    time.sleep(0.1)  # the thread is in its first sample by then
+    assert call == "end" or reached.wait(60)
     assert thread.end() == ([], "the meter did not answer within 0.2 s")
     thread.begin()
     assert thread.end() == ([], "the meter did not answer within 0.2 s")

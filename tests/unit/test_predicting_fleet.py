@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from edgewise.predicting.atlas import AtlasRow, normal
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.choice import Choice, try_law
+from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.fleet import Catalogue, Fleet, estimate_kernel, fleets
 
 
@@ -128,6 +130,59 @@ def test_leaving_points_out_estimates_the_fleet_once():
     trial = try_law(Catalogue(fleet), points)
     assert trial.fitted is not None and len(fleet[0].kernels) == 1
     assert trial.left_out == pytest.approx([point.value for point in points], rel=1e-3)
+
+
+def networks(count: int) -> list[OperatorProfile]:
+    """Made-up networks that differ in three terms."""
+    amounts = np.full((count, len(TERMS)), 1e7)
+    amounts[:, [0, 1, 4]] = np.random.default_rng(11).uniform(1e6, 5e7, (count, 3))
+    return [OperatorProfile(amounts=tuple(line)) for line in amounts.tolist()]
+
+
+def with_profiles(points: list[Point], profiles: list[OperatorProfile]) -> list[Point]:
+    return [
+        replace(point, subject=replace(point.subject, profile=profile))
+        for point, profile in zip(points, profiles, strict=True)
+    ]
+
+
+def test_operators_tell_of_a_device_that_is_like_none_of_the_fleet():
+    random = np.random.default_rng(12)
+    profiles = networks(40)
+    amounts = np.array([profile.amounts for profile in profiles])
+    alike = np.exp(random.normal(0, 0.1, (9, len(TERMS)))) * np.geomspace(1e-9, 1e-8, 9)[:, None]
+    law = Catalogue(fleets({"t": rows_of(alike @ amounts.T)}))
+    costs = np.full(len(TERMS), 1e-9)
+    costs[TERMS.index("elements")] = 3e-9
+    new = amounts @ costs
+    points, others = points_of(dict(enumerate(new[:12]))), subjects(*range(12, 40))
+    told = [replace(one, profile=profile) for one, profile in zip(others, profiles[12:], strict=True)]
+    known, _ = law.fit(with_profiles(points, profiles[:12])).predict(told)
+    unknown, _ = law.fit(points).predict(others)
+    errors = [float(np.mean(np.abs(logs - np.log(new[12:])))) for logs in (known, unknown)]
+    assert errors[0] < 0.03 and errors[1] > 3 * errors[0], errors
+
+
+def test_a_device_of_the_fleet_is_predicted_exactly_although_its_operators_are_known():
+    profiles = networks(20)
+    usual = np.exp(np.random.default_rng(13).normal(-4, 1, 20))  # nothing that operators explain
+    law = Catalogue(fleets({"t": rows_of(np.outer([1, 2, 5, 9], usual))}))
+    points = with_profiles(points_of(dict(enumerate(3 * usual[:10]))), profiles[:10])
+    told = [replace(one, profile=profile) for one, profile in zip(subjects(*range(10, 20)), profiles[10:], strict=True)]
+    assert np.exp(law.fit(points).predict(told)[0]) == pytest.approx(3 * usual[10:], rel=1e-3)
+
+
+@pytest.mark.parametrize(("count", "unknown"), [(6, ()), (10, ("an operator",))])
+def test_with_few_points_or_an_operator_of_unknown_work_the_fleet_alone_predicts(count, unknown):
+    random = np.random.default_rng(14)
+    profiles = networks(20)
+    law = Catalogue(fleets({"t": rows_of(np.exp(random.normal(-4, 1, (5, 20))))}))
+    points = points_of(dict(enumerate(random.uniform(0.01, 0.1, count).tolist())))
+    told = with_profiles(points, profiles[:count])
+    told[0] = replace(told[0], subject=replace(told[0].subject, profile=replace(profiles[0], unknown=unknown)))
+    wanted = [replace(one, profile=profiles[15]) for one in subjects(15)]
+    with_operators, without = law.fit(told).predict(wanted), law.fit(points).predict(subjects(15))
+    assert [found.tolist() for found in with_operators] == [found.tolist() for found in without]
 
 
 def test_ninety_per_cent_of_new_devices_are_in_the_intervals():

@@ -9,7 +9,8 @@ from functools import partial
 
 import pytest
 
-from edgewise.report.bench import bench_document, bench_table
+from edgewise.report.bench import bench_document
+from edgewise.report.bench_table import bench_table
 from edgewise.report.charts import Series, curve_chart, distribution_chart, series_chart
 from edgewise.report.csv import render_csv
 from edgewise.report.field_tables import Options, field_document

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import BadInput, StoreError
+from edgewise.evaluating.evaluator import SampleResults
 from edgewise.formatting import factor_text
+from edgewise.optimizing.accuracy import Accuracy
 from edgewise.optimizing.variant import Bound, Factor, MetricValue, NotTried, Prediction, PredictionWithData
 from edgewise.report.optimization_tables import before_after_table, layers_table, variants_table
 from edgewise.report.optimization_words import (
@@ -26,14 +28,17 @@ from edgewise.report.optimization_words import (
     speedup_text,
     verdict_of,
 )
+from edgewise.report.page import as_part
 from edgewise.report.result_files import OPTIMIZATION
 from edgewise.store.redaction import redact_paths
+from edgewise.studio.sharing import frozen
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
     PICTURE,
     bounds_unmet,
     changed_search,
     chosen_variant,
+    evaluation,
     found,
     hostile_search,
     losers,
@@ -551,9 +556,32 @@ def test_changed_samples_are_a_gallery_where_there_are_pictures_else_a_table(mon
     gallery = page.partition('<ul class="gallery">')[2].partition("</ul>")[0]
     assert gallery.count(f'<p>net.png</p>\n<img src="{PICTURE}" alt="">') == 2 and gallery.count("no picture") == 1
     assert '<dt>Variant</dt><dd class="bad">no (0.500)</dd>' in gallery
+    assert "Changed answers: 0.75 %" in page and "Error rate" not in page
     assert "1 without a picture: 9: damaged" in page and "img-src data:;" in page
     without = replace(changed_search(), thumbnails=({}, "no pictures: the samples are sounds"))
     page = OPTIMIZATION.render(without, ".html")
     assert "<img" not in page and 'class="gallery"' not in page and "no pictures: the samples are sounds" in page
     assert "Changed samples: ort-dynamic @ onnxruntime" in page
     assert 'id="changed"' not in OPTIMIZATION.render(found(), ".html")
+
+
+def test_a_page_that_the_studio_shares_keeps_the_pictures(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with as_part():
+        part = OPTIMIZATION.render(changed_search(), ".html")
+    shared = frozen(f"<title>job</title><main>{part}</main>", lambda path: None)
+    assert shared.count(f'<img src="{PICTURE}" alt="">') == 2 and "img-src data:;" in shared
+
+
+def test_the_page_has_the_confusion_before_and_after(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    result = found()
+    judged = Accuracy(answers=SampleResults(entries=()), evaluation=evaluation())
+    *others, best = result.candidates
+    result = replace(
+        result, baseline=replace(result.baseline, accuracy=judged),
+        candidates=(*others, replace(best, accuracy=judged)),
+    )  # fmt: skip
+    page = OPTIMIZATION.render(result, ".html")
+    assert page.count('<table class="confusion"') == 2
+    assert "original: labels down" in page and f"{best.id}: labels down" in page

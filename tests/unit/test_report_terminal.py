@@ -67,9 +67,9 @@ def test_details_say_everything():
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("runs", [many_models(), same_model_runs(), [make_run(1)]])
+@pytest.mark.parametrize("runs", [many_models, same_model_runs, lambda: [make_run(1)]], ids=["many", "same", "one"])
 def test_the_memory_of_the_model_is_always_shown(runs, width):
-    text = to_text(bench_document(runs), width=width)
+    text = to_text(bench_document(runs()), width=width)
     heading = text.partition("Grade")[0].split()
     assert "memory" in heading and "(MB)" in heading
     assert "Model memory" not in text.partition("columns left out for width: ")[2].partition("(a wider")[0]

@@ -20,20 +20,21 @@ def bench():
     del sys.modules[spec.name]
 
 
+LONG = pytest.mark.long
 CELLS = [
     ("normal 2 %", 0.0, 1, 30),
     ("normal 2 %", 0.0, 1, 300),
     ("log-normal 10 %", 0.0, 1, 300),
     ("heavy tail", 0.0, 1, 300),
     ("AR(1) 0.7", 0.0, 1, 300),
-    ("AR(1) 0.9", 0.0, 1, 300),
-    ("bursts", 0.0, 1, 2000),
+    pytest.param("AR(1) 0.9", 0.0, 1, 300, marks=LONG),
+    pytest.param("bursts", 0.0, 1, 2000, marks=LONG),
     ("normal 2 %", 0.005, 3, 300),
     ("heavy tail", 0.02, 3, 30),
-    ("AR(1) 0.7", 0.02, 3, 300),
-    ("log-normal 10 %", 0.0, 5, 300),
+    pytest.param("AR(1) 0.7", 0.02, 3, 300, marks=LONG),
+    pytest.param("log-normal 10 %", 0.0, 5, 300, marks=LONG),
     ("normal 2 %", 0.02, 5, 30),
-    ("AR(1) 0.9", 0.005, 5, 300),
+    pytest.param("AR(1) 0.9", 0.005, 5, 300, marks=LONG),
 ]
 
 

@@ -97,13 +97,14 @@ WANTED = st.fixed_dictionaries(
 )
 
 
-@given(WANTED, st.sampled_from([0, 5, 20_000]), st.booleans())
+@given(WANTED, st.sampled_from([0, 5, 20_000]), st.sampled_from([0, 1000]), st.booleans())
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_filter_finds_and_counts_what_reading_each_run_does(random_store, wanted, few, kept):
-    """`few` decides which conditions are looked up in an index, and which are checked on each run."""
+def test_any_filter_finds_and_counts_what_reading_each_run_does(random_store, wanted, few, tagged, kept):
+    """`few` and `tagged` decide what is looked up in an index, and what is checked on each run."""
     opened, stored = random_store
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(filters, "FEW", few)
+        patched.setattr(counts, "TAGGED", tagged)
         patched.setattr(opened, "_database", replace(opened._database, kept=kept))
         check_all(opened, stored, [wanted])
 
@@ -207,6 +208,7 @@ def test_without_kept_counts_the_runs_are_read(store):
 @pytest.mark.parametrize("limit", ["COUNTED", "SOUGHT"])
 def test_what_was_not_counted_to_the_end_says_so(store, monkeypatch, limit):
     monkeypatch.setattr(counts, limit, 10)
+    monkeypatch.setattr(counts, "TAGGED", 0)
     choose = random.Random(3)
     stored = [random_run(number, choose) for number in range(50)]
     store.merge(stored)

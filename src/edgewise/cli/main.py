@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -112,13 +114,51 @@ def _run(arguments: list[str]) -> int:
         return ExitCode.DONE
     wanted = next((word for word in arguments if not word.startswith("-")), None)
     try:
-        answer = build(wanted)(arguments, standalone_mode=False)
+        group = typer.main.get_command(build(wanted))
+        _take_plain_values(group)
+        answer = group(arguments, standalone_mode=False)
     except Exception as error:
         return explain(error, debug=debug, command=wanted or "")
     except KeyboardInterrupt:
         complain("interrupted", "finished runs are kept: see 'edgewise runs list'")
         return ExitCode.INTERRUPTED
     return int(answer) if isinstance(answer, int) else ExitCode.DONE
+
+
+def _take_plain_values(command: Any, parent: typer.Context | None = None) -> None:
+    """Convert plain values here: Typer would import pydantic, and build a model of each parameter, given or not."""
+    context = typer.Context(command, parent=parent, **command.context_settings)
+    for param in command.get_params(context):
+        param.process_value = partial(_value_of, param, param.process_value)
+    for inner in getattr(command, "commands", {}).values():
+        _take_plain_values(inner, context)
+
+
+def _value_of(param: Any, by_typer: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """The value that Typer would make of a given or default one; Typer itself makes it where that is not plain."""
+    typed = getattr(param, "type_descriptor", None)
+    if typed is None or (param.required and not value):
+        return by_typer(context, value)
+    items, kind = get_origin(typed.annotation) is list, typed.annotation
+    if value is None:
+        found: Any = () if items else None
+    elif type(value) is kind and kind is not str:
+        found = value
+    else:
+        texts, kind = (value, get_args(kind)[0]) if items else ([value], kind)
+        if not all(isinstance(text, str) and _is_plain(text, kind, typed.parameter_info) for text in texts):
+            return by_typer(context, value)
+        found = [kind(text) for text in texts] if items else kind(value)
+    return found if param.callback is None else param.callback(context, param, found)
+
+
+def _is_plain(text: str, kind: Any, info: Any) -> bool:
+    """Whether Typer would make ``kind(text)`` of it and find nothing wrong."""
+    if not text.isascii():
+        return False
+    if kind is int:
+        return text.isdigit() and len(text) < 10 and int(text) in range(info.min or 0, (info.max or 10**9) + 1)
+    return kind is str or (kind is Path and os.access(text, os.R_OK))
 
 
 def explain(error: Exception, *, debug: bool, command: str = "") -> int:

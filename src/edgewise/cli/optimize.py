@@ -9,6 +9,7 @@ from edgewise.cli import options, words
 from edgewise.cli.console import complain
 from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
+from edgewise.errors import BadInput
 from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
@@ -135,6 +136,13 @@ def command(values: Values) -> int:
 
 def request_from(values: Values) -> OptimizeRequest:
     """The request that the command line describes. Raises `BadInput`."""
+    from edgewise.report.files import EXTENSIONS
     from edgewise.service.requests import OptimizeRequest
 
+    folder = values["output"]
+    if folder is not None and folder.suffix in EXTENSIONS and not folder.is_dir():
+        raise BadInput(
+            f"-o {folder} would be the name of a folder",
+            advice=f"--report {folder} writes a report; -o takes the folder",
+        )
     return request_of(OptimizeRequest, OPTIONS, values)

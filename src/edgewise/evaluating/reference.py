@@ -114,8 +114,7 @@ class ReferenceScorer:
         del preparation
         form, reference = self._form, self._outputs[sample.index]
         if form is None or form.kind == "classes":
-            near = compare_sample(outputs, reference)
-            return [near, _best_classes(outputs, reference, same=near[1] == 1) if near[0] == 1 else None]
+            return [compare_sample(outputs, reference), _best_classes(outputs, reference)]
         near = None if form.is_list else compare_sample(outputs, reference, probabilities=form.probabilities)
         if form.boxes is None:
             return near
@@ -142,18 +141,15 @@ class ReferenceScorer:
         return (None, *after[1]) if is_classes and after[1] is not None else None
 
 
-def _best_classes(outputs: Sequence[Array], reference: Sequence[Array], *, same: bool) -> Record:
-    """``[class, score]`` of the reference and of the model; None unless one output is a row of scores.
-
-    Args:
-        same: whether both agree: of equally large elements of the reference any counts.
-    """
+def _best_classes(outputs: Sequence[Array], reference: Sequence[Array]) -> Record:
+    """``[class, score]`` of the reference and of the model; None unless one output is a row of scores."""
     rows = [at for at, each in enumerate(reference) if each.ndim >= 2 and each.shape[-1] >= 2]
-    right, own = reference[rows[0]].reshape(-1), outputs[rows[0]].reshape(-1)
-    if len(rows) > 1 or right.size != reference[rows[0]].shape[-1]:
+    if len(rows) != 1 or reference[rows[0]].size != reference[rows[0]].shape[-1] or np.isnan(reference[rows[0]]).any():
         return None
-    before = int(right.argmax())
+    right, own = reference[rows[0]].reshape(-1), outputs[rows[0]].reshape(-1)
     if np.isnan(own).any():
-        return [[before, float(right[before])], [None, None]]
-    after = before if same else int(own.argmax())
+        return [[int(right.argmax()), float(right.max())], [None, None]]
+    after = int(own.argmax())
+    # Of equally large elements of the reference any counts, as in `compare_sample`.
+    before = after if right[after] == right.max() else int(right.argmax())
     return [[before, float(right[before])], [after, float(own[after])]]

@@ -20,8 +20,6 @@ _LONGEST = 200
 Change = Literal["lost", "gained", "other"]
 """From the right class to a wrong one, from a wrong one to the right one, and every other change."""
 ORDER: tuple[Change, ...] = ("lost", "gained", "other")
-Answered = tuple[Entry, int | None, ClassAnswer, ClassAnswer]
-"""A sample, its label if any, the original's answer and the variant's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +78,16 @@ class ChangedAnswers:
         return {**asdict(self), "changed": self.changed, "share": self.share.to_document()}
 
 
-def find_changes(answers: Sequence[Answered], *, labelled: bool, classes: Sequence[str] = ()) -> ChangedAnswers:
+def find_changes(
+    answers: Sequence[tuple[Entry, int | None, ClassAnswer, ClassAnswer]],
+    *,
+    labelled: bool,
+    classes: Sequence[str] = (),
+) -> ChangedAnswers:
     """Count the samples whose answer changed, and keep the most telling ones.
 
     Args:
-        answers: of every sample that both answered, at least one.
+        answers: (sample, label if any, the original's answer, the variant's), at least one.
         classes: names of the classes in the order of their numbers.
     """
     changed = [(_change_of(*one[1:]), *one) for one in answers if one[2][0] != one[3][0]]

@@ -5,6 +5,10 @@ plus a draw from N(0, K): K says which models are slow together. It is estimated
 maximisation with missing cells, as covariances are (Little and Rubin, Statistical Analysis with Missing Data, 11.2),
 shrunk to its mean variance. The prediction is the mean of that Gaussian process and of the devices nearest to the
 points.
+
+A device may be like none of the fleet. Where there are enough points and the operators of the models are known, further
+processes add the costs of operators to K, and all are averaged by how likely they make the points (Hoeting, Madigan,
+Raftery and Volinsky, Bayesian Model Averaging, 1999).
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ import numpy as np
 
 from edgewise.predicting.atlas import AtlasRow, Stamp, normal, stamp, tables
 from edgewise.predicting.base import Floats, Point, Subject
+from edgewise.predicting.features import RELATIVE_COSTS, TERMS, OperatorProfile
+from edgewise.predicting.laws import lacks_profile
 
 FEWEST_GROUPS = 3
 """Hardware groups without which a fleet says nothing of a new device."""
@@ -33,6 +39,13 @@ LEAST_VARIANCE = 1e-6
 """Of a fleet around its means: no clock and no processor is steadier than 0.1 %."""
 LEAST_DISTANCE = 0.02
 """Relative difference below which devices are equally near."""
+OPERATOR_VARIANCES = (1.0, 10.0, 100.0)
+"""Of what operators cost on a device beyond the fleet, relative to the variance of the fleet at the points; together
+they are as probable beforehand as none."""
+FEWEST_FOR_OPERATORS = len(TERMS) + 1
+"""Points without which the costs of operators can't be told apart."""
+MOST_AMOUNT = 4.0
+"""Of an operator, relative to its mean at the points: beyond, it is not more uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,61 +140,148 @@ def estimate_kernel(logs: Floats, weights: Floats, columns: Sequence[int]) -> Ke
 
 
 @dataclass(frozen=True, slots=True)
+class _Process:
+    """A Gaussian process whose constant is unknown, given points.
+
+    Regression and density are those of Rasmussen and Williams, Gaussian Processes for Machine Learning, 2.7.
+
+    Attributes:
+        inverse: of the covariance of the points.
+        off: how far the points are from the means.
+    """
+
+    inverse: Floats
+    off: Floats
+
+    @property
+    def offset(self) -> float:
+        """The constant."""
+        return float(np.sum(self.inverse @ self.off) / self.inverse.sum())
+
+    def likelihood(self, *, scaled: bool = False) -> float:
+        """The logarithm of the density of the differences between points, up to a constant.
+
+        Args:
+            scaled: the covariance is known only up to a factor, of which nothing is known.
+        """
+        away = self.off - self.offset
+        distance = float(away @ self.inverse @ away)
+        if scaled:
+            distance = (len(away) - 1) * math.log(max(distance, np.finfo(float).tiny))
+        return float(np.linalg.slogdet(self.inverse)[1] - np.log(self.inverse.sum()) - distance) / 2
+
+    def predict(self, cross: Floats, own: float) -> tuple[float, float]:
+        """How far another value is from its mean; its variance relative to that of a point given the others, less 1.
+
+        Args:
+            cross: its covariance with the points.
+            own: its variance.
+        """
+        sums = self.inverse.sum(axis=0)
+        total = float(sums.sum())
+        off = self.offset + float(cross @ self.inverse @ (self.off - self.offset))
+        variance = own - float(cross @ self.inverse @ cross) + (1 - float(sums @ cross)) ** 2 / total
+        precisions = np.diag(self.inverse) - sums**2 / total
+        usual = float(np.mean(1 / precisions)) if len(sums) > 1 else own + 1 / total
+        return off, variance / usual - 1
+
+
+@dataclass(frozen=True, slots=True)
 class _OnFleet:
-    """The points of a device that a fleet has."""
+    """The points of a device that a fleet has.
+
+    Attributes:
+        profiles: of the points; None where unknown.
+    """
 
     fleet: Fleet
     columns: Sequence[int]
     logs: Floats
+    profiles: Sequence[OperatorProfile | None]
 
     def learn(self, columns: Sequence[int]) -> None:
         """Estimate one kernel for all of `columns`; otherwise, each may need its own."""
         self.fleet.kernel([*self.columns, *columns])
 
-    def _solve(self, kernel: Kernel) -> tuple[list[int], Floats, Floats]:
-        """Places of the points, the inverse of their covariance, and how far they are from the means."""
-        at = [kernel.places[column] for column in self.columns]
-        inner = kernel.covariance[np.ix_(at, at)] + kernel.noise * np.eye(len(at))
-        return at, np.asarray(np.linalg.inv(inner), dtype=np.float64), self.logs - kernel.means[at]
-
     def likelihood(self) -> float:
         """The logarithm of the density of the differences between points, up to a constant."""
-        _, inverse, off = self._solve(self.fleet.kernel(self.columns))
-        total = float(inverse.sum())
-        away = off - float(np.sum(inverse @ off)) / total
-        return float(np.linalg.slogdet(inverse)[1] - np.log(total) - away @ inverse @ away) / 2
+        kernel = self.fleet.kernel(self.columns)
+        at = [kernel.places[column] for column in self.columns]
+        return self._process(kernel.covariance[np.ix_(at, at)], kernel, at).likelihood()
 
-    def predict(self, column: int) -> tuple[float, float]:
-        """The logarithm of a model's value, and its variance relative to that of a point given the others, less 1.
+    def _process(self, covariance: Floats, kernel: Kernel, at: Sequence[int]) -> _Process:
+        inverse = np.linalg.inv(covariance + kernel.noise * np.eye(len(at)))
+        return _Process(np.asarray(inverse, dtype=np.float64), self.logs - kernel.means[at])
 
-        Regression on a Gaussian process whose constant is unknown (Rasmussen and Williams, Gaussian Processes for
-        Machine Learning, 2.7).
-        """
+    def predict(self, column: int, profile: OperatorProfile | None) -> tuple[float, float]:
+        """The logarithm of a model's value, and its variance as of `_Process.predict`."""
         kernel = self.fleet.kernel([*self.columns, column])
-        at, inverse, off = self._solve(kernel)
-        place, total, sums = kernel.places[column], float(inverse.sum()), inverse.sum(axis=0)
-        offset = float(sums @ off) / total
-        cross = kernel.covariance[place, at]
-        log = float(kernel.means[place] + offset + cross @ inverse @ (off - offset))
-        own = float(kernel.covariance[place, place]) + kernel.noise
-        variance = own - float(cross @ inverse @ cross) + (1 - float(sums @ cross)) ** 2 / total
-        precisions = np.diag(inverse) - sums**2 / total
-        usual = float(np.mean(1 / precisions)) if len(at) > 1 else own + 1 / total
+        places = [kernel.places[one] for one in (*self.columns, column)]
+        at, place = places[:-1], places[-1]
+        covariance = kernel.covariance[np.ix_(places, places)]
+        of_operators = self._of_operators(np.exp(kernel.means[places]), covariance, profile)
+        variances = (0.0,) if of_operators is None else (0.0, *OPERATOR_VARIANCES)
+        found, weights = [], []
+        for variance in variances:
+            whole = covariance if of_operators is None else covariance + variance * of_operators
+            process = self._process(whole[:-1, :-1], kernel, at)
+            found.append(process.predict(whole[-1, :-1], float(whole[-1, -1]) + kernel.noise))
+            prior = math.log(len(OPERATOR_VARIANCES)) if variance else 0.0
+            weights.append(process.likelihood(scaled=True) - prior if of_operators is not None else 0.0)
         near = self._nearest(column)
-        return (log if near is None else (log + near) / 2), variance / usual - 1
+        offs, spreads = np.array(found).T
+        logs = kernel.means[place] + offs
+        if near is not None:
+            logs = np.append(logs, near[0])
+            weights.append(near[1] if of_operators is not None else 0.0)
+        shares = np.exp(np.array(weights) - max(weights))
+        own = shares[: len(spreads)]
+        # The devices nearest to the points have no variance of their own.
+        spread = own @ spreads / own.sum() if own.sum() else spreads[0]
+        return float(shares @ logs / shares.sum()), float(spread)
 
-    def _nearest(self, column: int) -> float | None:
-        """The same from the devices that have the model, weighted by their squared distance on the points."""
+    def _of_operators(self, usual: Floats, covariance: Floats, profile: OperatorProfile | None) -> Floats | None:
+        """The covariance that costs of operators add to the points and a model; None where they can't be told.
+
+        The value of a model is the sum of its amounts times their costs. Relative to its `usual` value, each cost
+        therefore moves it in proportion to the amount by that value.
+
+        Args:
+            usual: values on the fleet, up to a factor.
+            covariance: by the fleet; both have as much variance between the points.
+        """
+        known = [each for each in (*self.profiles, profile) if each is not None]
+        points = len(self.columns)
+        if points < FEWEST_FOR_OPERATORS or len(known) <= points:
+            return None
+        rows = np.array([each.amounts for each in known]) * RELATIVE_COSTS / usual[:, None]
+        typical = rows[:-1].mean(axis=0)
+        rows = np.minimum(rows / np.where(typical > 0, typical, np.inf), MOST_AMOUNT)
+        rows = rows - rows[:-1].mean(axis=0)
+        among = covariance[:-1, :-1]
+        between = float(np.trace(among) - among.sum() / points)
+        found: Floats = rows @ rows.T * between / max(float(np.sum(rows[:-1] ** 2)), np.finfo(float).tiny)
+        return found
+
+    def _nearest(self, column: int) -> tuple[float, float] | None:
+        """The logarithm from the devices that have the model, weighted by their squared distance on the points.
+
+        The second number is the likelihood, as of `_Process.likelihood`, of points that differ from one of these
+        devices by an offset and noise.
+        """
         there = self.fleet.logs[:, self.columns]
         rows = np.isfinite(self.fleet.logs[:, column])
         rows &= np.isfinite(there).sum(axis=1) >= max(1.0, len(self.columns) / 2)
         if not rows.any():
             return None
-        apart = self.logs - there[rows]
+        apart, points = self.logs - there[rows], len(self.columns)
         offsets = np.nanmedian(apart, axis=1)
         distances = np.nanmean((apart - offsets[:, None]) ** 2, axis=1) + LEAST_DISTANCE**2
-        weights = self.fleet.weights[rows] * (distances / distances.min()) ** (-len(self.columns) / 2)
-        return float((self.fleet.logs[rows, column] + offsets) @ weights / weights.sum())
+        least, usual = float(distances.min()), self.fleet.weights[rows]
+        weights = usual * (distances / least) ** (-points / 2)
+        mixed = float(usual @ (distances / least) ** (-(points - 1) / 2) / usual.sum())
+        likelihood = math.log(mixed) - ((points - 1) * math.log(points * least) + math.log(points)) / 2
+        return float((self.fleet.logs[rows, column] + offsets) @ weights / weights.sum()), likelihood
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +319,18 @@ class Catalogued:
                 part = wanted[first : first + MOST_OTHERS]
                 self.known[number].learn([column for _, column in part])
                 for at, column in part:
-                    found[at] = self.known[number].predict(column)
+                    found[at] = self.known[number].predict(column, _profile(subjects[at]))
         return found[:, 0], found[:, 1]
 
     def _place(self, subject: Subject) -> tuple[int | None, int | None]:
         """The first fleet that has `subject`, and its column there."""
         columns = ((at, each.fleet.find(subject.name)) for at, each in enumerate(self.known))
         return next(((at, column) for at, column in columns if column is not None), (None, None))
+
+
+def _profile(subject: Subject) -> OperatorProfile | None:
+    """What the operators of `subject` do; None where that can't be counted."""
+    return None if lacks_profile(subject) else subject.profile
 
 
 class Catalogue:
@@ -256,9 +361,11 @@ class Catalogue:
         """As `edgewise.predicting.base.Predictor.fit`."""
         found = []
         for fleet in self._fleets():
-            columns = [(fleet.find(point.subject.name), math.log(point.value)) for point in points]
-            placed = [(column, log) for column, log in columns if column is not None]
-            found.append(_OnFleet(fleet, [column for column, _ in placed], np.array([log for _, log in placed])))
+            columns = [(fleet.find(point.subject.name), point) for point in points]
+            placed = [(column, point) for column, point in columns if column is not None]
+            logs = np.array([math.log(point.value) for _, point in placed])
+            profiles = [_profile(point.subject) for _, point in placed]
+            found.append(_OnFleet(fleet, [column for column, _ in placed], logs, profiles))
         most = max((len(each.columns) for each in found), default=0)
         found = [each for each in found if len(each.columns) == most > 0]
         return Catalogued(sorted(found, key=_OnFleet.likelihood, reverse=True))

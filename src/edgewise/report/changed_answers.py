@@ -49,7 +49,7 @@ def _counts_table(changed: Mapping[str, ChangedAnswers]) -> Table:
         (
             Cell(text=one_line(name)),
             *(Cell(text=str(count), value=count) for count in (one.n, one.changed)),
-            number_cell("error_rate", one.share),
+            number_cell("error_rate", one.share, label="Changed answers"),
             *(Cell(text=str(one.counts[change]), value=one.counts[change]) for change in kinds),
         )
         for name, one in changed.items()

@@ -96,6 +96,7 @@ def how_ratio(row: Comparison) -> Provenance:
     """How the ratio of a comparison is known."""
     facts = (
         ("Method", row.method),
+        ("Note", row.because),
         ("Adjusted p", "" if row.p_adjusted is None else p_text(row.p_adjusted)),
         ("Margin", "" if row.margin is None else f"± {percent(row.margin)}"),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from edgewise.comparing.environments import value_text
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.text import one_line, tells_apart
+from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import format_bytes
 
 #: the first word of a provider's name that says which processing unit it uses
@@ -133,6 +133,12 @@ def scenario_of(run: Run) -> str:
     return run.job.workload.scenario.words
 
 
+def file_of(run: Run) -> str:
+    """Format and size of the model file, ``"onnx, 53.9 kB"``. The file of an imported run may not be known."""
+    model = run.job.model
+    return one_line(f"{model.format}, {format_bytes(model.size_bytes)}") if model.is_known else "file not known"
+
+
 def is_original(run: Run) -> bool:
     """Whether the run is of a network in its own framework, which the other runs are its exports of."""
     return run.job.model.origin is not None and run.job.model.origin.original
@@ -237,3 +243,19 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield one_line(name), ", ".join(value_text(name, item) for item in value) or "none"
         else:
             yield one_line(name), value_text(name, value)
+
+
+def named(labels: Sequence[str], total: int) -> str:
+    """The runs that a statement is about, as the beginning of its line; empty for the only one of `total` runs."""
+    if total == 1:
+        return ""
+    return "all runs: " if len(labels) == total else f"{enumerate_few(labels)}: "
+
+
+def lines_by_run(runs: Sequence[Run], words_of: Callable[[Run], str]) -> tuple[str, ...]:
+    """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty."""
+    said: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if words := words_of(run):
+            said.setdefault(words, []).append(label)
+    return tuple(f"{named(who, len(runs))}{words}" for words, who in said.items())

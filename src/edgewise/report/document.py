@@ -41,7 +41,7 @@ class Column:
 
 
 class Provenance(NamedTuple):
-    """How one number is known: a heading with the number, and pairs of label and text."""
+    """How one number is known: a heading with the number, and pairs of label and text; pages leave empty ones out."""
 
     title: str
     facts: list[tuple[str, str]]
@@ -149,6 +149,14 @@ def table_of(
     return Table(
         title=title, columns=tuple(column for column, _ in columns), rows=rows, notes=tuple(notes), detail=detail
     )
+
+
+def table_by_columns(
+    title: str, columns: Sequence[tuple[Column, Sequence[Cell]]], *, notes: Sequence[str] = (), detail: bool = False
+) -> Table:
+    """A table of columns, each with its cells from the first row to the last."""
+    heads, cells = zip(*columns, strict=True)
+    return Table(title=title, columns=heads, rows=tuple(zip(*cells, strict=True)), notes=tuple(notes), detail=detail)
 
 
 def absent(*reasons: str) -> Cell:

@@ -14,7 +14,18 @@ from edgewise.metrics import METRICS
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability
-from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
+from edgewise.report.document import (
+    DASH,
+    Cell,
+    Column,
+    Columns,
+    Document,
+    Section,
+    Table,
+    absent,
+    table_by_columns,
+    table_of,
+)
 from edgewise.report.timeline import describe_memory
 from edgewise.text import one_line
 from edgewise.units import format_si
@@ -30,7 +41,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
     settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
     lines = [f"{device.title}{clock}{settings}.", *estimate.conditions]
-    sections = [Section(title=f"Estimated by {estimate.software} for", lines=tuple(map(one_line, lines)))]
+    sections = [Section(title=f"Estimated by {estimate.software}", lines=tuple(map(one_line, lines)))]
     if estimate.refused is not None:
         refusal = (one_line(estimate.refused), one_line(estimate.advice))
         title = "Does not fit" if estimate.measurements else "No estimate"
@@ -142,9 +153,7 @@ def summary_table(estimate: Estimate) -> Table:
             for name, unit, end in zip(("low", "high", "coverage"), (row.unit, row.unit, ""), ends, strict=True):
                 column = Column(title=f"{title} {name}", numeric=True, unit=unit, hidden=True)
                 columns.append((column, _number(end, "g")))
-    return Table(
-        title="Summary", columns=tuple(column for column, _ in columns), rows=(tuple(cell for _, cell in columns),)
-    )
+    return table_by_columns("Summary", [(column, [cell]) for column, cell in columns])
 
 
 def _value(row: Measurement) -> Cell:

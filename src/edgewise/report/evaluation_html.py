@@ -11,7 +11,7 @@ from edgewise.evaluating.plausibility import CODE
 from edgewise.formatting import range_text, scale_of, value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
-from edgewise.report.bench import caution_lines
+from edgewise.report.cautions import caution_lines
 from edgewise.report.cells import label_of
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import (

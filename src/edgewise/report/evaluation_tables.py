@@ -9,10 +9,10 @@ from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.report.bench import metric_column
+from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import labels_of, provider_of, short_providers
-from edgewise.report.document import Cell, Column, Provenance, Table, absent
+from edgewise.report.document import Cell, Column, Provenance, Table, absent, table_by_columns
 from edgewise.report.provenance import provenance_of
 from edgewise.text import one_line
 
@@ -33,34 +33,26 @@ def overview_table(results: EvaluationResults) -> Table:
     runs = [one.run for one in results.models]
     names = [one_line(run.job.model.name) for run in runs]
     engines, short = {provider_of(run) for run in runs}, short_providers(runs)
+    model = Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0, name=True)
+    runtime = Column(title="Runtime", rank=1 if len(engines) == 1 else 0, name=True)
     columns = [
-        Column(title="Run", hidden=True),
-        Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0, name=True),
-        Column(title="Runtime", rank=1 if len(engines) == 1 else 0, name=True),
-    ]
-    cells = [
-        [Cell(text=run.id) for run in runs],
-        [Cell(text=name) for name in names],
-        [Cell(text=words, short=short.get(words, "")) for words in map(provider_of, runs)],
+        (Column(title="Run", hidden=True), [Cell(text=run.id) for run in runs]),
+        (model, [Cell(text=name) for name in names]),
+        (runtime, [Cell(text=words, short=short.get(words, "")) for words in map(provider_of, runs)]),
     ]
     for metric in dict.fromkeys(one.headline for one in results.models if one.headline):
-        columns.append(Column(title=label_of(metric), numeric=True, folds=True))
-        cells.append([_score_cell(one, metric) for one in results.models])
+        scores = [_score_cell(one, metric) for one in results.models]
+        columns.append((Column(title=label_of(metric), numeric=True, folds=True), scores))
     shown = (("latency", 0), ("inference_time", 3), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4))
     for metric, rank in shown:
         found_in = Run.value if metric == "inference_time" else Run.measurement
         if any(found_in(run, metric) is not None for run in runs):
-            column, found = metric_column(runs, metric, rank=rank, interval=metric == "latency")
-            columns.append(column)
-            cells.append(found)
+            columns.append(metric_column(runs, metric, rank=rank, interval=metric == "latency"))
     if any(run.trust is not None for run in runs):
-        columns.append(Column(title="Grade", rank=3))
-        cells.append([_grade(one) for one in results.models])
+        columns.append((Column(title="Grade", rank=3), [_grade(one) for one in results.models]))
     timed = any(run.measurement("latency") is not None for run in runs)
     notes = () if timed else ("latency was not measured",)
-    rows = tuple(tuple(row) for row in zip(*cells, strict=True))
-    title = "Accuracy and latency" if timed else "Accuracy"
-    return Table(title=title, columns=tuple(columns), rows=rows, notes=notes)
+    return table_by_columns("Accuracy and latency" if timed else "Accuracy", columns, notes=notes)
 
 
 def _score_cell(one: ModelEvaluation, metric: str) -> Cell:

@@ -19,7 +19,6 @@ from edgewise.record.facts import precision_of
 from edgewise.report.accuracy import chief_metric
 from edgewise.report.cells import (
     NOT_MEASURED,
-    Scale,
     cell_of,
     celsius,
     label_of,
@@ -34,7 +33,7 @@ from edgewise.report.conditions import (
     processing_unit_of,
     scenario_of,
 )
-from edgewise.report.document import Cell, Column, Document, Table, absent, table_of
+from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
 from edgewise.report.merged_runs import ACCURACY, merge_runs
 from edgewise.text import listing, one_line
 from edgewise.units import JOULES_PER_MWH, format_si, significant
@@ -213,11 +212,9 @@ def _accuracy(run: Run, *, sign: bool = False) -> Cell:
 
 def _model_size(run: Run) -> Cell:
     """The measured size of the model's files; the one in the model's identity where there is no measurement."""
-    row = run.measurement("model_size")
-    scale: Scale = times(1e-6)
-    if row is not None and row.value is not None:
-        return cell_of(run, "model_size", scale=scale)
-    size = scale(run.job.model.size_bytes)
+    if run.value("model_size") is not None or not run.job.model.is_known:
+        return cell_of(run, "model_size", scale=times(1e-6))
+    size = run.job.model.size_bytes * 1e-6
     return Cell(text=significant(size), value=size)
 
 
@@ -244,7 +241,8 @@ def _bandwidth(run: Run) -> Cell:
 def _specs(run: Run) -> Cell:
     """Name, format, size, execution precision."""
     model = run.job.model
-    words = [one_line(model.name), model.format, f"{significant(model.size_bytes * 1e-6)} MB"]
+    file = [model.format, f"{significant(model.size_bytes * 1e-6)} MB"] if model.is_known else ["file not known"]
+    words = [one_line(model.name), *file]
     words += [precision] if (precision := precision_of(run)) else []
     return Cell(text=", ".join(words))
 
@@ -344,15 +342,13 @@ def _watch_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         "Model Watch Metrics": _MODEL_WATCH,
         "Target HW Platform Watch Metrics": (_MICROCONTROLLER_WATCH if small else {}) | _HARDWARE_WATCH,
     }
-    columns = [Column(title=label, numeric=True) for label in labels_of(runs)]
-    return [
-        Table(
-            title=title,
-            columns=(Column(title=title), *columns),
-            rows=tuple((Cell(text=name), *(cell(run) for run in runs)) for name, cell in fields.items()),
-        )
-        for title, fields in parts.items()
-    ]
+    tables = []
+    for title, fields in parts.items():
+        columns = [(Column(title=title), [Cell(text=name) for name in fields])]
+        for label, run in zip(labels_of(runs), runs, strict=True):
+            columns.append((Column(title=label, numeric=True), [cell(run) for cell in fields.values()]))
+        tables.append(table_by_columns(title, columns))
+    return tables
 
 
 FIELD_TABLES: dict[str, Callable[[Sequence[Run], Options], list[Table]]] = {

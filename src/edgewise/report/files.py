@@ -9,7 +9,8 @@ from typing import TypedDict, Unpack
 from edgewise.errors import BadInput
 from edgewise.folders import check_place
 from edgewise.record import SCHEMA, Run
-from edgewise.report.bench import bench_document, bench_table, default_title
+from edgewise.report.bench import bench_document, default_title
+from edgewise.report.bench_table import bench_table
 from edgewise.report.document import Document, Table, json_text
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
 from edgewise.report.profile import is_profiled

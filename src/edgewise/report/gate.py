@@ -12,7 +12,7 @@ from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.report.conditions import engine_of
-from edgewise.report.document import Cell, Column, Document, Section, Table, Tone, absent
+from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -54,22 +54,21 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     """The checks as a table, then how they came about.
 
     Args:
-        folded: for narrow places: reasons as footnotes and not in a column of their own, ratios without intervals.
+        folded: for narrow places: reasons as footnotes and not in a column of their own, ratios without intervals,
+            as a reason has the end of the interval that counts.
     """
-    headings = ["Requirement", "Baseline", "Candidate", "Ratio", "Verdict"]
-    numeric = {"Baseline", "Candidate", "Ratio"}
-    rank = {"Baseline": 1}
-    if not any(check.ratio is not None for check in outcome.checks):
-        headings.remove("Ratio")
-    if not any(check.requirement.needs_baseline for check in outcome.checks):
-        headings.remove("Baseline")
+    checks = outcome.checks
+    columns = [(Column(title="Requirement"), [Cell(text=check_title(check)) for check in checks])]
+    if any(check.requirement.needs_baseline for check in checks):
+        columns.append((Column(title="Baseline", numeric=True, rank=1), [_baseline_cell(check) for check in checks]))
+    columns.append((Column(title="Candidate", numeric=True), [_candidate_cell(check) for check in checks]))
+    if any(check.ratio is not None for check in checks):
+        ratios = [_ratio_cell(check, interval=not folded) for check in checks]
+        columns.append((Column(title="Ratio", numeric=True), ratios))
+    columns.append((Column(title="Verdict"), [_verdict_cell(check, folded=folded) for check in checks]))
     if not folded:
-        headings.append("Why")
-    table = Table(
-        title="Checks",
-        columns=tuple(Column(title=name, numeric=name in numeric, rank=rank.get(name, 0)) for name in headings),
-        rows=tuple(tuple(_cell(name, check, folded=folded) for name in headings) for check in outcome.checks),
-    )
+        columns.append((Column(title="Why"), [Cell(text=one_line(check.because)) for check in checks]))
+    table = table_by_columns("Checks", columns)
     measured = Section(title="How it was measured", lines=tuple(statements_of(outcome)), tone=_tone(outcome))
     measured = replace(measured, brief="" if outcome.passed and not outcome.count("inconclusive") else None)
     answer = (f"Gate {one_line(outcome.conclusion)}",)
@@ -143,29 +142,27 @@ def is_gate_report(path: Path) -> bool:
     return all(mark in ends for mark in _MARKS.get(path.suffix.lower(), ("\0",)))
 
 
-def _cell(heading: str, check: Check, *, folded: bool) -> Cell:
-    match heading:
-        case "Requirement":
-            return Cell(text=check_title(check))
-        case "Baseline" if not check.requirement.needs_baseline:
-            return Cell(text="")
-        case "Baseline":
-            return Cell(text=_before(check), value=check.before) if check.before is not None else absent()
-        case "Candidate":
-            if check.value is None:
-                return absent()
-            return Cell(text=_value(check), value=check.value, low=check.low, high=check.high)
-        case "Ratio":
-            # The reason in the footnote tells the end of the interval that counts.
-            return Cell(
-                text=_ratio(check, interval=not folded), value=check.ratio, low=check.ratio_low, high=check.ratio_high
-            )
-        case "Why":
-            return Cell(text=one_line(check.because))
-        case _:
-            notes = (one_line(check.because),) if folded and check.because else ()
-            text = check.verdict if folded else f"{_SIGNS[check.verdict]} {check.verdict}"
-            return Cell(text=text, notes=notes, tone=_TONES[check.verdict])
+def _baseline_cell(check: Check) -> Cell:
+    if not check.requirement.needs_baseline:
+        return Cell(text="")
+    return absent() if check.before is None else Cell(text=_before(check), value=check.before)
+
+
+def _candidate_cell(check: Check) -> Cell:
+    if check.value is None:
+        return absent()
+    return Cell(text=_value(check), value=check.value, low=check.low, high=check.high)
+
+
+def _ratio_cell(check: Check, *, interval: bool) -> Cell:
+    text = _ratio(check, interval=interval)
+    return Cell(text=text, value=check.ratio, low=check.ratio_low, high=check.ratio_high)
+
+
+def _verdict_cell(check: Check, *, folded: bool) -> Cell:
+    notes = (one_line(check.because),) if folded and check.because else ()
+    text = check.verdict if folded else f"{_SIGNS[check.verdict]} {check.verdict}"
+    return Cell(text=text, notes=notes, tone=_TONES[check.verdict])
 
 
 def _before(check: Check) -> str:

@@ -12,11 +12,14 @@ from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
 from edgewise.report import charts
 from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, preparation_of
-from edgewise.report.bench import GRADE_TONES, bench_document, default_title, uncovered_reasons
+from edgewise.report.bench import bench_document, default_title
+from edgewise.report.bench_table import GRADE_TONES
+from edgewise.report.cautions import uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.charts import Series
 from edgewise.report.conditions import (
     engine_of,
+    file_of,
     flatten,
     labels_of,
     path_of,
@@ -174,8 +177,8 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
     pairs = [
         ("Run", run.id),
         ("Measured", run.created_at),
-        ("Model", f"{job.model.name} ({job.model.format}, {quantity(job.model.size_bytes, 'B')})"),
-        ("sha256", job.model.sha256),
+        ("Model", f"{job.model.name} ({file_of(run)})"),
+        ("sha256", job.model.sha256 if job.model.is_known else ""),
         ("Path", path_of(run)[0]),
         ("Lost in the export", "; ".join(job.model.origin.lost) if job.model.origin else ""),
         ("Engine", f"{engine_of(run)}, provider {job.runtime.provider or 'not reported'}"),

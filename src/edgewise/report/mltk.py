@@ -170,7 +170,7 @@ def _summary(run: Run) -> dict[str, Value]:
         "input_dtype": ",".join(one_line(spec.dtype) for spec in run.job.workload.inputs),
         "output_shape": _shapes(outputs) or no_outputs,
         "output_dtype": ",".join(one_line(tensor.dtype) for tensor in outputs) or no_outputs,
-        "tflite_size": run.job.model.size_bytes,
+        "tflite_size": run.job.model.size_bytes if run.job.model.is_known else _metric(run, "model_size"),
         "runtime_memory_size": _memory(run),
         "ops": ops,
         "macs": macs,

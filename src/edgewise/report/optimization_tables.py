@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.variant import Candidate, LayerSensitivity, MetricValue, Optimization
 from edgewise.report.cells import Scale, amount_cell, label_of, scales_of_two
 from edgewise.report.comparison_words import lower_label
-from edgewise.report.document import Cell, Column, Provenance, Table, Tone, absent
+from edgewise.report.document import Cell, Column, Provenance, Table, Tone, absent, table_by_columns
 from edgewise.report.names import short_names
 from edgewise.report.optimization_words import (
     NOT_REACHED,
@@ -80,8 +80,13 @@ def _before_after_row(result: Optimization, other: Candidate | None, metric: str
     return label, *sides, _change_cell(result, other, metric)
 
 
-def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | None = None) -> Cell:
-    """A number in its unit, short without its interval; `scale` is of values that are read beside it."""
+def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | None = None, *, label: str = "") -> Cell:
+    """A number in its unit, short without its interval.
+
+    Args:
+        scale: of values that are read beside it.
+        label: what the number is, where it is only written as `metric` is.
+    """
     if number.value is None:
         return absent(one_line(number.absent_because or "it is not known why"))
     unit = METRICS[metric].unit
@@ -92,12 +97,12 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
         text = with_range(metric, unit, number.value, number.low, number.high)
         short = value_text(metric, unit, number.value)
         cell = Cell(text=text, short=short, value=number.value, low=number.low, high=number.high)
-    return replace(cell, how=partial(_how, metric, number))
+    return replace(cell, how=partial(_how, metric, number, label))
 
 
-def _how(metric: str, number: MetricValue) -> Provenance:
+def _how(metric: str, number: MetricValue, label: str = "") -> Provenance:
     unit = "1" if metric in _PURE else METRICS[metric].unit
-    title = _PURE.get(metric) or f"{label_of(metric)}: {value_text(metric, unit, number.value)}"
+    title = _PURE.get(metric) or f"{label or label_of(metric)}: {value_text(metric, unit, number.value)}"
     facts = (("Basis", basis_text(number.basis)), ("Method", number.method))
     return provenance_of_number(title, unit, (number.value, number.low, number.high), facts)
 
@@ -148,22 +153,31 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     """
     ordered = ordered_candidates(result)
     kind = accuracy_metric(result)
-    columns = [Column(title="Variant")]
-    if not narrow:
-        columns = [Column(title="#", numeric=True), Column(title="Variant"), Column(title="Verdict")]
-    columns += [
-        Column(title="Predicted", numeric=True, folds=True),
-        Column(title="Measured", numeric=True, folds=True),
-    ]
+    verdicts = [verdict_of(result, one) for one in ordered]
+    tones: list[Tone] = [_TONES.get(verdict, "plain" if narrow else "faint") for verdict in verdicts]
+    told = list(zip(ordered, verdicts, tones, strict=True))
+    if narrow:
+        marked = [Cell(text=f"{_MARKS.get(word, _NO_MARK)} {one_line(one.id)}", tone=tone) for one, word, tone in told]
+        columns = [(Column(title="Variant"), marked)]
+    else:
+        columns = [
+            (Column(title="#", numeric=True), [Cell(text=str(place), value=place) for place in range(len(ordered))]),
+            (Column(title="Variant"), [Cell(text=one_line(one.id)) for one in ordered]),
+            (Column(title="Verdict"), [Cell(text=word, tone=tone) for _, word, tone in told]),
+        ]
+    predicted = [_predicted_cell(one, narrow=narrow) for one in ordered]
+    measured = [_measured_cell(result, one, narrow=narrow) for one in ordered]
+    columns.append((Column(title="Predicted", numeric=True, folds=True), predicted))
+    columns.append((Column(title="Measured", numeric=True, folds=True), measured))
     if kind:
         title = _accuracy_title(kind, result, narrow=narrow)
-        columns.append(Column(title=title, numeric=True, folds=True))
+        accuracies = [_accuracy_cell(result, one, kind, narrow=narrow) for one in ordered]
+        columns.append((Column(title=title, numeric=True, folds=True), accuracies))
     sizes = [value for one in ordered if (value := number_of(one, "model_size").value)]
-    scale = scale_of("model_size", "B", sizes)
-    columns.append(Column(title=f"Size ({scale[1]})", numeric=True))
+    scale, unit = scale_of("model_size", "B", sizes)
+    columns.append((Column(title=f"Size ({unit})", numeric=True), [_size_cell(one, scale) for one in ordered]))
     if not narrow:
-        columns.append(Column(title="Why"))
-    rows = tuple(_variant_row(result, one, place, kind, scale[0], narrow=narrow) for place, one in enumerate(ordered))
+        columns.append((Column(title="Why"), [Cell(text=reason_of(one)) for one in ordered]))
     notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
     notes = (
         *notes,
@@ -174,7 +188,7 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
         notes = (*notes, f"{lower_label(kind)}: its change against the original")
     count = len(result.candidates)
     title = f"{count} variant{'s' if count != 1 else ''}" if narrow else "All variants"
-    return Table(title=title, columns=tuple(columns), rows=rows, notes=notes)
+    return table_by_columns(title, columns, notes=notes)
 
 
 def ordered_candidates(result: Optimization) -> list[Candidate]:
@@ -205,26 +219,11 @@ def _accuracy_title(kind: str, result: Optimization, *, narrow: bool) -> str:
     return f"{title} (pt)" if kind in SHARES else title
 
 
-def _variant_row(
-    result: Optimization, one: Candidate, place: int, kind: str, scale: Callable[[float], float], *, narrow: bool
-) -> tuple[Cell, ...]:
-    verdict = verdict_of(result, one)
-    tone = _TONES.get(verdict, "plain" if narrow else "faint")
-    name = one_line(one.id)
-    cells = [Cell(text=f"{_MARKS.get(verdict, _NO_MARK)} {name}" if narrow else name, tone=tone if narrow else "plain")]
-    if not narrow:
-        cells = [Cell(text=str(place), value=place), *cells, Cell(text=verdict, tone=tone)]
-    cells += [_predicted_cell(one, narrow=narrow), _measured_cell(result, one, narrow=narrow)]
-    if kind:
-        cells.append(_accuracy_cell(result, one, kind, narrow=narrow))
+def _size_cell(one: Candidate, scale: Scale) -> Cell:
     size = number_of(one, "model_size")
-    why = one_line(size.absent_because or NOT_REACHED)
-    cells.append(
-        absent(why) if size.value is None else Cell(text=significant(scale(size.value)), value=scale(size.value))
-    )
-    if not narrow:
-        cells.append(Cell(text=reason_of(one)))
-    return tuple(cells)
+    if size.value is None:
+        return absent(one_line(size.absent_because or NOT_REACHED))
+    return Cell(text=significant(scale(size.value)), value=scale(size.value))
 
 
 def _predicted_cell(one: Candidate, *, narrow: bool) -> Cell:
@@ -274,18 +273,13 @@ def front_table(result: Optimization) -> Table | None:
     members = [known[name] for name in result.front if name in known]
     if not members:
         return None
-    columns = [Column(title="Variant")]
-    columns += [Column(title=label_of(metric), numeric=True, folds=True) for metric in result.front_metrics]
-    rows = tuple(
-        (
-            Cell(text=one_line(one.id)),
-            *(number_cell(metric, number_of(one, metric)) for metric in result.front_metrics),
-        )
-        for one in members
-    )
+    columns = [(Column(title="Variant"), [Cell(text=one_line(one.id)) for one in members])]
+    for metric in result.front_metrics:
+        cells = [number_cell(metric, number_of(one, metric)) for one in members]
+        columns.append((Column(title=label_of(metric), numeric=True, folds=True), cells))
     over = ", ".join(lower_label(metric) for metric in result.front_metrics)
     note = f"no other variant is proven better in one of these and no worse in the others: {over}"
-    return Table(title="Pareto front", columns=tuple(columns), rows=rows, notes=(note,), detail=True)
+    return table_by_columns("Pareto front", columns, notes=[note], detail=True)
 
 
 def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:
@@ -300,33 +294,29 @@ def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:
     told: tuple[tuple[str, str], ...] = (
         ("snr_db", "SNR (dB)"), ("gain_db", "Gain (dB)"), ("accuracy_drop", lost),
     )  # fmt: skip
-    used = [
-        (key, title) for key, title in told if key == "snr_db" or any(getattr(one, key) is not None for one in layers)
+    columns = [
+        (Column(title="Layer"), [Cell(text=name) for name in names]),
+        (Column(title="Operator", rank=1), [Cell(text=one_line(one.op)) for one in shown]),
     ]
-    columns = [Column(title="Layer"), Column(title="Operator", rank=1)]
-    columns += [Column(title=title, numeric=True) for _, title in used]
-    columns.append(Column(title="Kept in float"))
-    keys = {key: 100.0 if key == "accuracy_drop" and share else 1.0 for key, _ in used}
-    rows = tuple(_layer_row(one, name, keys) for one, name in zip(shown, names, strict=True))
+    for key, title in told:
+        if key == "snr_db" or any(getattr(one, key) is not None for one in layers):
+            factor = 100.0 if key == "accuracy_drop" and share else 1.0
+            columns.append((Column(title=title, numeric=True), [_layer_cell(one, key, factor) for one in shown]))
+    fragile = [Cell(text="yes", tone="bad") if one.fragile else Cell(text="no") for one in shown]
+    columns.append((Column(title="Kept in float"), fragile))
     notes: tuple[str, ...] = (
         "SNR of the network's outputs when this layer alone is changed: a lower SNR means a more fragile layer",
     )
     if rest := len(layers) - len(shown):
         notes = (*notes, f"{rest} more layers are in the report's files")
-    return Table(title="Layer sensitivity", columns=tuple(columns), rows=rows, notes=notes)
+    return table_by_columns("Layer sensitivity", columns, notes=notes)
 
 
-def _layer_row(one: LayerSensitivity, name: str, keys: Mapping[str, float]) -> tuple[Cell, ...]:
-    def cell(key: str) -> Cell:
-        value: float | None = getattr(one, key)
-        if value is None:
-            return absent(one_line(one.absent_because or "it was not measured"))
-        shown = value * keys[key]
-        return Cell(text=significant(shown), value=shown)
-
-    tone: Tone = "bad" if one.fragile else "plain"
-    kept = Cell(text="yes" if one.fragile else "no", tone=tone)
-    return Cell(text=name), Cell(text=one_line(one.op)), *map(cell, keys), kept
+def _layer_cell(one: LayerSensitivity, key: str, factor: float) -> Cell:
+    value: float | None = getattr(one, key)
+    if value is None:
+        return absent(one_line(one.absent_because or "it was not measured"))
+    return Cell(text=significant(value * factor), value=value * factor)
 
 
 def csv_table(result: Optimization) -> Table:

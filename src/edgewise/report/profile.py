@@ -10,7 +10,8 @@ from edgewise.formatting import plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
-from edgewise.report.bench import caution_sections, default_title, input_sections
+from edgewise.report.bench import default_title, input_sections
+from edgewise.report.cautions import caution_sections
 from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent

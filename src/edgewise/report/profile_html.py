@@ -14,9 +14,10 @@ from edgewise.formatting import ABSENT, quantity
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
-from edgewise.report.bench import GRADE_TONES, default_title
+from edgewise.report.bench import default_title
+from edgewise.report.bench_table import GRADE_TONES
 from edgewise.report.cells import NOT_MEASURED
-from edgewise.report.conditions import engine_of, flatten, labels_of, processor_of, provider_of, system_of
+from edgewise.report.conditions import engine_of, file_of, flatten, labels_of, processor_of, provider_of, system_of
 from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names, shorten
 from edgewise.report.page import ChartRenderer, render_page, view_table
@@ -117,7 +118,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     """Facts under the heading."""
     threads = threads_of(run)
     pairs = [
-        ("Model", f"{run.job.model.name} ({run.job.model.format}, {format_bytes(run.job.model.size_bytes)})"),
+        ("Model", f"{run.job.model.name} ({file_of(run)})"),
         ("Engine", engine_of(run)),
         ("Provider", provider_of(run)),
         ("Threads", "not reported" if threads is None else str(threads)),

@@ -10,13 +10,13 @@ from edgewise.formatting import range_text, value_text
 from edgewise.record import Layer, Run, Source
 from edgewise.record.layer import ESTIMATED_SHARE
 from edgewise.report.accuracy import judged_on, judged_rows
-from edgewise.report.bench import caution_lines
+from edgewise.report.cautions import caution_lines
 from edgewise.report.cells import label_of
-from edgewise.report.conditions import flatten, path_of
+from edgewise.report.conditions import file_of, flatten, path_of
 from edgewise.report.document import Cell, Column, Document, Section, Table
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line
-from edgewise.units import format_bytes, format_duration
+from edgewise.units import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,8 +135,7 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     """What was measured, where and when: pairs of label and text."""
     job = run.job
     yield "made", f"{_moment(run.created_at)} UTC"
-    model = f"{job.model.format}, {format_bytes(job.model.size_bytes)}, sha256 {job.model.sha256[:16]}"
-    yield "model", model if job.model.is_known else "file not known"
+    yield "model", file_of(run) + (f", sha256 {job.model.sha256[:16]}" if job.model.is_known else "")
     if origin := job.model.origin:
         yield "built by", f"{origin.target}, network {origin.sha256[:16]}"
         yield "path", path_of(run)[0]

@@ -65,9 +65,9 @@ class ModelFile(NamedTuple):
     """As `edgewise.store.tables.shapes_of` writes them; "" where they are not known."""
 
     @classmethod
-    def of(cls, row: Any) -> ModelFile:
-        """The file and shapes of a row of `best`, or of a `Best`."""
-        return cls(row.model, row.sha256, row.shapes or "")
+    def of(cls, run: Best) -> ModelFile:
+        """The file and shapes of a best run."""
+        return cls(run.model, run.sha256, run.shapes or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,18 +218,19 @@ def matrix(
     if not all(isinstance(row.value, float | int) and isinstance(row.runs, int) for row in rows):
         raise StoreError("the index of the store is damaged", advice="'edgewise runs reindex' repairs it")
     if len(rows) > FEW_ROWS:  # without the last file, whose rows may be cut
-        more_models, last = True, ModelFile.of(rows[-1])
-        rows = [row for row in rows if ModelFile.of(row) != last]
+        more_models, last = True, _file_of(rows[-1])
+        rows = [row for row in rows if _file_of(row) != last]
     numbers = _runs_by(rows, lambda row: Workload(row.metric, row.scenario, row.batch))
     workloads = tuple(sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0])))
     if workload is None and workloads:
         workload = workloads[0][0]
     rows = [row for row in rows if (row.metric, row.scenario, row.batch) == workload]
-    files = _runs_by(rows, ModelFile.of).most_common(most_models + 1)
+    files = _runs_by(rows, _file_of).most_common(most_models + 1)
     columns = _runs_by(rows, lambda row: row.machine).most_common(most_machines + 1)
-    shown_files = tuple(sorted(file for file, _ in files[:most_models]))
+    shown_files = tuple(sorted(ModelFile(*file) for file, _ in files[:most_models]))
     shown_machines = tuple(sorted(machine for machine, _ in columns[:most_machines]))
-    rows = [row for row in rows if ModelFile.of(row) in shown_files and row.machine in shown_machines]
+    of_files = frozenset(shown_files)
+    rows = [row for row in rows if row.machine in shown_machines and _file_of(row) in of_files]
     return Matrix(
         workload=workload,
         workloads=workloads,
@@ -255,6 +256,12 @@ def _names(
     return list(found[:most]), len(found) > most
 
 
+def _file_of(row: Any) -> tuple[str, str, str]:
+    """The fields of the `ModelFile` of a row of `best`: its first columns, which are read sooner by place."""
+    file: tuple[str, str, str] = row[: len(_OF_FILE)]
+    return file
+
+
 def _runs_by(rows: Sequence[Any], key: Callable[[Any], _T]) -> Counter[_T]:
     number = Counter[_T]()
     for row in rows:
@@ -266,7 +273,7 @@ def _cells(connection: Connection, rows: Sequence[Any]) -> tuple[Best, ...]:
     """The best of the rows of each file with its shapes, machine and basis, with what `runs` has of it."""
     groups: dict[tuple[str, ...], list[Any]] = {}
     for row in rows:
-        groups.setdefault((*ModelFile.of(row), row.machine, row.basis), []).append(row)
+        groups.setdefault((*_file_of(row), row.machine, row.basis), []).append(row)
     chosen = {}
     for group in groups.values():
         top = max(group, key=lambda row: _rank(row.metric, row.value, row.run))

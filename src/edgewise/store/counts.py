@@ -2,23 +2,25 @@
 
 `run_counts` keeps the number of runs of each value of a facet, and of each pair of values of two facets. With up to one
 other condition, these are the facets' counts. With more, runs are counted one by one: at most the newest `COUNTED` that
-match, among at most the newest `SOUGHT` of the rarest condition. Past that, a count says that it is a lower bound.
+match, among at most the newest `SOUGHT` of one condition; the facets share both. Past that, a count says that it is a
+lower bound.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, literal, select
+from sqlalchemy import Connection, Select, bindparam, delete, false, func, insert, literal, select
 from sqlalchemy import text as sql
 
 from edgewise.store.filters import (
     Condition,
     RunFilter,
+    Search,
     conditions_of,
     counted,
     kept_count,
@@ -30,8 +32,10 @@ from edgewise.store.tables import FACETS, NEWEST, run_counts, runs, tags
 
 COUNTED = 10_000
 """Runs that are counted, where the store does not keep their number."""
-SOUGHT = 100_000
+SOUGHT = 30_000
 """Runs of the rarest condition among which those that meet the others are sought."""
+TAGGED = 2_000
+"""Tags whose runs are looked up one by one; of more, only those of the counted runs are."""
 _OF_RUN = FACETS[:-1]
 _PART = 1000
 _KEY = ("facet", "other", "value", "other_value")
@@ -128,7 +132,9 @@ def count(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -
     conditions = conditions_of(connection, wanted, kept=kept)
     if kept and len(conditions) <= 2 and all(one.values for one in conditions):
         return Count(value=kept_count(connection, conditions))
-    matching, complete = _matching(connection, conditions, [runs.c.id], kept=kept, sought=max(SOUGHT, most))
+    sought = max(SOUGHT, most)
+    search = search_of(connection, conditions, kept=kept, most=sought)
+    matching, complete = _matching(connection, search, runs.c.id, sought)
     found = connection.scalar(select(func.count()).select_from(matching.limit(most + 1).subquery())) or 0
     return Count(value=min(found, most), more=found > most or not complete)
 
@@ -148,23 +154,27 @@ def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) 
     conditions = conditions_of(connection, wanted, kept=kept)
     chosen = {"runtime": wanted.get("runtime"), "device": wanted.get("device")}
     chosen |= {"status": wanted.get("status"), "tag": wanted.get("tag")}
-    found, to_read = dict[str, FacetValues](), dict[str, list[str]]()
-    for facet in FACETS:
-        others = [one for one in conditions if one.name != facet]
-        if kept and len(others) <= 1 and all(one.values for one in others):
+    others_of = {facet: [one for one in conditions if one.name != facet] for facet in FACETS}
+    is_kept = {
+        facet: kept and len(others) <= 1 and all(one.values for one in others) for facet, others in others_of.items()
+    }
+    found, searches, parts = dict[str, FacetValues](), dict[int, Search](), len(FACETS) - sum(is_kept.values())
+    for facet, others in others_of.items():
+        complete = True
+        if is_kept[facet]:
             ranked = connection.execute(_kept_values(facet, others).limit(most + 2)).all()
             its_runs = 0 if chosen.get(facet) is None else kept_count(connection, conditions)
-            found[facet] = _values(ranked, most=most, chosen=(chosen.get(facet), its_runs))
+        elif facet == "tag" and counted(connection, [tags.c.name.is_not(None)], most=TAGGED) <= TAGGED:
+            ranked = connection.execute(_tags_of_all(others)).all()
+            its_runs = dict(map(tuple, ranked)).get(chosen[facet], 0)
         else:
-            to_read.setdefault(facet if len(others) < len(conditions) else "", []).append(facet)
-    for own, names in to_read.items():
-        others = [one for one in conditions if one.name != own]
-        numbers, complete = _read(connection, others, names, kept=kept, sought=SOUGHT // len(to_read))
-        for facet, number in numbers.items():
-            in_order = sorted(number.items(), key=lambda pair: (-pair[1], pair[0]))
-            its_runs = number[chosen.get(facet)]
-            found[facet] = _values(in_order, most=most, chosen=(chosen.get(facet), its_runs), complete=complete)
-    return {facet: found[facet] for facet in FACETS}
+            own = FACETS.index(facet) if len(others) < len(conditions) else -1
+            if own not in searches:
+                searches[own] = search_of(connection, others, kept=kept, most=SOUGHT // parts)
+            ranked, complete = _read(connection, searches[own], facet, parts=parts)
+            its_runs = dict(map(tuple, ranked)).get(chosen.get(facet), 0)
+        found[facet] = _values(ranked, most=most, chosen=(chosen.get(facet), its_runs), complete=complete)
+    return found
 
 
 def tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -177,13 +187,14 @@ def tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, 
     return tagged
 
 
-def _tags_among(connection: Connection, ids: Sequence[str]) -> Iterator[str]:
-    """The tags of the runs with these ids, each as often as it occurs."""
-    if counted(connection, [tags.c.name.is_not(None)], most=len(ids)) > len(ids):
-        yield from chain.from_iterable(tags_of(connection, ids).values())
-    else:  # there are fewer tags than runs: all of them are read sooner
-        among = frozenset(ids)
-        yield from (name for run, name in connection.execute(select(tags.c.run, tags.c.name)) if run in among)
+def _tags_of_all(conditions: Sequence[Condition]) -> Any:
+    """The query for each tag and the number of its runs that meet `conditions`, beginning with the tags."""
+    query = select(tags.c.name, func.count()).join_from(tags, runs, runs.c.id == tags.c.run)
+    return _ranked(query.where(*(one.check(runs.c) for one in conditions)), tags.c.name)
+
+
+def _ranked(query: Any, value: Any) -> Any:
+    return query.group_by(value).order_by(func.count().desc(), value)
 
 
 def _values(ranked: Sequence[Any], *, most: int, chosen: tuple[str | None, int], complete: bool = True) -> FacetValues:
@@ -209,38 +220,38 @@ def _kept_values(facet: str, conditions: Sequence[Condition]) -> Any:
     return query.group_by(value).order_by(func.sum(of.runs).desc(), value)
 
 
-def _read(
-    connection: Connection, conditions: Sequence[Condition], names: Sequence[str], *, kept: bool, sought: int
-) -> tuple[dict[str, Counter[str | None]], bool]:
-    """The number of runs of each value of the facets `names` among the newest `COUNTED` that meet `conditions`.
+def _read(connection: Connection, search: Search, facet: str, *, parts: int) -> tuple[Sequence[Any], bool]:
+    """Values of `facet` with their numbers among at most `COUNTED` runs of `search`, and whether these are all.
 
-    Returns:
-        The numbers, and whether these are all runs that meet the conditions.
+    Args:
+        parts: the number of facets that are read, which share what may be counted.
     """
-    columns = [runs.c["id" if name == "tag" else name] for name in names]
-    matching, complete = _matching(connection, conditions, columns, kept=kept, sought=sought)
-    rows = connection.execute(matching.limit(COUNTED + 1)).all()
-    values: list[Sequence[str]] = list(zip(*rows[:COUNTED], strict=True)) or [()] * len(names)
-    numbers = {
-        name: Counter[str | None](_tags_among(connection, its) if name == "tag" else its)
-        for name, its in zip(names, values, strict=True)
-    }
-    return numbers, complete and len(rows) <= COUNTED
+    most = COUNTED // parts
+    matching, complete = _matching(connection, search, runs.c["id" if facet == "tag" else facet], SOUGHT // parts)
+    found = matching.limit(most).subquery()
+    if facet == "tag":
+        query = select(tags.c.name, func.count()).join_from(found, tags, tags.c.run == found.c.id)
+        number = connection.scalar(select(func.count()).select_from(found)) or 0
+        return connection.execute(_ranked(query, tags.c.name)).all(), complete and number < most
+    ranked = connection.execute(_ranked(select(found.c[facet], func.count()), found.c[facet])).all()
+    return ranked, complete and sum(row[1] for row in ranked) < most
 
 
-def _matching(
-    connection: Connection, conditions: Sequence[Condition], columns: Sequence[Any], *, kept: bool, sought: int
-) -> tuple[Select[Any], bool]:
-    """The query for `columns` of the runs that meet `conditions`, among the newest `sought` of the rarest condition.
+def _matching(connection: Connection, search: Search, column: Any, sought: int) -> tuple[Select[Any], bool]:
+    """The query for `column` of the runs that `search` finds, among `sought` that it seeks: the newest, if in order.
 
     Returns:
         The query, and whether it reaches all runs that meet the conditions.
     """
-    search = search_of(connection, conditions, kept=kept)
-    read = [*_OF_RUN, "created", "id"] + (["sha256"] if any(one.hashed for one in search.check) else [])
-    candidates = select(*(runs.c[name] for name in read)).where(*search.seek_clauses()).order_by(*NEWEST)
+    candidates = select(runs.c.id).where(*search.seek_clauses())
+    if all(one.in_order for one in search.seek):
+        candidates = candidates.order_by(*NEWEST)
     complete = search.size <= sought
     if not complete and (search.size == float("inf") or len(search.seek) > 1):
-        complete = connection.execute(candidates.with_only_columns(runs.c.id).offset(sought).limit(1)).first() is None
-    found = candidates.limit(sought if search.size else 0).subquery()
-    return select(*(found.c[column.name] for column in columns)).where(*search.check_clauses(found.c)), complete
+        complete = connection.execute(candidates.offset(sought).limit(1)).first() is None
+    if complete:
+        clauses = search.check_clauses() if search.size else [false()]
+        return candidates.with_only_columns(column).where(*clauses), True
+    read = [*_OF_RUN, "created", "id"] + (["sha256"] if any(one.hashed for one in search.check) else [])
+    found = candidates.with_only_columns(*(runs.c[name] for name in read)).limit(sought).subquery()
+    return select(found.c[column.name]).where(*search.check_clauses(found.c)), False

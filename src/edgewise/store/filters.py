@@ -66,20 +66,22 @@ class Condition:
     Attributes:
         name: its field in `RunFilter`.
         clause: on the columns of `runs`; an index serves it if `indexed`.
-        check: the same without its index, for runs that another condition found; None: as `clause`.
+        check: the same without its index, for runs that another condition found.
         values: the same on a column of values of the facet `name`; None if a facet's value does not decide it.
         indexed: whether an index finds the runs.
         in_order: whether that index has them in the order of time.
+        cost: of reading a run by that index, about, with that of an index in the order of time as the unit.
         size: the number of runs that meet it; infinite where it is not kept and more than `FEW`, or not indexed.
         hashed: whether it reads the column `sha256`, which the indexes of facets don't have.
     """
 
     name: str
     clause: Clause
-    check: Clause | None = None
+    check: Clause
     values: Clause | None = None
     indexed: bool = True
     in_order: bool = False
+    cost: int = 1
     size: float = float("inf")
     hashed: bool = False
 
@@ -104,7 +106,7 @@ class Search:
 
     def check_clauses(self, of: Any = runs.c) -> list[ColumnElement[bool]]:
         """`check` on the columns `of`."""
-        return [(one.check or one.clause)(of) for one in self.check]
+        return [one.check(of) for one in self.check]
 
 
 def possible(wanted: Mapping[str, object]) -> bool:
@@ -133,21 +135,42 @@ def conditions_of(connection: Connection, wanted: RunFilter, *, kept: bool) -> l
     times = []
     if (since := wanted.get("since")) is not None:
         earliest = since.timestamp()
-        times.append(Condition(name="since", clause=lambda of: of.created >= earliest, in_order=True))
+        times.append(
+            Condition(
+                name="since",
+                clause=lambda of: of.created >= earliest,
+                check=lambda of: of.created + 0 >= earliest,
+                in_order=True,
+            )
+        )
     if (until := wanted.get("until")) is not None:
         latest = until.timestamp()
-        times.append(Condition(name="until", clause=lambda of: of.created < latest, in_order=True))
+        times.append(
+            Condition(
+                name="until",
+                clause=lambda of: of.created < latest,
+                check=lambda of: of.created + 0 < latest,
+                in_order=True,
+            )
+        )
     return [*(replace(one, size=_size(connection, one, kept=kept)) for one in found), *times]
 
 
-def search_of(connection: Connection, conditions: Sequence[Condition], *, kept: bool) -> Search:
-    """The search that seeks by the rarest of `conditions`, and by time."""
+def search_of(
+    connection: Connection, conditions: Sequence[Condition], *, kept: bool, most: float = float("inf")
+) -> Search:
+    """The search that seeks by the rarest of `conditions`, in view of the cost, and by time.
+
+    Args:
+        most: the most runs that are read where they are in the order of time.
+    """
     times = [one for one in conditions if one.name in ("since", "until")]
     usable = [one for one in conditions if one not in times and (one.in_order or one.size <= FEW)]
-    rarest = min(usable, key=lambda one: one.size, default=None)
+    rarest = min(usable, key=lambda one: min(one.size, most) if one.in_order else one.cost * one.size, default=None)
     seek = times if rarest is None else [*times, rarest]
     size = float("inf") if rarest is None else rarest.size
-    pairs = combinations([one for one in conditions if one.values], 2) if kept and size > FEW else ()
+    equal = [one for one in conditions if one.values and one.in_order]
+    pairs = combinations(equal, 2) if kept and size > FEW else ()
     if any(kept_count(connection, pair) == 0 for pair in pairs):
         size = 0
     return Search(seek=seek, check=[one for one in conditions if one not in seek], size=size)
@@ -226,6 +249,7 @@ def _of_model(connection: Connection, part: str, *, kept: bool) -> Condition:
         check=lambda of: clause(of, unindexed),
         values=None if by_hash else named,
         indexed=names is not None,
+        cost=2,
         hashed=by_hash,
     )
 
@@ -250,4 +274,4 @@ def _in_table(
 
     values: Clause | None = (lambda of: of == value) if name == "tag" else None
     clause: Clause = (lambda of: of.id.in_(chosen)) if few else of_run
-    return Condition(name=name, clause=clause, check=of_run, values=values, indexed=few)
+    return Condition(name=name, clause=clause, check=of_run, values=values, indexed=few, cost=25)

@@ -25,7 +25,7 @@ FIRST_UNFOLDED = 24
 """… and no more blocks than these are unfolded: the layout of many frames takes long."""
 MOST_CHILDREN = 200
 """A block with more parts is divided in the order of execution."""
-NO_SNR = "a run has no error per layer; 'edgewise optimize --sensitivity on' measures it, and an optimize job shows it"
+NO_SNR = "a run has no error per layer; 'edgewise optimize --sensitivity' measures it, and an optimize job shows it"
 _DEEPEST = 8
 _LONGEST = 300
 """Characters of a text of the model."""

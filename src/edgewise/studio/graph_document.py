@@ -78,7 +78,7 @@ def _snr_of(result: Path) -> Mapping[str, float]:
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         found = {}
     if not found:
-        raise BadInput("this job measured no error of layers", advice="optimize with --sensitivity on")
+        raise BadInput("this job measured no error of layers", advice="optimize with --sensitivity")
     return found
 
 

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from edgewise.studio.sessions import ENTER
+from edgewise.units import format_bytes
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -161,7 +162,7 @@ class Guard:
         if length and chunked:
             raise Refused(400, "two lengths of the body")
         if length and not (length.isascii() and length.isdigit() and len(length) < 20 and int(length) <= limit):
-            raise Refused(413, f"more than {limit} bytes")
+            raise Refused(413, f"what was sent is larger than {format_bytes(limit)}, the most that the studio takes")
         return limit
 
 
@@ -232,7 +233,7 @@ def _limited(receive: Receive, limit: int) -> Receive:
         done += len(message.get("body", b""))
         whole = not message.get("more_body", False)
         if done > limit:
-            raise Refused(413, f"more than {limit} bytes")
+            raise Refused(413, f"what was sent is larger than {format_bytes(limit)}, the most that the studio takes")
         return message
 
     return receive_within

@@ -63,16 +63,17 @@ async def receive(request: Request, models: Models, *, most_bytes: int) -> list[
 
     Raises:
         BadInput: no file, too many, one that is cut, runs code, or is neither model nor data.
-        Unavailable: the disk is full.
+        Unavailable: the disk is full, or read-only.
     """
     try:
+        models.incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
         with job_folder(within=models.incoming) as folder:
             groups = group(await _save(request, folder))
             return [await run_in_threadpool(_keep, models, each, most_bytes=most_bytes) for each in groups]
     except OSError as error:
         raise Unavailable(
             f"the upload can't be kept in {models.folder}: {error.strerror or error}",
-            advice="free some space, or use another --store",
+            advice="use a --store on a disk that can be written and has space",
         ) from error
 
 

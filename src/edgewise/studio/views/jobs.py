@@ -17,6 +17,9 @@ from edgewise.studio.studio import studio_of
 from edgewise.units import format_bytes, long_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from starlette.datastructures import FormData
 
     from edgewise.store.jobs import JobRow
@@ -25,7 +28,7 @@ PAGE = 50
 TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
 WORDS = {
     "queued": "It starts when the jobs before it have ended.",
-    "lost": "No part of it is still running. Runs that had finished are in the store.",
+    "lost": "No part of it is still running.",
 }
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",
@@ -75,7 +78,7 @@ def job(request: Request) -> Response:
         part=part,
         files=[(name, NAMES[name.removeprefix("result")]) for name in files if name.startswith("result.")],
         models=[(name, name.removeprefix("files/")) for name in files if name.startswith("files/")],
-        links=_links(row),
+        links=_links(row, files),
         command=_command_of(row),
         tones=TONES,
         words=WORDS.get(row.status, ""),
@@ -121,7 +124,7 @@ def again(request: Request, form: FormData) -> Response:
 
 def remove(request: Request, form: FormData) -> Response:
     """Remove the ticked jobs with their files, once that is confirmed; before, show which they are."""
-    from edgewise.studio.views.runs import ticked
+    from edgewise.studio.views.runs import question, ticked
 
     studio = studio_of(request)
     rows = [studio.store.jobs.get(one) for one in ticked(form, "job")]
@@ -132,15 +135,8 @@ def remove(request: Request, form: FormData) -> Response:
         for row in rows:
             studio.jobs.remove(row.id)
         return RedirectResponse("/jobs", 303)
-    return page(
-        request,
-        "ticked.html.jinja",
-        title=f"Remove {len(rows)} job{'' if len(rows) == 1 else 's'}?",
-        styles=("history.css",),
-        kind="job",
-        rows=[(row.id, f"{row.title}, {row.status}, {format_bytes(studio.jobs.size_of(row.id))}") for row in rows],
-        back="",
-    )
+    asked = [(row.id, f"{row.title}, {row.status}, {format_bytes(studio.jobs.size_of(row.id))}") for row in rows]
+    return question(request, "job", asked, title=f"Remove {len(rows)} job{'' if len(rows) == 1 else 's'}?", back="")
 
 
 def moment(seconds: float) -> str:
@@ -153,8 +149,8 @@ def took(row: JobRow) -> str:
     return "" if row.started is None or row.finished is None else long_time(max(0.0, row.finished - row.started))
 
 
-def _links(row: JobRow) -> list[tuple[str, str]]:
-    """Where a job leads to: address and words."""
+def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
+    """Where a job with these files leads to: address and words."""
     from edgewise.studio.forms import FORMS
 
     verb = {"predict": "estimate"}.get(row.verb, row.verb)
@@ -163,7 +159,8 @@ def _links(row: JobRow) -> list[tuple[str, str]]:
     if row.verb == "profile" and row.runs:
         found += [(f"/runs/{run}/graph", "Graph coloured by time") for run in row.runs[:1]]
         found += [(f"/runs/{row.runs[0]}/graph?with={row.runs[1]}", "Both on one graph")] if len(row.runs) == 2 else []
-    if row.verb == "optimize" and row.runs:
+    result = files.get("result.json")
+    if row.verb == "optimize" and row.runs and result is not None and b'"snr_db"' in result.read_bytes():
         found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
     return [*found, *([(f"/new/{verb}?job={row.id}", "Change and run")] if verb in FORMS else [])]
 

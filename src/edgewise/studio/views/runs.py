@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData, QueryParams
 
     from edgewise.store import Store
-    from edgewise.store.counts import Facet
     from edgewise.store.filters import RunFilter
     from edgewise.store.tables import RunRow
 
@@ -54,6 +53,7 @@ def runs(request: Request) -> Response:
     sort = query.get("sort", "")
     if sort and sort.removeprefix("-") not in COLUMNS:
         raise BadInput(f"there is no column {sort!r}", advice=f"sort by one of: {', '.join(COLUMNS)}")
+    count = store.count(**wanted)
     facets = store.facets(**wanted, most=MOST_CHOICES)
     bounded = any(one.more for choices in facets.values() for one in choices)
     wanted["limit"] = PAGE + 1
@@ -79,20 +79,13 @@ def runs(request: Request) -> Response:
         filtered=any(query.get(name) for name in FILTERS),
         facets=facets,
         bounded=bounded,
-        count=_count(facets["status"], query.get("status")),
+        count=f"{count} run{'' if (count.value, count.more) == (1, False) else 's'}",
         newer=link(request, after=shown[0].id) if newer else None,
         older=link(request, before=shown[-1].id) if older else None,
         address=urlencode(_kept(query)),
         read_only=store.read_only,
         tones=GRADE_TONES,
     )
-
-
-def _count(statuses: Sequence[Facet], chosen: str | None) -> str:
-    """The number of runs in words. Each run has one status, so that its facet has counted them all."""
-    counted = [one for one in statuses if not chosen or one.value == chosen]
-    number = sum(one.count for one in counted)
-    return f"{number:,}{'+' if any(one.more for one in counted) else ''} run{'' if number == 1 else 's'}"
 
 
 def filter_of(query: Mapping[str, str]) -> RunFilter:
@@ -217,18 +210,14 @@ def tag(request: Request, form: FormData) -> Response:
 
 
 def _ask(request: Request, form: FormData, title: str) -> Response:
-    """The page on which a name is given or a removal is confirmed."""
     store = studio_of(request).store
     rows = [(one, _title_of(store, one)) for one in store.find(ticked(form))]
-    return page(
-        request,
-        "ticked.html.jinja",
-        title=title,
-        styles=("history.css",),
-        kind="run",
-        rows=rows,
-        back=str(form.get("back", "")),
-    )
+    return question(request, "run", rows, title=title, back=str(form.get("back", "")))
+
+
+def question(request: Request, kind: str, rows: Sequence[tuple[str, str]], *, title: str, back: str) -> Response:
+    """The page on which a name is given or a removal is confirmed; `rows` has id and title of each run or job."""
+    return page(request, "ticked.html.jinja", title=title, styles=("history.css",), kind=kind, rows=rows, back=back)
 
 
 def ticked(words: FormData | QueryParams, kind: str = "run") -> Sequence[str]:

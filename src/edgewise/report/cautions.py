@@ -1,0 +1,63 @@
+"""Cautions and the reasons of grades as lines: the runs, what was observed, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgewise.record import CAUTIONS, Run
+from edgewise.report.conditions import (
+    labels_of,
+    named,
+)
+from edgewise.report.document import Section
+from edgewise.text import one_line
+
+
+def caution_sections(runs: Sequence[Run]) -> list[Section]:
+    """Cautions and the reasons of the grades."""
+    lines = caution_lines(runs)
+    return [Section(title="Cautions", lines=tuple(lines), tone="poor", brief=_brief_cautions(runs))] if lines else []
+
+
+def caution_lines(runs: Sequence[Run]) -> list[str]:
+    """One line per kind of caution: the runs, the observation, the advice; equal messages are merged."""
+    labels = labels_of(runs)
+    by_code: dict[str, dict[str, list[str]]] = {}
+    advice: dict[str, str] = {}
+    for run, label in zip(runs, labels, strict=True):
+        for caution in run.cautions:
+            by_code.setdefault(caution.code, {}).setdefault(one_line(caution.message), []).append(label)
+            advice.setdefault(caution.code, one_line(caution.advice))
+    lines = []
+    for code, messages in by_code.items():
+        said = "; ".join(f"{named(who, len(runs))}{message}" for message, who in messages.items())
+        lines.append(f"{code}: {said}" + (f" → {advice[code]}" if advice[code] else ""))
+    graded: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels, strict=True):
+        if run.status == "done" and run.trust is not None:
+            for reason in uncovered_reasons(run):
+                graded.setdefault(f"grade {run.trust.grade}: {reason}", []).append(label)
+    return lines + [f"{named(who, len(runs))}{said}" for said, who in graded.items()]
+
+
+def uncovered_reasons(run: Run) -> list[str]:
+    """Reasons of the run's grade that none of its cautions has said."""
+    said = tuple(one_line(caution.message) for caution in run.cautions)
+    reasons = map(one_line, run.trust.reasons) if run.trust is not None else ()
+    return [reason for reason in reasons if not (said and reason.startswith(said))]
+
+
+def _brief_cautions(runs: Sequence[Run]) -> str:
+    """Every kind of caution with the number of runs that have it, the most severe first."""
+    by_code: dict[str, list[str]] = {}
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        for code in dict.fromkeys(one_line(each.code) for each in run.cautions):
+            by_code.setdefault(code, []).append(label)
+    if not by_code:
+        return "see the reasons of the grades"
+    unequal = ("output-mismatch", "output-not-finite")
+    order = sorted(by_code, key=lambda code: (code in unequal, CAUTIONS.get(code, ("A", ""))[0]), reverse=True)
+    if len(runs) == 1:
+        return ", ".join(order)
+    first, *rest = [f"{code} ({len(by_code[code])}" for code in order]
+    return f"{first} of {len(runs)} runs)" + "".join(f", {words})" for words in rest)

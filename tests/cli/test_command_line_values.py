@@ -1,0 +1,73 @@
+"""Values of the command line that are converted without Typer are the values that Typer makes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from edgewise.cli.main import COMMANDS, _take_plain_values, build
+
+LINES = [
+    ["serve"],
+    ["serve", "--port", "0", "--root", ".", "--root", "no such folder", "--host", "lab", "--open", "--no-open"],
+    ["serve", "--port", "65536"],
+    ["serve", "--port", "-1"],
+    ["serve", "--port", "+7"],
+    ["serve", "--port", "٣"],
+    ["serve", "--port", "9" * 5000],
+    ["serve", "--root", ""],
+    ["bench", "a.onnx", "b.onnx", "--threads", "1,2", "--seed", "007", "--fps", "2.5", "-o", "x.md", "-q"],
+    ["bench", "größe.onnx", "--device", "\udcff"],
+    ["bench"],
+    ["bench", "a.onnx", "--iterations", "many"],
+    ["bench", "a.onnx", "--nothing"],
+    ["profile", "a.onnx", "--top", "-1"],
+    ["runs", "list", "--limit", "3"],
+    ["devices", "add", "x"],
+    *([name] for name in COMMANDS),
+]
+
+
+def outcome(group, line, capsys):
+    """The values that a command line gives a command, or the error that it ends with, and what it prints."""
+    found = []
+
+    def take(command):
+        for inner in getattr(command, "commands", {}).values():
+            take(inner)
+            inner.callback = lambda **values: found.append(values)
+
+    take(group)
+    try:
+        group(line, standalone_mode=False)
+    except Exception as error:  # of Typer's own family
+        found.append((type(error), error.format_message() if hasattr(error, "format_message") else str(error)))
+    return found, capsys.readouterr()
+
+
+def test_values_and_errors_are_those_of_typer(capsys):
+    plain, by_typer = (typer.main.get_command(build("*")) for _ in range(2))
+    _take_plain_values(plain)
+    for line in LINES:
+        assert outcome(plain, line, capsys) == outcome(by_typer, line, capsys), line
+
+
+def test_a_common_command_line_is_read_without_pydantic():
+    code = (
+        "import sys, typer; from edgewise.cli.main import _take_plain_values, build\n"
+        "group = typer.main.get_command(build('bench')); _take_plain_values(group)\n"
+        "context = group.commands['bench'].make_context('bench', ['a.onnx', '--threads', '1,2', '--seed', '3'])\n"
+        "print(context.params['models'], context.params['seed'], 'pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "['a.onnx'] 3 False\n"
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_is_printed_and_nothing_is_run(capsys, flag):
+    group = typer.main.get_command(build("serve"))
+    _take_plain_values(group)
+    assert outcome(group, ["serve", flag], capsys)[0] == []
