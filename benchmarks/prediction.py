@@ -12,8 +12,9 @@ with k models drawn at random, and others are predicted. There are four tables (
   networks are measured on the new one.
 - ``single``: device and models are new, and nothing of other devices is known.
 
-One device of the same table stands for this machine. Operators are those of `prediction_networks.py`; of AI Hub's
-networks only names are known.
+One device of the same table stands for this machine; the table ``fleet`` is also printed with what
+`prediction_host.py` measured on this one. Operators are those of `prediction_networks.py`; of AI Hub's networks only
+names are known.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from prediction_networks import NCNN, cell_profile
@@ -231,67 +233,140 @@ def known_networks(folder: Path) -> tuple[Fleet, list[Subject], list[int]]:
     return fleet, subjects, columns
 
 
+class Draw(NamedTuple):
+    """What one calibration gave.
+
+    Attributes:
+        target: the device.
+        count: of points; None where all others were measured.
+        error, line: mean relative error, and that of the line with relative errors.
+        held: share of the values inside their intervals.
+        rank: Spearman's coefficient.
+    """
+
+    target: int
+    count: int | None
+    error: float
+    line: float
+    held: float
+    rank: float
+
+
 def new_models(arguments: argparse.Namespace) -> None:
     """Print the table of new models on new devices, with a population of other devices."""
-    fleet, subjects, columns = known_networks(arguments.folder)
-    rows = read_source("table", arguments.folder / "ncnn_bench.csv")
+    here = {row["model"]: float(row["latency_ms"]) / 1e3 for row in rows_of(arguments.host)}
+    print(
+        "| host | models | devices | k | error | of the line | better than it: draws | devices | coverage of 90 % "
+        "| rank correlation |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for host in ("this machine", "x86 of the table"):
+        for known in sets_of_networks(arguments.folder):
+            own = np.log([here.get(one.name, np.nan) for one in known.subjects]) if host == "this machine" else None
+            draws = [judged(each) for each in calibrations(known, own, arguments)]
+            for count in (*POINTS, None):
+                print_new_models(f"{host} | {known.title}", [draw for draw in draws if draw.count == count])
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Models of known operators, and the logarithms of what ncnn's processors take for them: (devices, models)."""
+
+    title: str
+    subjects: list[Subject]
+    logs: np.ndarray
+    groups: np.ndarray
+    names: list[tuple[str, str, str]]
+
+
+def sets_of_networks(folder: Path) -> Iterator[Networks]:
+    """All models, and the float ones."""
+    fleet, subjects, columns = known_networks(folder)
+    rows = read_source("table", folder / "ncnn_bench.csv")
     names = sorted({(row.device, row.setting, row.group) for row in rows if row.unit == "CPU"})
-    print("| models | devices | k | error | of the line | better than it | coverage of 90 % | rank correlation |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     if len(names) != len(fleet.logs):
         raise SystemExit("a device of the table has no model that another one has")
     for title, kept in (("float and int8", lambda one: True), ("float", lambda one: not one.precision)):
         places = [at for at, one in enumerate(subjects) if kept(one)]
-        found = [subjects[at] for at in places]
-        rows = list(tried(fleet.logs[:, [columns[at] for at in places]], fleet.groups, names, found, arguments))
-        for count in (*POINTS, None):
-            own = np.array([row[1:] for row in rows if row[0] == count])
-            error, line, held, rank = own.T
-            print(
-                f"| {title} | {len(own) // arguments.draws} | {count or 'all others'} | {np.median(error):.1%} "
-                f"| {np.median(line):.1%} | {np.mean(error < line):.0%} | {np.mean(held):.1%} "
-                f"| {np.median(rank):.3f} |",
-                flush=True,
-            )
+        logs = fleet.logs[:, [columns[at] for at in places]]
+        yield Networks(title, [subjects[at] for at in places], logs, fleet.groups, names)
 
 
-def tried(
-    logs: np.ndarray, groups: np.ndarray, names: list[tuple[str, str, str]], subjects: list[Subject],
-    arguments: argparse.Namespace,
-) -> Iterator[tuple[int | None, float, float, float, float]]:  # fmt: skip
-    """Number of points, mean relative error, that of the line with relative errors, coverage, and rank correlation."""
+def print_new_models(title: str, draws: list[Draw]) -> None:
+    """One row: a device is better predicted than by the line if its median error over draws is less."""
+    error, line, held, rank = np.array([draw[2:] for draw in draws]).T
+    targets = np.array([draw.target for draw in draws])
+    better = [np.median(error[targets == at]) < np.median(line[targets == at]) for at in set(targets.tolist())]
+    print(
+        f"| {title} | {len(better)} | {draws[0].count or 'all others'} | {np.median(error):.1%} "
+        f"| {np.median(line):.1%} | {np.mean(error < line):.0%} | {np.mean(better):.0%} | {np.mean(held):.1%} "
+        f"| {np.median(rank):.3f} |",
+        flush=True,
+    )
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A device with its points, and models of other families; `count` as in `Draw`."""
+
+    target: int
+    count: int | None
+    laws: list[Predictor]
+    points: list[Point]
+    models: list[Subject]
+    true: np.ndarray
+
+
+def calibrations(known: Networks, own: np.ndarray | None, arguments: argparse.Namespace) -> Iterator[Calibrated]:
+    """Devices drawn at random, each with several draws of points.
+
+    Args:
+        own: logarithms of what the models take on this machine; None takes an x86 machine of the table, drawn anew
+            for each calibration.
+    """
     random = np.random.default_rng(arguments.seed)
+    subjects, logs, groups = known.subjects, known.logs, known.groups
     families = sorted({one.family for one in subjects})
     counts = np.isfinite(logs).sum(axis=1)
     hosts = [
-        at for at, (device, setting, _) in enumerate(names)
+        at for at, (device, setting, _) in enumerate(known.names)
         if HOSTS.search(device) and not BOARDS.search(device) and setting == "1 threads" and counts[at] > 18
     ]  # fmt: skip
-    targets = [at for at, (device, *_) in enumerate(names) if BOARDS.search(device) and counts[at] > 16]
-    for target in random.permutation(targets)[: arguments.devices]:
+    targets = [at for at, (device, *_) in enumerate(known.names) if BOARDS.search(device) and counts[at] > 16]
+    for target in random.permutation(targets)[: arguments.devices].tolist():
         for _ in range(arguments.draws):
             host = int(random.choice(hosts))
             held_out = set(random.permutation(families)[: int(0.4 * len(families))].tolist())
             new = np.array([one.family in held_out for one in subjects])
-            others = (groups != groups[target]) & (groups != groups[host])
-            known = np.flatnonzero(~new & (np.isfinite(logs[others]).sum(axis=0) > 0))
+            others = groups != groups[target]
+            if own is None:
+                others &= groups != groups[host]
+            hosted = logs[host] if own is None else own
+            seen = np.flatnonzero(~new & (np.isfinite(logs[others]).sum(axis=0) > 0))
             population = estimate_population(
-                logs[others][:, known], groups[others], [subjects[at] for at in known], title="others", on_cpu=True
+                logs[others][:, seen], groups[others], [subjects[at] for at in seen], title="others", on_cpu=True
             )
-            both = np.isfinite(logs[target]) & np.isfinite(logs[host])
-            here = [replace(one, host=float(np.exp(log))) for one, log in zip(subjects, logs[host], strict=True)]
+            both = np.isfinite(logs[target]) & np.isfinite(hosted)
+            here = [replace(one, host=float(np.exp(log))) for one, log in zip(subjects, hosted, strict=True)]
             measured, wanted = random.permutation(np.flatnonzero(both & ~new)), np.flatnonzero(both & new)
             if len(wanted) < 3 or len(measured) < max(POINTS):
                 continue
-            true, models = np.exp(logs[target, wanted]), [here[at] for at in wanted]
             for count in (*POINTS, None):
                 points = [Point(subject=here[at], value=float(np.exp(logs[target, at]))) for at in measured[:count]]
-                found = choose_among([OtherDevices([population]), *single_laws()], points).predict(models)
-                values = np.array([each.value for each in found])
-                held = np.mean([each.low <= value <= each.high for each, value in zip(found, true, strict=True)])
-                line = np.exp(Line().fit(points).predict(models)[0])
-                errors = (float(np.mean(np.abs(each / true - 1))) for each in (values, line))
-                yield count, *errors, float(held), rank_correlation(values, true) or 0.0
+                yield Calibrated(
+                    target, count, [OtherDevices([population]), *single_laws()], points,
+                    [here[at] for at in wanted], np.exp(logs[target, wanted]),
+                )  # fmt: skip
+
+
+def judged(drawn: Calibrated) -> Draw:
+    """What the choice of `edgewise calibrate` predicts."""
+    found = choose_among(drawn.laws, drawn.points).predict(drawn.models)
+    values, true = np.array([each.value for each in found]), drawn.true
+    held = np.mean([each.low <= value <= each.high for each, value in zip(found, true, strict=True)])
+    line = np.exp(Line().fit(drawn.points).predict(drawn.models)[0])
+    error, of_line = (float(np.mean(np.abs(each / true - 1))) for each in (values, line))
+    return Draw(drawn.target, drawn.count, error, of_line, float(held), rank_correlation(values, true) or 0.0)
 
 
 def help_protocol(arguments: argparse.Namespace) -> None:
@@ -355,6 +430,10 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--devices", type=int, default=40, help="of the table fleet, at most")
+    parser.add_argument(
+        "--host", type=Path, default=Path(__file__).with_name("prediction_host.csv"),
+        help="what ncnn's networks take on this machine, as prediction_host.py writes it",
+    )  # fmt: skip
     parser.add_argument("--only", choices=(*TABLES, "single"), help="print one table")
     arguments = parser.parse_args()
     for name, table in (TABLES | {"single": laws_of_one_device}).items():

@@ -8,16 +8,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from edgewise.predicting.features import TERMS, OperatorProfile
 
 
+class Layer(NamedTuple):
+    """An operator: its kind, the tensor that it reads, and what it makes of it.
+
+    Attributes:
+        kind: ``conv``, ``depthwise``, ``elements``, ``pool``, ``mean``, ``dense`` or ``matrix``.
+        channels, side: of the tensor that it reads; of a ``matrix``, its columns and rows.
+        out: channels of the tensor that it writes.
+    """
+
+    kind: str
+    channels: int
+    side: int
+    out: int
+    kernel: int = 1
+    stride: int = 1
+    groups: int = 1
+    valid: bool = False
+
+
 class Counter:
-    """Adds up the work of layers; `channels` and `side` are those of the current tensor."""
+    """Adds up the work of layers, and lists them; `channels` and `side` are those of the current tensor."""
 
     def __init__(self, side: int, channels: int = 3) -> None:
         self.side, self.channels = side, channels
         self.amounts = dict.fromkeys(TERMS, 0.0)
+        self.layers: list[Layer] = []
 
     @property
     def profile(self) -> OperatorProfile:
@@ -31,6 +52,7 @@ class Counter:
 
     def conv(self, out: int, kernel: int = 1, stride: int = 1, *, groups: int = 1, valid: bool = False) -> None:
         """A convolution; `valid`: without padding."""
+        self.layers.append(Layer("conv", self.channels, self.side, out, kernel, stride, groups, valid))
         self.side = (self.side - kernel * valid) // stride + 1 if valid else -(-self.side // stride)
         macs = self.side**2 * out * self.channels // groups * kernel**2
         self.work("pointwise" if kernel == 1 else "spatial", macs)
@@ -38,29 +60,47 @@ class Counter:
 
     def depthwise(self, kernel: int = 3, stride: int = 1) -> None:
         """A depthwise convolution."""
+        self.layers.append(Layer("depthwise", self.channels, self.side, self.channels, kernel, stride, self.channels))
         self.side = -(-self.side // stride)
         self.work("depthwise", self.side**2 * self.channels * kernel**2)
 
     def elements(self, times: int = 1) -> None:
         """Operators without MACs that write the current tensor."""
+        self.layers += [Layer("elements", self.channels, self.side, self.channels)] * times
+        self._count_elements(times)
+
+    def _count_elements(self, times: int = 1) -> None:
         self.amounts["elements"] += times * self.side**2 * self.channels
         self.amounts["operators"] += times
 
     def pool(self, stride: int = 2, *, valid: bool = False) -> None:
         """A pooling layer with a window of 3×3."""
+        self.layers.append(Layer("pool", self.channels, self.side, self.channels, 3, stride, valid=valid))
         self.side = (self.side - 3) // stride + 1 if valid else -(-self.side // stride)
-        self.elements()
+        self._count_elements()
 
     def dense(self, *sizes: int) -> None:
         """Matrix products with vectors, one after the other."""
+        self.side = 1
         for out in sizes:
+            self.layers.append(Layer("dense", self.channels, self.side, out))
             self.work("dense", self.channels * out)
             self.channels = out
 
+    def matrix(self, rows: int, inner: int, columns: int) -> None:
+        """A product of two matrices."""
+        self.layers.append(Layer("matrix", inner, rows, columns))
+        self.work("dense", rows * inner * columns)
+
+    def mean(self) -> None:
+        """The mean over all positions."""
+        self.layers.append(Layer("mean", self.channels, self.side, self.channels))
+        self.side = 1
+        self._count_elements()
+
     def head(self, *sizes: int) -> None:
         """The mean over all positions, and matrix products."""
-        self.side = 1
-        self.elements()
+        self.mean()
         self.dense(*sizes)
 
     def branch(self, *layers: Callable[[], object]) -> tuple[int, int]:
@@ -75,8 +115,7 @@ class Counter:
     def squeeze(self, inner: int) -> None:
         """Squeeze and excitation."""
         side, channels = self.side, self.channels
-        self.side = 1
-        self.elements()
+        self.mean()
         self.conv(inner)
         self.conv(channels)
         self.elements()
@@ -243,7 +282,7 @@ def mobilenet_yolo() -> Counter:
     net.branch(lambda: net.conv(125))
     net.side *= 2
     net.channels = 256
-    net.work("depthwise", net.side**2 * 256 * 4)
+    net.depthwise(2)
     for out, kernel in ((1024, 3), (256, 1), (1024, 3)):
         net.conv(out, kernel)
         net.elements(3)
@@ -612,10 +651,11 @@ def vision_transformer() -> Counter:
     for _ in range(12):
         net.elements(4)
         for _ in range(4):
-            net.work("dense", tokens * width**2)
-        for _ in range(2):
-            net.work("dense", tokens**2 * width)
-            net.work("dense", tokens * width * 4 * width)
+            net.matrix(tokens, width, width)
+        net.matrix(tokens, width, tokens)
+        net.matrix(tokens, tokens, width)
+        net.matrix(tokens, width, 4 * width)
+        net.matrix(tokens, 4 * width, width)
         net.amounts["elements"] += 4 * tokens * width + 12 * tokens**2
         net.amounts["operators"] += 2
     net.channels = width
@@ -623,7 +663,7 @@ def vision_transformer() -> Counter:
     return net
 
 
-_FLOAT: dict[str, Callable[[], Counter]] = {
+NETWORKS: dict[str, Callable[[], Counter]] = {
     "alexnet": alexnet, "blazeface": blazeface, "efficientnet_b0": efficientnet_b0,
     "efficientnetv2_b0": efficientnetv2_b0, "FastestDet": fastest_det, "googlenet": googlenet, "mnasnet": mnasnet,
     "mobilenet": mobilenet_v1, "mobilenet_ssd": mobilenet_ssd, "mobilenet_v2": mobilenet_v2,
@@ -635,7 +675,7 @@ _FLOAT: dict[str, Callable[[], Counter]] = {
     "vision_transformer": vision_transformer, "yolo-fastest-1.1": yolo_fastest, "yolo-fastestv2": yolo_fastestv2,
     "yolov4-tiny": yolov4_tiny,
 }  # fmt: skip
-NCNN: dict[str, OperatorProfile] = {name: count().profile for name, count in _FLOAT.items()}
+NCNN: dict[str, OperatorProfile] = {name: count().profile for name, count in NETWORKS.items()}
 """Name in ncnn's table → work, also of the int8 models ``NAME_int8``."""
 NCNN |= {f"{name}_int8": profile for name, profile in NCNN.items()}
 

@@ -127,6 +127,7 @@ def test_shapes_of_one_file_do_not_mix_in_the_atlas_and_in_trends(studio, client
     times = [row[1] for row in rows_of(client.get("/trend?model=kws.onnx&shapes=1x3x224x224").text)]
     assert times == ["1.00 ms", "3.00 ms"]
     assert [row[1] for row in rows_of(client.get("/trend?model=kws.onnx").text)] == ["4.00 ms"]
+    assert "device=pi4&amp;shapes=1x3x320x320" in client.get("/atlas").text
     columns = client.get("/runs?column=made&column=shapes").text
     assert [row[2] for row in rows_of(columns)] == ["", "1x3x224x224", "1x3x320x320", "1x3x224x224"]
 

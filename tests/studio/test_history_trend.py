@@ -73,7 +73,7 @@ def test_what_is_left_open_is_as_in_the_newest_run(browse):
     text = browse.get("/trend?model=kws.onnx").text
     assert rows_of(text) == [["2026-01-02 06:00", "9.00 ms", "8.82 ms to 9.18 ms", "measured", "B", ""]]
     chosen = re.findall(r'aria-current="true"><span>([^<]+)', text)
-    assert chosen == ["openvino", "pi4", "cpu, 1 thread, batch 1, single-stream", "1x49x10x1"]
+    assert chosen == ["openvino", "pi4", "1x49x10x1", "cpu, 1 thread, batch 1, single-stream"]
     assert ">local<" in text
 
 

@@ -106,7 +106,7 @@ def test_unreadable(tiny_onnx):
 def test_random_bytes_with_a_good_name(tmp_path, suffix):
     path = tmp_path / f"m{suffix}"
     path.write_bytes(np.random.default_rng(0).bytes(5000))
-    assert "unlike its name suggests" in refuse(path).message
+    assert "although its name suggests it" in refuse(path).message
 
 
 def test_an_unknown_format_lists_what_is_read(tmp_path):
@@ -262,5 +262,5 @@ def test_python_code_needs_the_name_of_a_function(tmp_path):
 def test_random_bytes_beside_an_onnx_file_are_no_weights_of_a_keras_file(tmp_path):
     (tmp_path / "net.onnx").write_bytes(b"\x08\x07")
     (tmp_path / "net.keras").write_bytes(bytes(range(255, 0, -1)))
-    with pytest.raises(BadModel, match="is not Keras, unlike its name suggests"):
+    with pytest.raises(BadModel, match="is not Keras, although its name suggests it"):
         open_model(tmp_path / "net.keras")

@@ -97,7 +97,8 @@ def test_operators_beside_the_host_tell_two_kinds_of_models_apart():
     ]
     found, without = try_law(HostAndOperators(), points), try_law(Scale(), points)
     assert found.error < 0.85 * without.error
-    assert choose(points).chosen.predictor.name in ("host+operators", "fleet", "fleet and host+operators")
+    best = choose(points).chosen
+    assert best.error < without.error and any(law in best.predictor.name for law in ("host+operators", "fleet"))
 
 
 def test_coordinate_descent_finds_the_constrained_minimum():
@@ -238,26 +239,48 @@ class Known(Scale):
         )
 
 
-def test_two_laws_of_different_evidence_are_averaged_by_the_cubes_of_their_errors():
+class Proportional(Scale):
+    """A multiple of this machine's value with the name of the law that others are averaged with."""
+
+    name = "line"
+
+
+def test_two_laws_of_different_evidence_are_averaged_by_their_variances():
     points = points_of(lambda host: 0.01 * (host / 0.011) ** 0.5)
-    choice = choose_among([Known(0.28), Scale()], points)
+    choice = choose_among([Known(0.28), Proportional()], points)
     mean, known, scale = (
         next(trial for trial in choice.trials if trial.predictor.name == name)
-        for name in ("fleet and scale", "fleet", "scale")
+        for name in ("fleet and line", "fleet", "line")
     )
     # Both miss the square root by as much: the mean of their logarithms is the square root itself.
     assert known.error == pytest.approx(scale.error)
     assert choice.chosen is mean and mean.error < 0.5 * scale.error
-    assert mean.predictor.title == "the mean of 50% fleet and 50% scale"
+    assert mean.predictor.title == "the mean of 50% fleet and 50% line"
     assert mean.left_out == pytest.approx(np.sqrt(known.left_out * scale.left_out))
     (found,) = choice.predict([Subject(name="new", host=0.044)])
     parts = [trial.fitted.predict([Subject(name="new", host=0.044)])[0][0] for trial in (known, scale)]
     assert math.log(found.value) == pytest.approx(np.mean(parts))
     # A model without a value of this machine is left to the law that needs none.
     assert mean.lacking(Subject(name="unmeasured"))
+    # With another prior error, which counts as six points, the weights are the inverse variances.
+    wider = choose_among([Known(0.56), Proportional()], points).chosen.predictor
+    squares = float(np.sum(scale_squares(points)))
+    variances = np.array([6 * 0.28**2 + squares, 6 * 0.56**2 + squares])
+    assert wider.name == "line and fleet" and wider.weights == pytest.approx(1 / variances / np.sum(1 / variances))
+
+
+def scale_squares(points) -> list[float]:
+    """Squares of the errors of a multiple of this machine's value without each point, relative to their spread."""
+    ratios = np.array([math.log(point.value / point.subject.host) for point in points])
+    rest = [np.delete(ratios, at) for at in range(len(ratios))]
+    return [(ratio - other.mean()) ** 2 / (1 + 1 / len(other)) for ratio, other in zip(ratios, rest, strict=True)]
 
 
 def test_a_law_that_is_much_worse_is_not_averaged():
-    points = points_of(lambda host: 3 * host)
+    points = points_of(lambda host: 3 * host, np.geomspace(0.001, 1.0, 8).tolist())
+    assert choose_among([Known(0.28), Proportional()], points).chosen.predictor.name == "line"
     assert choose_among([Known(0.28), Scale()], points).chosen.predictor.name == "scale"
     assert all(" and " not in trial.predictor.name for trial in choose(points).trials)
+    steep = points_of(lambda host: host**2, np.geomspace(0.001, 1.0, 12).tolist())
+    names = [trial.predictor.name for trial in choose_among([Known(0.28), Proportional(), PowerLaw()], steep).trials]
+    assert names[0] == "power" and not any(" and " in name for name in names)

@@ -385,7 +385,7 @@ def _contrast_percentiles(a: Evidence, b: Evidence, *, relation: _Relation) -> M
     )
     if min(map(len, groups)) < LEAST_REPLICATES:
         have = ", ".join(
-            f"{name} has {sum(side.lengths)} samples in {len(side.lengths)} processes"
+            f"{name} has {sum(side.lengths)} samples in {len(side.lengths)} process{'es' * (len(side.lengths) > 1)}"
             for name, side in zip(relation.names, (a, b), strict=True)
         )
         return replace(

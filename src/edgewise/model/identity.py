@@ -232,7 +232,7 @@ def _explain_unknown(head: bytes, file: Path) -> BadModel:
         )
     if expected:
         return BadModel(
-            f"the content of {file.name} is not {expected}, unlike its name suggests",
+            f"the content of {file.name} is not {expected}, although its name suggests it",
             advice="export or download it again",
         )
     return BadModel(f"{file.name} has an unknown format", advice=_list_formats())

@@ -26,12 +26,12 @@ MOST_REFITTED = 30
 """Points up to which the error of a law is found anew without each of them; of more, one hardly changes it."""
 OF_OTHERS = ("catalogue", "fleet")
 """Laws that know other devices."""
-OF_HOST = ("scale", "line", "power", "host+operators")
-"""Laws of this machine's value."""
-STEEPNESS = 3.0
-"""Of two laws that are averaged, weights are the errors to the power of −`STEEPNESS`."""
-LEAST_WEIGHT = 0.2
+PARTNER = "line"
+"""The law of this machine's value that is averaged with them: it needs two coefficients and no operators."""
+LEAST_WEIGHT = 0.1
 """Below, a law is not averaged with the better one."""
+MOST_DOUBT = 2.0
+"""Variance of the mean relative to that of the best law, above which that law is taken."""
 WIDEST = 50.0
 """Of an interval, to each side, as a logarithm: an interval as wide as this says that nothing is known."""
 
@@ -200,7 +200,7 @@ def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice
         )
     trials = sorted((try_law(law, points) for law in wanted), key=_doubt)
     mean = _mean_of_two(trials)
-    if mean is not None and (trial := try_law(mean, points)).fitted is not None:
+    if mean is not None and _doubt(trial := try_law(mean, points)) < MOST_DOUBT * _doubt(trials[0]):
         trials.insert(0, trial)
     if not trials or trials[0].fitted is None:
         by_reason: dict[str, list[str]] = {}
@@ -231,7 +231,7 @@ class FittedMean:
 
 
 class Mean:
-    """The weighted mean of the logarithms by a law that knows other devices and by one of this machine's value.
+    """The weighted mean of the logarithms by a law that knows other devices and by the line of this machine's value.
 
     Their errors have different causes, so that the mean is mostly better than either (Bates and Granger, The
     combination of forecasts, 1969).
@@ -261,17 +261,19 @@ class Mean:
 
 
 def _mean_of_two(trials: Sequence[Trial]) -> Mean | None:
-    """Of the best law of each kind; None where there is none, or where one of the two is much better.
+    """Of the best law of other devices and `PARTNER`, by the inverse of their variances.
+
+    None where one of them can't be used, or is much worse.
 
     Args:
         trials: the best one first.
     """
     usable = [trial for trial in trials if trial.fitted is not None]
-    best = [next((trial for trial in usable if trial.predictor.name in kind), None) for kind in (OF_OTHERS, OF_HOST)]
+    best = [next((trial for trial in usable if trial.predictor.name in kind), None) for kind in (OF_OTHERS, (PARTNER,))]
     if best[0] is None or best[1] is None or best[0].number != best[1].number:
         return None
     one, other = sorted((best[0], best[1]), key=_doubt)
-    weight = 1 / (1 + (_doubt(one) / _doubt(other)) ** (STEEPNESS / 2))
+    weight = 1 / (1 + _doubt(one) / _doubt(other))
     if 1 - weight < LEAST_WEIGHT:
         return None
     return Mean((one.predictor, other.predictor), (weight, 1 - weight))

@@ -41,7 +41,7 @@ class Column:
 
 
 class Provenance(NamedTuple):
-    """How one number is known: a heading with the number, and pairs of label and text."""
+    """How one number is known: a heading with the number, and pairs of label and text; pages leave empty ones out."""
 
     title: str
     facts: list[tuple[str, str]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from edgewise.formatting import value_text
 from edgewise.metrics import METRICS
-from edgewise.record import Caution, Measurement, Run
+from edgewise.record import Caution, Measurement, Run, Summary
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.conditions import engine_of, machine_of, provider_of, scenario_of
 from edgewise.report.document import Provenance
@@ -24,7 +24,7 @@ def provenance_of(run: Run, row: Measurement) -> Provenance:
     label = METRICS[row.metric].label if row.metric in METRICS else row.metric  # newer records have other metrics, too
     facts = [("Model", run.job.model.name), *measurement_facts(run, row)]
     facts.append(("Cautions", "; ".join(each.message for each in cautions_of(run, row))))
-    return Provenance(f"{label}: {value_text(row.metric, row.unit, row.value)}", _known(facts))
+    return Provenance(f"{label}: {value_text(row.metric, row.unit, row.value)}", facts)
 
 
 def provenance_of_number(
@@ -38,21 +38,16 @@ def provenance_of_number(
 
     Args:
         ends: the value and its 95 % interval.
-        facts: basis, method and what else is known of it; pairs without a text are left out.
+        facts: basis, method and what else is known of it.
         run: whose conditions hold for it.
     """
     conditions = "" if run is None else conditions_text(run)
-    return Provenance(title, _known([*interval_facts(unit, *ends), *facts, ("Conditions", conditions)]))
-
-
-def _known(facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [each for each in facts if each[1]]
+    return Provenance(title, [*interval_facts(unit, *ends), *facts, ("Conditions", conditions)])
 
 
 def interval_facts(unit: str, value: float | None, low: float | None, high: float | None) -> list[tuple[str, str]]:
     """A value and its 95 % interval at full precision, in `unit`."""
-    value_words = "" if value is None else _exact(value) + _after(unit)
-    return [("Value", value_words), ("95 % interval", _ends(unit, low, high) or "none recorded")]
+    return [("Value", _exact(unit, value)), ("95 % interval", _exact(unit, low, high) or "none recorded")]
 
 
 def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> Iterator[tuple[str, str]]:
@@ -65,7 +60,7 @@ def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> I
         yield "Why it is absent", row.absent_because or "no reason was recorded"
         return
     yield from interval_facts(row.unit, row.value, row.low, row.high)
-    yield "Within this run", _ends(row.unit, row.within_low, row.within_high)
+    yield "Within this run", _exact(row.unit, row.within_low, row.within_high)
     yield "Basis", basis_text(row.basis)
     yield "Method", row.method or "no method was recorded"
     if run.variation is not None and row.within_low is not None:
@@ -74,17 +69,14 @@ def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> I
     within = f" in {sessions} session{'' if sessions == 1 else 's'}" if sessions else ""
     yield "Samples", f"{len(row.samples)}{within}" if row.samples else ""
     if summary and row.summary is not None:
-        yield from _summary_facts(row)
+        yield from _summary_facts(row.summary, row.unit)
     yield "Conditions", conditions_text(run)
 
 
-def _summary_facts(row: Measurement) -> Iterator[tuple[str, str]]:
-    found = row.summary
-    if found is None:
-        return
+def _summary_facts(found: Summary, unit: str) -> Iterator[tuple[str, str]]:
     spread = {name: getattr(found, name) for name in ("mean", "std", "min", "median", "max", "mad")}
     for name, value in {**spread, **found.percentiles}.items():
-        yield name, _exact(value) + _after(row.unit)
+        yield name, _exact(unit, value)
     yield "Outliers", f"{found.outliers} of {found.n}, all included"
     if found.between_sessions is not None:
         yield "Between sessions", f"{found.between_sessions:.2%} relative standard deviation of their medians"
@@ -118,14 +110,7 @@ def conditions_of(run: Run) -> Iterator[tuple[str, str | None]]:
     yield "Scenario", f"{scenario_of(run)}, batch {run.job.workload.batch}"
 
 
-def _exact(value: float) -> str:
-    """All digits of a number except the last ones, which are rounding errors of binary fractions."""
-    return f"{value:.15g}"
-
-
-def _after(unit: str) -> str:
-    return "" if unit == "1" else f" {unit}"
-
-
-def _ends(unit: str, low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{_exact(low)} to {_exact(high)}{_after(unit)}"
+def _exact(unit: str, *values: float | None) -> str:
+    """``"1 to 2 s"``: all digits except the last ones, which are rounding errors; empty where a value is None."""
+    known = [f"{value:.15g}" for value in values if value is not None]
+    return " to ".join(known) + ("" if unit == "1" else f" {unit}") if len(known) == len(values) else ""

@@ -139,7 +139,7 @@ def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool, 
         degrees=float(max(1, count - 1)),
         replicates=count,
         sequential=sequential,
-        method=f"Student's t on the log ratios of {count} pairs of fresh processes"
+        method=f"Student's t on the log ratios of {count} pair{'s' if count > 1 else ''} of fresh processes"
         + (", corrected for several looks" if sequential else ""),
         doubt="" if count >= LEAST_REPLICATES else f"{count} pair{'s' if count > 1 else ''} of processes: too few",
     )

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import ChildProcess, explain_end
@@ -207,13 +207,6 @@ class Dispatcher:
             found |= {place.name: place for place in sorted((folder / "result").iterdir())}
         made = (place for place in sorted((folder / "files").rglob("*")) if place.suffix in MODELS and place.is_file())
         return found | {place.relative_to(folder).as_posix(): place for place in islice(made, MOST_MODELS)}
-
-    def result_of(self, job_id: str) -> Any:
-        """The JSON document of a job's result. Raises `BadInput` where it has none that can be read."""
-        try:
-            return json.loads((self.folder_of(job_id) / "result" / "result.json").read_bytes())
-        except (OSError, ValueError) as error:
-            raise BadInput("this job has no result", advice="see its page") from error
 
     def _require_folder(self) -> None:
         """Raise `BadInput` where the folder of jobs can't be written."""

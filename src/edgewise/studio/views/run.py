@@ -115,7 +115,6 @@ def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
     spread, metric = row.half_width, METRICS.get(row.metric)
     better = f" {metric.better.capitalize()} is better." if metric and metric.better != "none" else ""
     meaning = ("Meaning", metric.definition + better if metric else "")
-    facts = [meaning, *measurement_facts(found, row, summary=True)]
     return {
         "id": identity,
         "label": label_of(row.metric),
@@ -125,7 +124,7 @@ def _row(found: Run, row: Measurement, identity: str) -> dict[str, Any]:
         "spread": "" if spread is None else f"± {spread * 100:.2g} %" if spread < 1 else "wider than the value",
         "headline": row.metric == found.headline,
         "reason": row.absent_because or "no reason was recorded",
-        "facts": [(name, words) for name, words in facts if words],
+        "facts": [meaning, *measurement_facts(found, row, summary=True)],
         "cautions": cautions_of(found, row),
     }
 

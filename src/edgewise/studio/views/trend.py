@@ -41,8 +41,8 @@ def settings_of(row: RunRow) -> str:
 CHOICES: Mapping[str, Callable[[RunRow], str]] = {
     "runtime": lambda row: row.runtime,
     "device": lambda row: row.device,
-    "settings": settings_of,
     "shapes": lambda row: row.shapes or "unknown",
+    "settings": settings_of,
 }
 
 
