@@ -136,13 +136,20 @@ def command(values: Values) -> int:
 
 def request_from(values: Values) -> OptimizeRequest:
     """The request that the command line describes. Raises `BadInput`."""
-    from edgewise.report.files import EXTENSIONS
     from edgewise.service.requests import OptimizeRequest
 
-    folder = values["output"]
-    if folder is not None and folder.suffix in EXTENSIONS and not folder.is_dir():
+    _check_folder(values["output"])
+    return request_of(OptimizeRequest, OPTIONS, values)
+
+
+def _check_folder(folder: Path | None) -> None:
+    """Raise `BadInput` where a report is meant: other commands write one with -o."""
+    if folder is None or not folder.suffix or folder.is_dir():
+        return
+    from edgewise.report.files import EXTENSIONS
+
+    if folder.suffix in EXTENSIONS:
         raise BadInput(
             f"-o {folder} would be the name of a folder",
             advice=f"--report {folder} writes a report; -o takes the folder",
         )
-    return request_of(OptimizeRequest, OPTIONS, values)
