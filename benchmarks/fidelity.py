@@ -6,10 +6,11 @@ Peers: OpenVINO's `benchmark_app` (sync, f32, 1 thread), LiteRT's `litert-benchm
 tool in its wheel, a bare loop around `InferenceSession.run_with_iobinding`, the call that its C++ tool makes too. Each
 round runs peer and edgewise in fresh processes, in random order; the ratio of a row is the median of the rounds'
 ratios. Like is held against like: `benchmark_app` prints OpenVINO's own clock, so edgewise's side of that row is
-`latency_engine`; the other peers time the call, so theirs is `latency`. PyTorch's peer is the median of
-readings of `torch.utils.benchmark.Timer.timeit(1)`: readings of `blocked_autorange` are means of blocks, which other
-work on the machine makes longer than a median. The peers of TensorFlow and Keras are `timeit` around the same calls.
-Rows of engines that are not installed are left out. Target: 0.98 – 1.02.
+`latency_engine`; the other peers time the call, so theirs is `latency`. The peers of PyTorch, TensorFlow and Keras are
+`torch.utils.benchmark.Timer.timeit` and Python's `timeit` around the same calls, in processes that take turns with
+edgewise's (`taking_turns.py`): they need seconds to start, and in that time other work on a shared machine comes and
+goes. The ratio of such a round is the median over its turns of mean over mean. Rows of engines that are not installed
+are left out. Target: 0.98 – 1.02.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from models import onnx_models, tflite_models
-from tensorflow_networks import bare_loop, keras_models, saved_models
+from taking_turns import TURN_S, take_turns
+from tensorflow_networks import call_timer, keras_models, saved_models
 
 import edgewise
 from edgewise.registry import availability_of
@@ -74,22 +76,18 @@ print("MEDIAN", json.dumps(sorted(times)[len(times) // 2] / 1e3))
 """
 
 TORCH = """
-import sys, time
+import sys
 sys.path.insert(0, sys.argv[1])
 import torch
+from taking_turns import answer
 from torch.utils.benchmark import Timer
 from torch_networks import NETWORKS
 module, inputs = NETWORKS[sys.argv[2]]()
 torch.set_num_threads(1)
 if sys.argv[3] == "compile": module = torch.compile(module)
 with torch.inference_mode():
-    end = time.perf_counter() + 0.3
-    module(*inputs)
-    while time.perf_counter() < end: module(*inputs)
     timer = Timer("module(*inputs)", globals={"module": module, "inputs": inputs}, num_threads=1)
-    times, end = [], time.perf_counter() + float(sys.argv[4])
-    while time.perf_counter() < end: times.append(timer.timeit(1).median)
-    print("MEDIAN", sorted(times)[len(times) // 2])
+    answer(lambda count: timer.timeit(count).mean)
 """
 
 
@@ -134,16 +132,10 @@ def litert_benchmark(model: Path, seconds: float, typical: float) -> float:
     return float(text.stdout.split("MEDIAN")[1])
 
 
-def torch_timer(provider: str) -> Callable[[Path, float, float], float]:
-    """Median of PyTorch's own timer, s, by model, seconds and typical time."""
-
-    def measure(model: Path, seconds: float, typical: float) -> float:
-        del typical
-        here = str(Path(__file__).resolve().parent)
-        command = [sys.executable, "-c", TORCH, here, model.stem, provider, str(seconds)]
-        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("MEDIAN")[1])
-
-    return measure
+def torch_timer(provider: str) -> Callable[[Path], list[str]]:
+    """The command of PyTorch's own timer."""
+    here = str(Path(__file__).resolve().parent)
+    return lambda model: [sys.executable, "-c", TORCH, here, model.stem, provider]
 
 
 def torch_models() -> dict[str, Path]:
@@ -169,16 +161,36 @@ class Peer:
     Attributes:
         runtime: as ``-r`` takes it.
         tool: for the table.
-        measure: model, seconds, typical time of an inference in s → the tool's median, s.
         models: name → file.
+        measure: model, seconds, typical time of an inference in s → the tool's median, s.
+        timer: model → the command of a timer that takes turns (`taking_turns.answer`), in place of `measure`.
         metric: of edgewise, which times the same.
     """
 
     runtime: str
     tool: str
-    measure: Callable[[Path, float, float], float]
     models: Callable[[], dict[str, Path]]
+    measure: Callable[[Path, float, float], float] | None = None
+    timer: Callable[[Path], list[str]] | None = None
     metric: str = "latency"
+
+    def rounds(
+        self, model: Path, count: int, seconds: float, order: random.Random
+    ) -> Iterator[tuple[float, float, float]]:
+        """Of each round edgewise's median, the tool's, s, and their ratio."""
+        if self.timer is not None:
+            for _ in range(count):
+                pairs = take_turns(model, self.runtime, self.timer(model), turns=round(seconds / TURN_S), order=order)
+                mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
+                yield mine, theirs, statistics.median(mine / theirs for mine, theirs in pairs)
+            return
+        typical = ours(model, self.runtime, 0.2, self.metric)
+        for _ in range(count):
+            first_ours = order.random() < 0.5
+            mine = ours(model, self.runtime, seconds, self.metric) if first_ours else 0.0
+            theirs = self.measure(model, seconds, typical)
+            mine = mine or ours(model, self.runtime, seconds, self.metric)
+            yield mine, theirs, mine / theirs
 
     def missing(self) -> str:
         """Why its rows are left out; "" where they aren't."""
@@ -192,14 +204,14 @@ class Peer:
 
 
 PEERS = (
-    Peer("onnxruntime", "bare loop", bare_onnxruntime, onnx_models),
-    Peer("openvino", "benchmark_app", benchmark_app, onnx_models, "latency_engine"),
-    Peer("litert/compiled", "litert-benchmark", litert_benchmark, tflite_models),
-    Peer("torch/eager", "benchmark.Timer", torch_timer("eager"), torch_models),
-    Peer("torch/compile", "benchmark.Timer", torch_timer("compile"), torch_models),
-    Peer("tensorflow/function", "timeit", bare_loop("signature"), saved_models),
-    Peer("keras/function", "timeit", bare_loop("function"), keras_models),
-    Peer("keras/call", "timeit", bare_loop("call"), keras_models),
+    Peer("onnxruntime", "bare loop", onnx_models, bare_onnxruntime),
+    Peer("openvino", "benchmark_app", onnx_models, benchmark_app, metric="latency_engine"),
+    Peer("litert/compiled", "litert-benchmark", tflite_models, litert_benchmark),
+    Peer("torch/eager", "benchmark.Timer", torch_models, timer=torch_timer("eager")),
+    Peer("torch/compile", "benchmark.Timer", torch_models, timer=torch_timer("compile")),
+    Peer("tensorflow/function", "timeit", saved_models, timer=call_timer("signature")),
+    Peer("keras/function", "timeit", keras_models, timer=call_timer("function")),
+    Peer("keras/call", "timeit", keras_models, timer=call_timer("call")),
 )
 
 
@@ -215,30 +227,21 @@ def main() -> int:
     print("| runtime | peer | model | edgewise | peer's | ratio | rounds |\n|---|---|---|--:|--:|--:|---|")
     left_out = []
     for peer in PEERS:
-        runtime, metric = peer.runtime, peer.metric
-        if arguments.only not in runtime:
+        if arguments.only not in peer.runtime:
             continue
         if why := peer.missing():
-            left_out.append(f"{runtime} left out: {why}")
+            left_out.append(f"{peer.runtime} left out: {why}")
             continue
         for name, model in peer.models().items():
             if arguments.model not in name:
                 continue
-            pairs = []
-            typical = ours(model, runtime, 0.2, metric)
-            for _ in range(arguments.rounds):
-                first_ours = rng.random() < 0.5
-                mine = ours(model, runtime, arguments.seconds, metric) if first_ours else 0.0
-                theirs = peer.measure(model, arguments.seconds, typical)
-                mine = mine or ours(model, runtime, arguments.seconds, metric)
-                pairs.append((mine, theirs))
-            ratios = [mine / theirs for mine, theirs in pairs]
-            ratio = statistics.median(ratios)
+            rounds = list(peer.rounds(model, arguments.rounds, arguments.seconds, rng))
+            mine, theirs, ratio = (statistics.median(values) for values in zip(*rounds, strict=True))
             missed += not 0.98 <= ratio <= 1.02
-            mine, theirs = (statistics.median(values) * 1e6 for values in zip(*pairs, strict=True))
-            spread = f"{min(ratios):.3f} – {max(ratios):.3f}"
+            ratios = [each for _, _, each in rounds]
             print(
-                f"| {runtime} | {peer.tool} | {name} | {mine:.1f} µs | {theirs:.1f} µs | **{ratio:.3f}** | {spread} |",
+                f"| {peer.runtime} | {peer.tool} | {name} | {mine * 1e6:.1f} µs | {theirs * 1e6:.1f} µs "
+                f"| **{ratio:.3f}** | {min(ratios):.3f} – {max(ratios):.3f} |",
                 flush=True,
             )
     print(f"\n{missed} rows outside 0.98 – 1.02", *left_out, sep="\n")

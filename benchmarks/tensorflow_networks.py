@@ -1,6 +1,6 @@
-"""Keras networks as ``.keras`` files and SavedModels, and bare loops around the frameworks' own calls of them.
+"""Keras networks as ``.keras`` files and SavedModels, and ``timeit`` around the frameworks' own calls of them.
 
-    python benchmarks/tensorflow_networks.py time PATH CALL SECONDS     prints MEDIAN and seconds
+    python benchmarks/tensorflow_networks.py time PATH CALL     answers as `taking_turns.answer`
 
 CALL is ``signature`` (a SavedModel's concrete function), ``function`` (`tf.function` of a Keras model) or ``call``
 (``model(x, training=False)``). TensorFlow is imported only in processes that this file starts.
@@ -15,6 +15,8 @@ import timeit
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+
+from taking_turns import answer
 
 
 @cache
@@ -32,15 +34,9 @@ def saved_models() -> dict[str, Path]:
     return {path.stem: path.with_suffix("") for path in keras_models().values()}
 
 
-def bare_loop(call: str) -> Callable[[Path, float, float], float]:
-    """Median of a loop around `call`, s, by model, seconds and typical time."""
-
-    def measure(model: Path, seconds: float, typical: float) -> float:
-        del typical
-        command = [sys.executable, __file__, "time", str(model), call, str(seconds)]
-        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("MEDIAN")[1])
-
-    return measure
+def call_timer(call: str) -> Callable[[Path], list[str]]:
+    """The command that times `call` of a model."""
+    return lambda model: [sys.executable, __file__, "time", str(model), call]
 
 
 def _build(folder: Path) -> None:
@@ -58,7 +54,7 @@ def _build(folder: Path) -> None:
         model.export(folder / name, format="tf_saved_model", verbose=False)
 
 
-def _time(path: Path, call: str, seconds: float) -> float:
+def _time(path: Path, call: str) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -78,13 +74,11 @@ def _time(path: Path, call: str, seconds: float) -> float:
         function = traced.get_concrete_function(tf.TensorSpec(tensor.shape))
         run = (lambda: function(tensor)) if call == "function" else (lambda: model(tensor, training=False))
     timer = timeit.Timer(run)
-    typical = timer.timeit(20) / 20
-    readings = sorted(timer.repeat(repeat=max(20, round(seconds / typical)), number=1))
-    return readings[len(readings) // 2]
+    answer(lambda count: timer.timeit(count) / count)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "build":
         _build(Path(sys.argv[2]))
     else:
-        print("MEDIAN", _time(Path(sys.argv[2]), sys.argv[3], float(sys.argv[4])))
+        _time(Path(sys.argv[2]), sys.argv[3])
