@@ -32,7 +32,11 @@ MOST = 5000
 
 
 def answer(mean_of: Callable[[int], float]) -> None:
-    """The timer's side: warm up, say READY, and answer every line. `mean_of` times so many calls, s of one of them."""
+    """Warm up, print READY, and answer each line of standard input with a mean.
+
+    Args:
+        mean_of: times a number of calls; returns the mean time of a call, s.
+    """
     end = time.perf_counter() + 0.5
     typical = mean_of(2)
     while time.perf_counter() < end:

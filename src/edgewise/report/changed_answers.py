@@ -29,13 +29,12 @@ def changed_tables(result: Optimization) -> list[Table]:
 
 def changed_part(result: Optimization) -> Part:
     """The part of a page with the same tables; samples with pictures are a gallery."""
-    blocks: list[Block] = [
-        table_block(table, f"changed-{place}") for place, table in enumerate(changed_tables(result))
-    ]  # fmt: skip
+    tables = changed_tables(result)
+    blocks: list[Block] = [table_block(table, f"changed-{place}") for place, table in enumerate(tables)]
     (pictures, words), shown = result.thumbnails, result.changed_most
     if pictures and shown is not None:
         drawn = [pictures.get(one.index) for one in result.changed[shown].samples]
-        blocks[-1] = ("gallery", {"table": _samples_table(shown, result.changed[shown]), "pictures": drawn})
+        blocks[-1] = ("gallery", {"table": tables[-1], "pictures": drawn})
     blocks.append(("small", words))
     return Part(id="changed", title="Samples whose answer changed", nav="Changed answers", blocks=blocks)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
+from operator import ge, lt
 from typing import Any, TypedDict
 
 from sqlalchemy import ColumnElement, Connection, exists, func, select
@@ -134,25 +135,9 @@ def conditions_of(connection: Connection, wanted: RunFilter, *, kept: bool) -> l
         found.append(_in_table(connection, "metric", measurements.c.run, measurements.c.metric, metric, has_value))
     times = []
     if (since := wanted.get("since")) is not None:
-        earliest = since.timestamp()
-        times.append(
-            Condition(
-                name="since",
-                clause=lambda of: of.created >= earliest,
-                check=lambda of: of.created + 0 >= earliest,
-                in_order=True,
-            )
-        )
+        times.append(_in_time("since", ge, since))
     if (until := wanted.get("until")) is not None:
-        latest = until.timestamp()
-        times.append(
-            Condition(
-                name="until",
-                clause=lambda of: of.created < latest,
-                check=lambda of: of.created + 0 < latest,
-                in_order=True,
-            )
-        )
+        times.append(_in_time("until", lt, until))
     return [*(replace(one, size=_size(connection, one, kept=kept)) for one in found), *times]
 
 
@@ -213,6 +198,16 @@ def _size(connection: Connection, condition: Condition, *, kept: bool) -> float:
         return kept_count(connection, [condition])
     number = counted(connection, [condition.clause(runs.c)], most=FEW) if condition.indexed else FEW + 1
     return number if number <= FEW else float("inf")
+
+
+def _in_time(name: str, compare: Callable[[Any, float], ColumnElement[bool]], moment: datetime) -> Condition:
+    end = moment.timestamp()
+    return Condition(
+        name=name,
+        clause=lambda of: compare(of.created, end),
+        check=lambda of: compare(of.created + 0, end),  # no index serves the sum
+        in_order=True,
+    )
 
 
 def _equal(name: str, value: str) -> Condition:

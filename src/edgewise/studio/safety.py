@@ -162,8 +162,12 @@ class Guard:
         if length and chunked:
             raise Refused(400, "two lengths of the body")
         if length and not (length.isascii() and length.isdigit() and len(length) < 20 and int(length) <= limit):
-            raise Refused(413, f"what was sent is larger than {format_bytes(limit)}, the most that the studio takes")
+            raise _too_large(limit)
         return limit
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, f"what was sent is larger than {format_bytes(limit)}, the most that the studio takes")
 
 
 def refusal(refused: Refused) -> Response:
@@ -233,7 +237,7 @@ def _limited(receive: Receive, limit: int) -> Receive:
         done += len(message.get("body", b""))
         whole = not message.get("more_body", False)
         if done > limit:
-            raise Refused(413, f"what was sent is larger than {format_bytes(limit)}, the most that the studio takes")
+            raise _too_large(limit)
         return message
 
     return receive_within
