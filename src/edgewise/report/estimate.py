@@ -97,8 +97,7 @@ def _how_layers(estimate: Estimate, title: str, *metrics: str) -> How:
 
 def memory_table(plan: MemoryPlan) -> Table:
     """A row per tensor of the arena: where it lies, and between which operators it lives."""
-    method = f"greedy by size, offsets on {plan.alignment} B: the largest tensors are placed first"
-    offset = partial(provenance_of_column, "Place in the arena", "derived", method, "none: it is planned")
+    offset = partial(provenance_of_column, "Place in the arena", "derived", "a plan, greedy by size", "none: exact")
     columns: Columns[Placement] = [
         (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
         (Column(title="Offset (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.offset, ",d")),

@@ -218,9 +218,8 @@ def _measurement_view(run: Run, row: Measurement) -> dict[str, str]:
 
 
 _HOW_ROWS = partial(
-    provenance_of_column, "Numbers of a run", None,
-    "beside each number, with its basis; the time of a phase is the difference of two readings of a monotonic clock",
-    "beside each number; the time of a phase has none", (("Conditions", "the cautions and settings of the run"),),
+    provenance_of_column, "Numbers of a run", None, "beside each number; of a phase: two readings of a monotonic clock",
+    "beside each number; a phase has none", (("Conditions", "the cautions and settings of the run"),),
 )  # fmt: skip
 
 

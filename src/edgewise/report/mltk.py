@@ -156,7 +156,7 @@ def _how_known(run: Run) -> dict[str, How]:
     }
 
 
-_MEASURED = {"tflite_size": "model_size", "runtime_memory_size": "memory_arena", "cpu_utilization": "cpu_utilization",
+_MEASURED = {"runtime_memory_size": "memory_arena", "cpu_utilization": "cpu_utilization",
              "cpu_clock_rate": "clock_rate"}  # fmt: skip
 _NUMERIC = {"index", "ops", "macs", "accelerator_cycles", "cpu_cycles", "energy", "time"}
 _RANKS = {"accelerator_cycles": 5, "cpu_cycles": 5, "energy": 5, "options": 4, "error_msg": 4, "supported": 3,

@@ -102,9 +102,8 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
 
 
 def _known_cell(metric: str, number: MetricValue, text: str, **more: Any) -> Cell:
-    return Cell(
-        text=text, value=number.value, low=number.low, high=number.high, how=partial(_how, metric, number), **more
-    )
+    how = partial(_how, metric, number)
+    return Cell(text=text, value=number.value, low=number.low, high=number.high, how=how, **more)
 
 
 def _how(metric: str, number: MetricValue, label: str = "") -> Provenance:

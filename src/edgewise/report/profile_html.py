@@ -122,7 +122,7 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[
 def _facts(run: Run) -> list[tuple[str, str]]:
     """Facts under the heading."""
     threads = threads_of(run)
-    pairs = [
+    return [
         ("Model", f"{run.job.model.name} ({file_of(run)})"),
         ("Engine", engine_of(run)),
         ("Provider", provider_of(run)),
@@ -133,7 +133,6 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("System", system_of(run) or "not reported"),
         ("Measured", run.created_at[:19].replace("T", " ")),
     ]
-    return pairs
 
 
 def _tiles(run: Run, profile: Profile) -> list[dict[str, Any]]:
@@ -212,15 +211,13 @@ def _memory_tile(run: Run, profile: Profile) -> dict[str, Any]:
     shown = arena if arena is not None else bound
     if shown is None:
         return _tile(run, "Activations", ABSENT, one_line(profile.memory_absent_because or "") or NOT_MEASURED)
-    method = "memory plan from the sizes and lifetimes of the model's tensors"
     more = "planned arena" if arena is not None else "lower bound"
     if arena is not None and bound is not None:
-        more += (
-            f", {(arena / bound - 1) * 100:.0f} % above the lower bound"
-            if bound and arena > bound
-            else ", as small as can be"
+        above = (
+            f"{(arena / bound - 1) * 100:.0f} % above the lower bound" if 0 < bound < arena else "as small as can be"
         )
-    return _tile(run, "Activations", format_bytes(shown), more, ("B", shown, method))
+        more += f", {above}"
+    return _tile(run, "Activations", format_bytes(shown), more, ("B", shown, "plan of the tensors' lifetimes"))
 
 
 def _parts(profile: Profile) -> list[tuple[str, str, float]]:

@@ -16,23 +16,21 @@ HOW_COUNTED = partial(provenance_of_column, "Operations", "derived", "counted fr
 
 
 def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
-    """How the columns of the table of layers are known, by their headings without units.
-
-    Args:
-        whole: what the time is that the shares refer to.
-    """
+    """How the columns of the table of layers are known, by heading without unit; `whole` is what shares refer to."""
     peaks = "; ".join(dict.fromkeys(one_line(peak.method) for peak in profile.peaks))
-    derived = {
-        "%": ("Share of the whole", f"time of the layer over the whole: {whole}"),
-        "Σ %": ("Running sum of the shares", "shares of this layer and of all slower ones, added up"),
-        "GOP/s": ("Rate of a layer", "operations, counted from the shapes of the layer, over its time"),
-        "Roof (%)": ("Share of the roof", f"rate of the layer over the rate that the machine's peaks allow: {peaks}"),
-    }
     facts = facts_of_run(run)
-    found: dict[str, How] = {"Time": how_times(run), "MACs": HOW_COUNTED}
-    for heading, (title, method) in derived.items():
-        found[heading] = partial(provenance_of_column, title, "derived", method, FOLLOWS, facts)
-    return found
+
+    def derived(title: str, method: str) -> How:
+        return partial(provenance_of_column, title, "derived", method, FOLLOWS, facts)
+
+    return {
+        "Time": how_times(run),
+        "%": derived("Share of the whole", f"time of the layer over the whole: {whole}"),
+        "Σ %": derived("Running sum of the shares", "shares of this layer and of all slower ones, added up"),
+        "MACs": HOW_COUNTED,
+        "GOP/s": derived("Rate of a layer", "operations, counted from the shapes of the layer, over its time"),
+        "Roof (%)": derived("Share of the roof", f"rate of the layer over the rate that the peaks allow: {peaks}"),
+    }
 
 
 def how_times(run: Run, *, title: str = "Time of a layer", interval: str = BESIDE) -> How:
