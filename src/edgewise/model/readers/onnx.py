@@ -52,7 +52,6 @@ class OnnxReader:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether the top-level protobuf fields are those of a ModelProto with a graph (ONNX has no magic number)."""
-        del head
         with path.open("rb") as file:
             return _has_graph(file, path.stat().st_size)
 

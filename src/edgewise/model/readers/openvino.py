@@ -54,7 +54,6 @@ class OpenVinoReader:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether this is XML whose root element is ``net``."""
-        del path
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         return text.startswith((b"<?xml", b"<!--", b"<net")) and re.search(rb"<net[\s>]", text) is not None
 

@@ -126,7 +126,6 @@ class _Collector:
 
     def end(self, tag: str) -> None:
         """An element ends."""
-        del tag
         self.events += 1
         role, target = self.open.pop()
         if role == "dim":
@@ -140,7 +139,6 @@ class _Collector:
         """The document ends."""
 
     def _in_net(self, tag: str, attributes: Mapping[str, str], parent: IrNetwork) -> tuple[str, Any] | None:
-        del attributes
         if tag in ("layers", "edges"):
             return tag, parent
         if tag in ("rt_info", "meta_data") and len(self.open) == 1:
@@ -194,7 +192,6 @@ class _Collector:
         return "port", port
 
     def _in_port(self, tag: str, attributes: Mapping[str, str], port: IrPort) -> tuple[str, Any] | None:
-        del attributes
         self.text = []
         return ("dim", port) if tag == "dim" else None
 
@@ -220,7 +217,6 @@ class _Collector:
             network.edges.append((*source, attributes.get("to-layer", ""), attributes.get("to-port", "")))
 
     def _in_information(self, tag: str, attributes: Mapping[str, str], parent: None) -> None:
-        del parent
         if "value" in attributes and len(self.information) < MAX_TEXT_CHARACTERS:
             self.information[attributes.get("name", tag)[:MAX_TEXT_CHARACTERS]] = _shorten("", attributes["value"])
 

@@ -56,7 +56,6 @@ class KerasToLitert:
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One: open dimensions become 1."""
-        del facts
         return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:

@@ -21,7 +21,6 @@ class OnnxSimplify(Packaged):
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One, also for quantised models."""
-        del facts
         return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:

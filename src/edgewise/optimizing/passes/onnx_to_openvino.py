@@ -32,7 +32,6 @@ class OnnxToOpenVino(Packaged):
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One, also for quantised models."""
-        del facts
         return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:

@@ -34,7 +34,6 @@ class TorchToLitert(Packaged):
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One: shapes are those of the example inputs."""
-        del facts
         return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
