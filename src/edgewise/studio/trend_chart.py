@@ -64,9 +64,9 @@ def trend_chart(found: ModelTrend) -> Chart:
     }  # fmt: skip
     legend = legend_below(bases, width=WIDE) if len(bases) > 1 else None
     colour = colour_channel("basis", colours, legend=legend)
-    solid = {basis: basis == "measured" for basis in bases}
-    dash = colour_channel("basis", {basis: [1, 0] if solid[basis] else [6, 5] for basis in bases})
-    fill = colour_channel("basis", {basis: colours[basis] if solid[basis] else "var(--paper)" for basis in bases})
+    scale = {"domain": bases, "range": [[1, 0] if basis == "measured" else [6, 5] for basis in bases]}
+    dash: Spec = {"field": "basis", "type": "nominal", "scale": scale, "legend": None}
+    hollow = {basis: colours[basis] if basis == "measured" else "var(--paper)" for basis in bases}
     layers: list[Spec] = [
         {"mark": {"type": "area", "opacity": 0.18},
          "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high", "title": found.label},
@@ -75,7 +75,7 @@ def trend_chart(found: ModelTrend) -> Chart:
                                                      ("change", {"color": "var(--bad)"}))),
         {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"x": x, "y": y, "color": colour, "strokeDash": dash}},
         {"mark": {"type": "point", "size": 36, "strokeWidth": 2, "opacity": 1},
-         "encoding": {"x": x, "y": y, "color": colour, "fill": fill}},
+         "encoding": {"x": x, "y": y, "color": colour, "fill": colour_channel("basis", hollow)}},
     ]  # fmt: skip
     ends_of_time = [f"{point['value']} ({point['interval']})" for point in (found.points[0], found.points[-1])]
     changes = [f"{point['row'].created_at[:10]}: {note}" for point in found.points for note in point["notes"]]
