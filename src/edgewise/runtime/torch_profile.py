@@ -68,7 +68,6 @@ def profile_torch(
     *,
     module: Any = None,
     kernels: Sequence[CompiledKernel] = (),
-    notes: tuple[str, ...] = (),
 ) -> EngineProfile:
     """Run inferences under PyTorch's profiler, and as many ordinary ones in between.
 
@@ -93,7 +92,7 @@ def profile_torch(
     if any(each.names != names for each in recorded):
         raise CannotProfile("the model runs other operators from one inference to the next")
     executed, more = _find_kernels(names, kernels) if kernels else _find_modules(invoke, module, names)
-    return _assemble(timing, recorded, executed, notes=(*notes, *more))
+    return _assemble(timing, recorded, executed, notes=more)
 
 
 def _record(invoke: Callable[[], object], count: int) -> tuple[list[int], list[_Recorded]]:
