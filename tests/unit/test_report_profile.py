@@ -354,7 +354,7 @@ def test_every_time_of_an_inference_has_its_own_name():
     assert "end to end" not in text and "end-to-end" not in text
     page = render_profile_html([run])
     tile = re.search(r"<h3>Latency.*?</div>", page, re.DOTALL)[0]
-    assert ">950 <small>µs</small>" in tile and "median; 95 % interval ± 10 µs" in tile
+    assert ">950</button> <small>µs</small>" in tile and "median; 95 % interval ± 10 µs" in tile
     assert "the whole is the mean of inferences without the profiler" in page and "end to end" not in page
 
 
@@ -363,7 +363,7 @@ def test_the_tile_of_a_lopsided_latency_has_its_interval_apart():
     latency = replace(run.measurement("latency"), value=1e-3, low=9e-4, high=2.9e-3)
     run = replace(run, measurements=(latency,))
     tile = re.search(r"<h3>Latency.*?</div>", render_profile_html([run]), re.DOTALL)[0]
-    assert ">1.00 <small>ms</small>" in tile and "median; 95 % interval [0.900, 2.90] ms" in tile
+    assert ">1.00</button> <small>ms</small>" in tile and "median; 95 % interval [0.900, 2.90] ms" in tile
 
 
 def test_the_header_of_a_failed_latency_says_so():
