@@ -136,7 +136,7 @@ def test_a_store_that_is_read_only_keeps_the_folder(studio, client, folder, monk
     one = add(studio.store, folder)
     monkeypatch.setattr(studio.store, "_database", replace(studio.store._database, read_only=True))
     for path, names in ((f"/jobs/{one}", ["Run again", "Remove …"]), ("/jobs", ["Run again", "Remove …"])):
-        buttons = re.findall(r'<button [^>]*disabled aria-describedby="refusal">([^<]+)', client.get(path).text)
+        buttons = re.findall(r'<button [^>]*disabled="" aria-describedby="refusal">([^<]+)', client.get(path).text)
         assert buttons == names
     answer = remove(client, one)
     assert answer.status_code == 400 and "is read-only" in answer.text

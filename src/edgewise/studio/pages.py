@@ -36,7 +36,6 @@ def page(
         title: of the window, before the studio's name; also `title` in the template.
         styles, scripts: names of static files that this page needs besides the common ones.
     """
-    from markupsafe import Markup
     from starlette.responses import HTMLResponse
 
     from edgewise.studio.studio import studio_of
@@ -54,7 +53,7 @@ def page(
             styles=("report.css", "studio.css", *styles),
             scripts=("studio.js", "charts.js", *scripts),
             refusal=refusal[:1].upper() + refusal[1:],
-            off=Markup(' disabled aria-describedby="refusal"') if refusal else "",
+            off={"disabled": "", "aria-describedby": "refusal"} if refusal else {},
             permalink=f"{request.url.path}?{request.url.query}".rstrip("?"),
             **told,
         )
