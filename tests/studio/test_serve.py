@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ import pytest
 pytest.importorskip("starlette")
 
 import httpx2
+import psutil
 
 from edgewise.errors import BadInput
 from edgewise.store import open_store
@@ -52,6 +54,14 @@ def enter(link: str):
         yield client
 
 
+def wakes_of(pid: int, *, seconds: float) -> int:
+    """How often the main thread of a process gave the processor up, mostly to wait for something, in a time."""
+    process = psutil.Process(pid)
+    before = process.num_ctx_switches().voluntary
+    time.sleep(seconds)
+    return process.num_ctx_switches().voluntary - before
+
+
 def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(tmp_path):
     with serving("--port", "0", store=tmp_path / "runs.db") as process:
         first = process.stdout.readline()
@@ -61,6 +71,7 @@ def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(
             assert client.get("/runs").status_code == 200
             second = process.stdout.readline()
             assert second.startswith("a browser is logged in; the link for another browser is http://127.0.0.1:")
+            assert any(wakes_of(process.pid, seconds=1) < 3 for _ in range(30)), "the server does not rest"
             with enter(link_of(second)) as other, other.stream("GET", "/events") as events:
                 # Streams and connections that are kept open do not keep it from ending.
                 process.send_signal(signal.SIGINT)
@@ -131,6 +142,11 @@ def test_a_store_that_can_not_be_written_can_be_looked_at(tmp_path, bound_by_mod
                 upload = client.post("/uploads", files={"file": ("net.onnx", b"x" * 100)}, headers=origin)
                 assert 400 <= upload.status_code < 600
                 assert "this is a bug" not in upload.text
+                for path, button in (("/new/bench", "Bench"), ("/", "Upload"), ("/jobs", None)):
+                    text = client.get(path).text
+                    assert f"The store {folder / 'runs.db'} is read-only: its runs can be seen" in text
+                    found = re.search(rf"<button[^>]*>{button}</button>", text)
+                    assert button is None or " disabled" in found[0]
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 130
     finally:

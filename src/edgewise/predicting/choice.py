@@ -11,6 +11,7 @@ import numpy as np
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Fitted, Floats, Point, Predictor, Subject, predictors
 from edgewise.stats.distributions import t_quantile
+from edgewise.text import listing
 
 COVERAGE = 0.90
 FEWEST_POINTS = 3
@@ -26,10 +27,10 @@ MOST_REFITTED = 30
 """Points up to which the error of a law is found anew without each of them; of more, one hardly changes it."""
 OF_OTHERS = ("catalogue", "fleet")
 """Laws that know other devices."""
-PARTNER = "line"
-"""The law of this machine's value that is averaged with them: it needs two coefficients and no operators."""
+PARTNERS = ("line", "host+operators")
+"""The laws of this machine's value that are averaged with them: their errors are least alike."""
 LEAST_WEIGHT = 0.1
-"""Below, a law is not averaged with the better one."""
+"""Below, a law is not averaged with the better ones."""
 MOST_DOUBT = 2.0
 """Variance of the mean relative to that of the best law, above which that law is taken."""
 WIDEST = 50.0
@@ -192,14 +193,14 @@ def choose(points: Sequence[Point], *, method: str | None = None) -> Choice:
 
 
 def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice:
-    """As `choose`, of the laws `wanted`, and of the mean of two of them, see `Mean`."""
+    """As `choose`, of the laws `wanted`, and of the mean of several of them, see `Mean`."""
     if len(points) < FEWEST_POINTS:
         raise BadInput(
             f"{len(points)} measured models are too few to predict others",
             advice=f"measure at least {FEWEST_POINTS}, better 5 to 10, of different size and kind",
         )
     trials = sorted((try_law(law, points) for law in wanted), key=_doubt)
-    mean = _mean_of_two(trials)
+    mean = _mean_of_some(trials)
     if mean is not None and _doubt(trial := try_law(mean, points)) < MOST_DOUBT * _doubt(trials[0]):
         trials.insert(0, trial)
     if not trials or trials[0].fitted is None:
@@ -213,70 +214,72 @@ def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice
 
 @dataclass(slots=True)
 class FittedMean:
-    """Two laws with the coefficients of one device."""
+    """Laws with the coefficients of one device."""
 
-    parts: tuple[Fitted, Fitted]
-    weights: tuple[float, float]
+    parts: Sequence[Fitted]
+    weights: Sequence[float]
     equation: str
 
     def predict(self, subjects: Sequence[Subject]) -> tuple[Floats, Floats]:
-        """As `edgewise.predicting.base.Fitted.predict`; the uncertainty is the weighted mean of both."""
-        (log, spread), (other_log, other_spread) = (part.predict(subjects) for part in self.parts)
-        weight, other = self.weights
-        return weight * log + other * other_log, weight * spread + other * other_spread
+        """As `edgewise.predicting.base.Fitted.predict`; the uncertainty is the weighted mean of those of the laws."""
+        logs, spreads = zip(*(part.predict(subjects) for part in self.parts), strict=True)
+        return np.average(logs, axis=0, weights=self.weights), np.average(spreads, axis=0, weights=self.weights)
 
     def lacking(self, subject: Subject) -> str:
-        """As `edgewise.predicting.base.Fitted.lacking`: of either law."""
-        return self.parts[0].lacking(subject) or self.parts[1].lacking(subject)
+        """As `edgewise.predicting.base.Fitted.lacking`: of any law."""
+        return next(filter(None, (part.lacking(subject) for part in self.parts)), "")
 
 
 class Mean:
-    """The weighted mean of the logarithms by a law that knows other devices and by the line of this machine's value.
+    """The weighted mean of the logarithms by a law that knows other devices and by laws of this machine's value.
 
-    Their errors have different causes, so that the mean is mostly better than either (Bates and Granger, The
+    Their errors have different causes, so that the mean is mostly better than each (Bates and Granger, The
     combination of forecasts, 1969).
     """
 
     automatic = False
 
-    def __init__(self, parts: tuple[Predictor, Predictor], weights: tuple[float, float]) -> None:
+    def __init__(self, parts: Sequence[Predictor], weights: Sequence[float]) -> None:
         self.parts = parts
         self.weights = weights
-        self.name = f"{parts[0].name} and {parts[1].name}"
+        self.name = listing([part.name for part in parts])
         self.title = f"the mean of {self._words([part.name for part in parts])}"
         self.prior_error = sum(weight * part.prior_error for weight, part in zip(weights, parts, strict=True))
 
     def _words(self, laws: Sequence[str]) -> str:
-        return " and ".join(f"{weight:.0%} {law}" for weight, law in zip(self.weights, laws, strict=True))
+        return listing([f"{weight:.0%} {law}" for weight, law in zip(self.weights, laws, strict=True)])
 
     def lacking(self, subject: Subject) -> str:
-        """As `edgewise.predicting.base.Predictor.lacking`: of either law."""
-        return self.parts[0].lacking(subject) or self.parts[1].lacking(subject)
+        """As `edgewise.predicting.base.Predictor.lacking`: of any law."""
+        return next(filter(None, (part.lacking(subject) for part in self.parts)), "")
 
     def fit(self, points: Sequence[Point]) -> FittedMean:
         """As `edgewise.predicting.base.Predictor.fit`."""
-        one, other = (part.fit(points) for part in self.parts)
-        words = [f"({fitted.equation})" for fitted in (one, other)]
-        return FittedMean((one, other), self.weights, f"geometric mean of {self._words(words)}")
+        fitted = [part.fit(points) for part in self.parts]
+        words = self._words([f"({one.equation})" for one in fitted])
+        return FittedMean(fitted, self.weights, f"geometric mean of {words}")
 
 
-def _mean_of_two(trials: Sequence[Trial]) -> Mean | None:
-    """Of the best law of other devices and `PARTNER`, by the inverse of their variances.
+def _mean_of_some(trials: Sequence[Trial]) -> Mean | None:
+    """Of the best law of other devices and `PARTNERS`, by the inverse of their variances.
 
-    None where one of them can't be used, or is much worse.
+    None where fewer than two can be used and are not much worse than the others.
 
     Args:
         trials: the best one first.
     """
     usable = [trial for trial in trials if trial.fitted is not None]
-    best = [next((trial for trial in usable if trial.predictor.name in kind), None) for kind in (OF_OTHERS, (PARTNER,))]
-    if best[0] is None or best[1] is None or best[0].number != best[1].number:
+    first = next((trial for trial in usable if trial.predictor.name in OF_OTHERS), None)
+    if first is None:
         return None
-    one, other = sorted((best[0], best[1]), key=_doubt)
-    weight = 1 / (1 + _doubt(one) / _doubt(other))
-    if 1 - weight < LEAST_WEIGHT:
+    own = [trial for trial in usable if trial.predictor.name in PARTNERS and trial.number == first.number]
+    parts = sorted([first, *own], key=_doubt)
+    precisions = np.array([1 / _doubt(trial) for trial in parts])
+    kept = int(np.sum(precisions >= LEAST_WEIGHT * precisions.sum()))
+    if first not in parts[:kept] or kept < 2:
         return None
-    return Mean((one.predictor, other.predictor), (weight, 1 - weight))
+    weights = precisions[:kept] / precisions[:kept].sum()
+    return Mean([trial.predictor for trial in parts[:kept]], weights.tolist())
 
 
 def without_kin(points: Sequence[Point], at: int) -> list[Point]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from edgewise.formatting import plus_minus, quantity, time_unit_of
+from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -18,6 +18,7 @@ from edgewise.report.document import DASH, Cell, Column, Document, Section, Tabl
 from edgewise.report.names import shorten
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_of, titled
+from edgewise.report.profile_provenance import how_layers, timing_line
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
@@ -92,9 +93,14 @@ def header(run: Run) -> str:
 
 
 def latency_words(run: Run) -> str:
-    """``"median latency 1.00 ± 0.01 ms"``: the latency of the run, or ``n/a``.
+    """``"median latency 1.00 ± 0.01 ms"``: the `latency_parts` of the run."""
+    return " ".join(filter(None, latency_parts(run)))
 
-    Without one, the whole that the layers are held against stands in for it, under its own name.
+
+def latency_parts(run: Run) -> tuple[str, str, str]:
+    """``("median latency", "1.00 ± 0.01", "ms")``: name, value with its interval, and unit; ``n/a`` has no unit.
+
+    Without a latency, the whole that the layers are held against stands in for it, under its own name.
     """
     row = run.measurement("latency")
     if run.source is not None and (row is None or row.value is None):
@@ -102,11 +108,11 @@ def latency_words(run: Run) -> str:
     value = row.value if row is not None else (run.profile.latency if run.profile is not None else None)
     name = "median latency" if row is not None else "whole of the layers"
     if value is None or not math.isfinite(value):
-        return "median latency n/a"
+        return "median latency", ABSENT, ""
     word, factor = time_unit_of(value)
     low, high = (row.low, row.high) if row is not None else (None, None)
     scaled = [None if end is None else end * factor for end in (low, high)]
-    return f"{name} {plus_minus(value * factor, scaled[0], scaled[1])} {word}"
+    return name, plus_minus(value * factor, scaled[0], scaled[1]), word
 
 
 def whole_note(run: Run) -> str:
@@ -145,16 +151,17 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
     """
     profile = _profile(run)
     unit, factor = time_unit(layer.time for layer in run.layers)
+    how = how_layers(run, profile, whole_note(run))
     columns = (
         Column(title="#", numeric=True),
         Column(title="Layer", name=True),
         Column(title="Op", name=True),
-        Column(title=f"Time ({unit})", numeric=True),
-        Column(title="%", numeric=True),
-        Column(title="Σ %", numeric=True, rank=3),
-        Column(title="MACs", numeric=True, rank=2),
-        Column(title="GOP/s", numeric=True, rank=5),
-        Column(title="Roof (%)", numeric=True, rank=4),
+        Column(title=f"Time ({unit})", numeric=True, how=how["Time"]),
+        Column(title="%", numeric=True, how=how["%"]),
+        Column(title="Σ %", numeric=True, rank=3, how=how["Σ %"]),
+        Column(title="MACs", numeric=True, rank=2, how=how["MACs"]),
+        Column(title="GOP/s", numeric=True, rank=5, how=how["GOP/s"]),
+        Column(title="Roof (%)", numeric=True, rank=4, how=how["Roof (%)"]),
         Column(title="dtype", rank=6),
     )
     found = ranked(layers_of(run, "operator"))
@@ -409,12 +416,11 @@ def method_sections(run: Run, label: str = "") -> list[Section]:
         change = profile.profiled_latency / profile.latency - 1
         more = f", {abs(change) * 100:.1f} % {'more' if change >= 0 else 'less'} than the whole"
     lines = [
-        f"{one_line(profile.method)}; {profile.inferences} inferences in "
-        f"{profile.sessions} process{'es' if profile.sessions != 1 else ''} of their own",
+        timing_line(run, profile),
         f"under the profiler an inference takes {quantity(profile.profiled_latency, 's')} (mean){more}",
     ]
-    if run.source is not None:  # its layers and its latency are of one process
-        lines = [one_line(profile.method)]
+    if run.source is not None:
+        del lines[1]
     lines += map(one_line, profile.notes)
     if not profile.peaks:
         lines.append(f"no roofline: {one_line(profile.peaks_absent_because or NOT_MEASURED)}")
