@@ -7,10 +7,9 @@ tool in its wheel, a bare loop around `InferenceSession.run_with_iobinding`, the
 round runs peer and edgewise in fresh processes, in random order; the ratio of a row is the median of the rounds'
 ratios. Like is held against like: `benchmark_app` prints OpenVINO's own clock, so edgewise's side of that row is
 `latency_engine`; the other peers time the call, so theirs is `latency`. The peers of PyTorch, TensorFlow and Keras are
-`torch.utils.benchmark.Timer.timeit` and Python's `timeit` around the same calls, in processes that take turns with
-edgewise's (`taking_turns.py`): they need seconds to start, and in that time other work on a shared machine comes and
-goes. The ratio of such a round is the median over its turns of mean over mean. Rows of engines that are not installed
-are left out. Target: 0.98 – 1.02.
+`torch.utils.benchmark.Timer.timeit` and Python's `timeit` around the same calls, in one process with edgewise's adapter
+and in turns with it (`taking_turns.py`). The ratio of such a round is the median over its turns of mean over mean.
+Rows of engines that are not installed are left out. Target: 0.98 – 1.02.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models import onnx_models, tflite_models
-from taking_turns import TURN_S, take_turns
-from tensorflow_networks import call_timer, keras_models, saved_models
+from taking_turns import TURN_S, Timer, take_turns
+from tensorflow_networks import keras_models, saved_models
 
 import edgewise
 from edgewise.registry import availability_of
@@ -75,21 +74,6 @@ tool.logger.setLevel(logging.DEBUG)
 print("MEDIAN", json.dumps(sorted(times)[len(times) // 2] / 1e3))
 """
 
-TORCH = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import torch
-from taking_turns import answer
-from torch.utils.benchmark import Timer
-from torch_networks import NETWORKS
-module, inputs = NETWORKS[sys.argv[2]]()
-torch.set_num_threads(1)
-if sys.argv[3] == "compile": module = torch.compile(module)
-with torch.inference_mode():
-    timer = Timer("module(*inputs)", globals={"module": module, "inputs": inputs}, num_threads=1)
-    answer(lambda count: timer.timeit(count).mean)
-"""
-
 
 def bare_onnxruntime(model: Path, seconds: float, typical: float) -> float:
     """Median of a bare loop, s."""
@@ -132,10 +116,14 @@ def litert_benchmark(model: Path, seconds: float, typical: float) -> float:
     return float(text.stdout.split("MEDIAN")[1])
 
 
-def torch_timer(provider: str) -> Callable[[Path], list[str]]:
-    """The command of PyTorch's own timer."""
-    here = str(Path(__file__).resolve().parent)
-    return lambda model: [sys.executable, "-c", TORCH, here, model.stem, provider]
+def torch_timer(provider: str) -> Callable[[Path], Timer]:
+    """PyTorch's own timer."""
+    return lambda model: Timer("torch_networks", (model.stem, provider))
+
+
+def call_timer(call: str) -> Callable[[Path], Timer]:
+    """Python's timer around `call` of a model of TensorFlow or Keras."""
+    return lambda model: Timer("tensorflow_networks", (str(model), call))
 
 
 def torch_models() -> dict[str, Path]:
@@ -163,7 +151,7 @@ class Peer:
         tool: for the table.
         models: name → file.
         measure: model, seconds, typical time of an inference in s → the tool's median, s.
-        timer: model → the command of a timer that takes turns (`taking_turns.answer`), in place of `measure`.
+        timer: model → a timer that takes turns with edgewise in one process, in place of `measure`.
         metric: of edgewise, which times the same.
     """
 
@@ -171,7 +159,7 @@ class Peer:
     tool: str
     models: Callable[[], dict[str, Path]]
     measure: Callable[[Path, float, float], float] | None = None
-    timer: Callable[[Path], list[str]] | None = None
+    timer: Callable[[Path], Timer] | None = None
     metric: str = "latency"
 
     def rounds(

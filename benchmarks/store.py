@@ -14,6 +14,7 @@ page, 100 ms for a filter, 150 ms for facets, 300 ms for a matrix.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import random
 import statistics
@@ -233,6 +234,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--store", help="keep the store in this file, or use the one that is there")
     options = parser.parse_args()
+    gc.set_threshold(20_000)  # as in `edgewise.__main__`: with Python's own, many collections fall into the answers
     with tempfile.TemporaryDirectory() as folder:
         path = Path(options.store or Path(folder) / "runs.db")
         filled = path.exists()

@@ -1,56 +1,78 @@
-"""Edgewise's worker and an engine's own timer in turns of a fifth of a second, in processes of their own.
+"""Edgewise's timed loop and an engine's own timer in turns of a fifth of a second, in one process.
 
-Both processes are alive at once and one of them infers at a time, so that whatever moves slowly on the machine moves
-both alike. Of each turn the means are compared, as engines' timers time calls back to back. Single readings with a
-tool's own bookkeeping between them would not be the same: it empties caches, and on a busy machine the median of
-`torch.utils.benchmark.Timer.timeit(1)` was 7 to 35 % longer than that of a bare loop.
+    python benchmarks/taking_turns.py REQUEST    answers with the pairs of means, s, as JSON
 
-The timer's process prints READY; to each line with seconds it answers with the mean of as many calls, s.
+The peers of PyTorch, TensorFlow and Keras are timers in Python, so they can run where edgewise's adapter does, each
+with the model loaded on its own. In processes of their own, identical timers of one small network differed by -6 to
++15 % from pair to pair, because pages and cores are dealt anew to each process: no row of 2 % could be told apart.
+Of each turn the means are compared, as timers time calls back to back.
 """
 
 from __future__ import annotations
 
+import gc
+import json
 import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 from edgewise.record import Scenario, Stopping, TargetSpec
-from edgewise.run.facts import target_of
-from edgewise.run.host import LiveSession
+from edgewise.registry import load_class
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
+from edgewise.run.timing import Clock, Recorder
+from edgewise.runtime.base import Compiles, LoadOptions
+from edgewise.workload.inputs import make_arrays
 
 TURN_S = 0.2
-"""Long against the first inferences of a turn, which find the caches empty; the sides leave out not quite as many."""
-MOST = 5000
-"""Inferences of a turn, at most."""
+WARM_S = 1.0
+"""Warm-up of both sides before the first turn."""
+SETTLE_S = 0.01
+"""Before each turn a side infers so long without being timed: the other one has emptied the caches."""
+
+MeanOf = Callable[[int], float]
+"""Times a number of calls and returns the mean time of one, s."""
 
 
-def answer(mean_of: Callable[[int], float]) -> None:
-    """Warm up, print READY, and answer each line of standard input with a mean.
+@dataclass(frozen=True)
+class Timer:
+    """An engine's own timer.
 
-    Args:
-        mean_of: times a number of calls; returns the mean time of a call, s.
+    Attributes:
+        module: of this folder, with a function ``timer`` that returns a `MeanOf`.
+        words: the arguments of that function.
     """
-    end = time.perf_counter() + 0.5
-    typical = mean_of(2)
-    while time.perf_counter() < end:
-        typical = mean_of(5)
-    print("READY", flush=True)
-    for line in sys.stdin:
-        mean_of(1)  # the other process has emptied the caches
-        print(mean_of(max(1, min(MOST, int(float(line) / typical)))), flush=True)
+
+    module: str
+    words: Sequence[str]
 
 
 def take_turns(
-    model: Path, runtime: str, timer: Sequence[str], *, turns: int, order: random.Random
+    model: Path, runtime: str, timer: Timer, *, turns: int, order: random.Random
 ) -> list[tuple[float, float]]:
-    """Per turn the means of edgewise and of the timer, s, of one fresh process each with one thread."""
+    """Per turn the means of edgewise and of the timer, s, from one fresh process with one thread."""
+    request = {
+        "model": str(model),
+        "runtime": runtime,
+        "module": timer.module,
+        "words": list(timer.words),
+        "turns": turns,
+        "seed": order.randrange(2**32),
+    }
+    command = [sys.executable, __file__, json.dumps(request)]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [(mine, theirs) for mine, theirs in json.loads(answer.splitlines()[-1])]
+
+
+def _adapter(model: str, runtime: str) -> MeanOf:
+    """The loop of edgewise's worker around the session that its adapter makes for ``bench --threads 1``."""
     plan = make_plan(
         [model],
         axes=Axes(runtimes=(runtime,), threads=(1,)),
@@ -58,38 +80,54 @@ def take_turns(
         stopping=Stopping(),
         target=TargetSpec(),
     )
-    request = RunBuilder(save=lambda run: None, sensors=METERS_OFF).request(plan.jobs[0], index=0, mode="turns")
-    theirs = []
-    with (
-        TemporaryDirectory() as folder,
-        subprocess.Popen(
-            timer, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as peer,
-        LiveSession(request, folder=Path(folder)) as live,
-    ):
-        lines = iter(peer.stdout.readline, "")
-        if not any(line == "READY\n" for line in lines):
-            raise RuntimeError(f"{timer} did not start")
-        live.start(target_of(request.job.target))
-        if not live.wait_for("ready"):
-            raise RuntimeError(str(live.result.failure))
-        for _ in range(turns):
-            sides = [True, False]
-            order.shuffle(sides)
-            for mine in sides:
-                if mine:
-                    live.send("turn", seconds=TURN_S, most=MOST)
-                    live.wait_for("turned")
-                else:
-                    peer.stdin.write(f"{TURN_S}\n")
-                    peer.stdin.flush()
-                    theirs.append(float(next(lines)))
-        live.send("end")
-        live.wait_for("done")
-        peer.stdin.close()
-    if live.result.failure is not None:
-        raise RuntimeError(str(live.result.failure))
-    times, ours = iter(live.result.samples["latency"]), []
-    for count in live.result.facts["steady"]["turns"]:
-        ours.append(statistics.fmean([next(times) for _ in range(count)]) / 1e9)
-    return list(zip(ours, theirs, strict=True))
+    request = RunBuilder(save=lambda run: None, sensors=METERS_OFF).request(plan.jobs[0], index=0)
+    workload = request.job.workload
+    adapter = load_class(request.runtime)()
+    adapter.import_engine()
+    session = adapter.load(Path(request.job.model.path), LoadOptions(**request.options))
+    arrays = list(make_arrays(list(workload.inputs), seed=workload.seed))
+    session.bind(arrays)
+    if isinstance(session, Compiles):
+        session.compile()
+        session.bind(arrays)
+    recorder = Recorder(session, Clock.of(session))
+
+    def mean_of(count: int) -> float:
+        begin = len(recorder.wall)
+        recorder.take(count)
+        return statistics.fmean(recorder.wall[begin:]) / 1e9
+
+    return mean_of
+
+
+def _for(seconds: float, mean_of: MeanOf) -> float:
+    """Call for a while; the mean time of the last call, s."""
+    end = time.perf_counter() + seconds
+    while True:
+        typical = mean_of(1)
+        if time.perf_counter() > end:
+            return typical
+
+
+def _answer(request: Mapping[str, Any]) -> list[list[float]]:
+    sides = [
+        _adapter(request["model"], request["runtime"]),
+        import_module(request["module"]).timer(*request["words"]),
+    ]
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    typical = min(_for(WARM_S, side) for side in sides)
+    count = max(1, round(TURN_S / typical))
+    order, pairs = random.Random(request["seed"]), []
+    for _ in range(request["turns"]):
+        pair = [0.0, 0.0]
+        for place in order.sample((0, 1), 2):
+            _for(SETTLE_S, sides[place])
+            pair[place] = sides[place](count)
+        pairs.append(pair)
+    return pairs
+
+
+if __name__ == "__main__":
+    print("\n" + json.dumps(_answer(json.loads(sys.argv[1]))))

@@ -1,9 +1,6 @@
 """Keras networks as ``.keras`` files and SavedModels, and ``timeit`` around the frameworks' own calls of them.
 
-    python benchmarks/tensorflow_networks.py time PATH CALL     answers as `taking_turns.answer`
-
-CALL is ``signature`` (a SavedModel's concrete function), ``function`` (`tf.function` of a Keras model) or ``call``
-(``model(x, training=False)``). TensorFlow is imported only in processes that this file starts.
+TensorFlow is imported only in processes of their own.
 """
 
 from __future__ import annotations
@@ -12,17 +9,16 @@ import subprocess
 import sys
 import tempfile
 import timeit
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from taking_turns import answer
+from taking_turns import MeanOf
 
 
 @cache
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="edgewise-benchmark-"))
-    subprocess.run([sys.executable, __file__, "build", str(folder)], check=True, capture_output=True)
+    subprocess.run([sys.executable, __file__, str(folder)], check=True, capture_output=True)
     return folder
 
 
@@ -32,11 +28,6 @@ def keras_models() -> dict[str, Path]:
 
 def saved_models() -> dict[str, Path]:
     return {path.stem: path.with_suffix("") for path in keras_models().values()}
-
-
-def call_timer(call: str) -> Callable[[Path], list[str]]:
-    """The command that times `call` of a model."""
-    return lambda model: [sys.executable, __file__, "time", str(model), call]
 
 
 def _build(folder: Path) -> None:
@@ -54,13 +45,19 @@ def _build(folder: Path) -> None:
         model.export(folder / name, format="tf_saved_model", verbose=False)
 
 
-def _time(path: Path, call: str) -> None:
+def timer(path: str, call: str) -> MeanOf:
+    """Python's `timeit` around a call of the model at `path`.
+
+    Args:
+        call: ``signature`` (a SavedModel's concrete function), ``function`` (`tf.function` of a Keras model) or
+            ``call`` (``model(x, training=False)``).
+    """
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     if call == "signature":
-        loaded = tf.saved_model.load(str(path))
+        loaded = tf.saved_model.load(path)
         signature = loaded.signatures["serving_default"]
         ((name, spec),) = signature.structured_input_signature[1].items()
         tensor = tf.random.uniform((1, *spec.shape[1:]))
@@ -73,12 +70,9 @@ def _time(path: Path, call: str) -> None:
         traced = tf.function(lambda image: model(image, training=False), autograph=False)
         function = traced.get_concrete_function(tf.TensorSpec(tensor.shape))
         run = (lambda: function(tensor)) if call == "function" else (lambda: model(tensor, training=False))
-    timer = timeit.Timer(run)
-    answer(lambda count: timer.timeit(count) / count)
+    timed = timeit.Timer(run)
+    return lambda count: timed.timeit(count) / count
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "build":
-        _build(Path(sys.argv[2]))
-    else:
-        _time(Path(sys.argv[2]), sys.argv[3])
+    _build(Path(sys.argv[1]))

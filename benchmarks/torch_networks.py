@@ -7,7 +7,9 @@ from pathlib import Path
 
 import torch
 from nets.architectures import Cnn, Depthwise, Mlp
+from taking_turns import MeanOf
 from torch import nn
+from torch.utils.benchmark import Timer
 
 Made = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
@@ -42,3 +44,18 @@ def torch_models() -> dict[str, Path]:
 
     folder = Path(tempfile.mkdtemp(prefix="edgewise-benchmark-"))
     return {name: write_eager(build_graph(f"{__file__}:{name}"), folder, name=name) for name in NETWORKS}
+
+
+def timer(name: str, provider: str) -> MeanOf:
+    """`torch.utils.benchmark.Timer` around the module, for "compile" compiled."""
+    module, inputs = NETWORKS[name]()
+    torch.set_num_threads(1)
+    if provider == "compile":
+        module = torch.compile(module)
+    timed = Timer("module(*inputs)", globals={"module": module, "inputs": inputs}, num_threads=1)
+
+    def mean_of(count: int) -> float:
+        with torch.inference_mode():
+            return float(timed.timeit(count).mean)
+
+    return mean_of

@@ -515,11 +515,23 @@ def tables() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "openvino_ir.json", openvino_ir_table()
 
 
+def as_text(table: dict[str, Any]) -> str:
+    """The table as JSON with a line per operator."""
+    parts = []
+    for key, value in sorted(table.items()):
+        text = json.dumps(value)
+        if isinstance(value, dict):
+            rows = (f"  {json.dumps(name)}: {json.dumps(row, sort_keys=True)}" for name, row in sorted(value.items()))
+            text = "{\n" + ",\n".join(rows) + "\n }"
+        parts.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def main() -> None:
     """Write every table."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, table in tables():
-        (FOLDER / name).write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
+        (FOLDER / name).write_text(as_text(table))
         print(f"{name}: {table['engine']}", file=sys.stderr)
 
 

@@ -20,6 +20,12 @@ def one_line(text: str) -> str:
     return " ".join(cleaned.split())
 
 
+def first_line(error: BaseException, limit: int = 200) -> str:
+    """The first line with text of an error's message, at most `limit` characters; its type without a message."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line[:limit] for line in lines if line), type(error).__name__)
+
+
 def for_csv(text: str) -> str:
     """`text` as one line that a spreadsheet does not take for a formula."""
     cleaned = one_line(text)

@@ -218,4 +218,4 @@ def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(place):
     again = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=120.0, check=False)
     assert again.returncode == ExitCode.DONE, again.stderr
     document = json.loads(again.stdout)
-    assert document["run"]["evaluation"]["n"] == 60 and "from an earlier pass" in again.stderr
+    assert document["run"]["evaluation"]["n"] == 60 and "answered before)" in again.stderr

@@ -170,11 +170,6 @@ def test_an_older_version_is_refused_with_what_to_install(monkeypatch):
         profile_of(DIGITS)
 
 
-def test_no_inferences():
-    with pytest.raises(ValueError, match="0 inferences"):
-        profile_of(DIGITS, inferences=0)
-
-
 @pytest.mark.parametrize(("provider", "kind"), [("interpreter", InterpreterSession), ("compiled", CompiledSession)])
 def test_without_a_profile_sessions_are_the_plain_ones(provider, kind):
     session = load(DIGITS, provider=provider, profile=False)

@@ -70,6 +70,8 @@ def test_the_faster_one_is_chosen_and_the_slower_one_is_not(bench):
 
     raced = {run.job.model.sha256: run for run in bench.saved if run.artifacts}
     assert len(raced) == 3  # the original and the two that raced
+    # Lists of runs and progress lines tell variants apart by these names.
+    assert {run.job.model.name for run in raced.values()} == {"net.fake", "net.faster.fake", "net.slower.fake"}
     artifact = raced[result.candidate(result.chosen).model.sha256].artifacts[-1]
     assert artifact["accepted"] and artifact["files"]["chosen"] == str(file)
     assert set(result.front) >= {"faster @ fake"}

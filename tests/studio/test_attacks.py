@@ -50,7 +50,8 @@ def studio(serve, tmp_path_factory):
 
 
 def sent_safely(answer) -> bool:
-    return all(answer.all(name) == [text] for name, text in safety.HEADERS.items())
+    whole = len(answer.all("date")) == 1
+    return whole and all(answer.all(name) == [text] for name, text in safety.HEADERS.items())
 
 
 # The address: other names of this machine lead nowhere, so that a name that an attacker resolves to it does not either.

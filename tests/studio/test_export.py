@@ -230,6 +230,7 @@ def test_finished_jobs_are_exported_with_their_own_page(studio, tmp_path):
     assert page.read_text(encoding="utf-8") == "the page of done"
     index = (folder / "index.html").read_text(encoding="utf-8")
     assert f'<a href="jobs/{page.name}">' in index
+    assert re.search(r", 20\d\d-\d\d-\d\d \d\d:\d\d UTC</a>", index)  # tells jobs of one title apart
     with studio.client() as client:
         assert "<h1>the part of done</h1>" in client.get(f"/share?of=/jobs/{page.stem}").text
     assert "<script>alert" not in index

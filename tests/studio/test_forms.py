@@ -75,6 +75,13 @@ def test_every_option_is_in_the_form_or_left_out_with_a_reason(verb):
     assert set(form.top) <= there
 
 
+def test_the_help_of_a_field_is_about_the_form():
+    helps = {verb: {one.option.name: one.help for one in form.fields()} for verb, form in FORMS.items()}
+    assert helps["optimize"]["also"] == "The same network in another format, for engines that don't read the model"
+    assert helps["optimize"]["keep_float"].endswith("; one per line")
+    assert not [text for texts in helps.values() for text in texts.values() if "repeatable" in text]
+
+
 def test_each_reason_is_one_of_an_option_and_says_something():
     options = {
         one.name for form in FORMS.values() for one in import_module(f"edgewise.cli.{form.module or form.verb}").OPTIONS

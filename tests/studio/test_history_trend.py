@@ -6,11 +6,14 @@ import csv
 import io
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 
 from made_runs import HOSTILE, made_run, rows_of
 from sample_runs import failed_run, run_id
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +62,61 @@ def test_another_metric_and_its_table(browse):
     assert "No finished run" in browse.get("/trend?model=kws.onnx&metric=energy").text
 
 
-def test_the_chart_of_a_page_without_scripts(browse):
-    text = browse.get("/trend?model=kws.onnx&runtime=openvino&device=local").text
-    line = re.search(r'<polyline points="([^"]+)"', text)[1].split()
-    assert len(line) == 20
-    # 3.06 ms is the top: 2 ms and 3 ms are at 220 − 220 × 2/3.06 and 220 − 220 × 3/3.06.
-    assert (line[0], line[-1]) == ("0.0,76.2", "800.0,4.3")
-    assert text.count("<line ") == 2
-    assert "<svg" not in browse.get("/trend?model=kws.onnx").text
+def test_the_chart_as_svg_draws_the_runs_of_the_page_in_the_colours_of_a_scheme(browse):
+    pytest.importorskip("vl_convert")
+    address = "/trend?model=kws.onnx&runtime=openvino&device=local&format=.svg"
+    answer = browse.get(address)
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert answer.headers["content-disposition"] == "attachment; filename=trend.svg"
+    root = ElementTree.fromstring(answer.text)
+    marks = {group.get("class", ""): group for group in root.iter(f"{SVG}g")}
+
+    def paths(kind, layer):
+        return list(marks[f"mark-{kind} role-mark layer_{layer}_marks"].iter(f"{SVG}{kind_of[kind]}"))
+
+    kind_of = {"area": "path", "rule": "line", "line": "path", "symbol": "path"}
+    assert [len(paths(*each)) for each in (("area", 0), ("rule", 1), ("rule", 2), ("line", 3))] == [1, 1, 1, 1]
+    points = [place(each) for each in paths("symbol", 4)]
+    assert len(points) == 20
+    # From 0 to 3.06 ms × 1.08 on 300 pixels, at even distances on 860; red at run 11, dashed at run 15.
+    assert points[0] == pytest.approx((0, 300 - 300 * 2 / 3.06 / 1.08), abs=0.01)
+    assert points[-1] == pytest.approx((860, 300 - 300 * 3 / 3.06 / 1.08), abs=0.01)
+    assert [place(paths("rule", layer)[0])[0] for layer in (1, 2)] == pytest.approx([points[14][0], points[10][0]])
+    light, dark = answer.text, browse.get(f"{address}&scheme=dark").text
+    for text, line, red, paper in ((light, "#2f6fd0", "#a92323", "#ffffff"), (dark, "#6ea2f2", "#f08585", "#171c23")):
+        assert f'stroke="{line}"' in text
+        assert f'stroke="{red}"' in text
+        assert f'fill="{paper}"' in text
+        assert "var(" not in text
+    assert browse.get("/trend?model=nothing&format=.svg").status_code == 400
+
+
+def place(mark) -> tuple[float, float]:
+    """Where a mark of a drawing is, in pixels of the plot."""
+    x, y = re.fullmatch(r"translate\(([-\d.]+),\s?([-\d.]+)\)", mark.get("transform")).groups()
+    return float(x), float(y)
+
+
+def test_a_saved_page_has_the_chart_in_it_with_its_data(browse):
+    pytest.importorskip("vl_convert")
+    text = browse.get("/share?of=%2Ftrend%3Fmodel%3Dkws.onnx%26runtime%3Dopenvino%26device%3Dlocal").text
+    figure = re.search(r"<figure.*?</figure>", text, re.DOTALL)[0]
+    assert "20 runs, the first 2.00 ms (1.96 ms to 2.04 ms), the last 3.00 ms (2.94 ms to 3.06 ms); " in figure
+    assert "level: 2.00 ms → 3.00 ms" in figure
+    data = list(csv.reader(io.StringIO(re.search(r'<pre class="chart-data"[^>]*>([^<]+)', figure)[1])))
+    assert data[0] == ["Made (UTC)", "basis", "mark", "Latency (ms): v", "Latency (ms): low", "Latency (ms): high"]
+    assert data[1] == ["2026-01-01T01:00:00.000+00:00", "measured", "", "2.0", "1.96", "2.04"]
+    assert len(data) == 21
+
+
+def test_the_chart_of_a_page_without_scripts_is_in_the_colours_of_the_scheme(open_page, filled):
+    pytest.importorskip("vl_convert")
+    address = "/trend?model=kws.onnx&runtime=openvino&device=local"
+    page = open_page(address, at=filled, java_script_enabled=False, color_scheme="dark")
+    image = page.locator("main img")
+    image.wait_for()
+    told = image.evaluate("one => [one.complete, one.naturalWidth > 860, one.currentSrc.includes('scheme=dark')]")
+    assert told == [True, True, True]
 
 
 def test_what_is_left_open_is_as_in_the_newest_run(browse):
@@ -120,6 +170,10 @@ def test_the_chart_is_read_and_zoomed_by_keyboard_and_saved(open_page, filled):
     with page.expect_download() as saved:
         page.get_by_role("button", name="PNG").click()
     assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="SVG").click()
+    assert saved.value.suggested_filename == "trend.svg"
+    assert saved.value.url.endswith("&format=.svg&scheme=light")
     page.keyboard.press("Shift+Tab")
     chart.focus()
     page.keyboard.press("End")

@@ -148,11 +148,16 @@ def test_a_live_job_in_two_tabs_and_after_a_reload(studio, open_page, tmp_path):
 
 @pytest.mark.long
 def test_a_browser_without_streams_asks_now_and_then(studio, open_page, tmp_path):
-    page = open_page("/jobs")
+    page = open_page("/jobs", expect=("ERR_FAILED",))
     page.context.set_default_timeout(60_000)
     page.context.add_init_script("delete window.EventSource")
     job_id = hang(studio, tmp_path)
     page.goto(f"{studio.url}/jobs/{job_id}")
+    page.route("**/state", lambda route: route.abort())
+    silent = page.get_by_text("The studio does not answer")
+    silent.wait_for()
+    page.unroute("**/state")
+    silent.wait_for(state="hidden")
     studio.studio.jobs.cancel(job_id)
     page.wait_for_selector(".result h1")
 

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ import pytest
 pytest.importorskip("starlette")
 
 import httpx2
+import psutil
 
 from edgewise.errors import BadInput
 from edgewise.store import open_store
@@ -52,6 +54,14 @@ def enter(link: str):
         yield client
 
 
+def wakes_of(pid: int, *, seconds: float) -> int:
+    """How often the main thread of a process gave the processor up, mostly to wait for something, in a time."""
+    process = psutil.Process(pid)
+    before = process.num_ctx_switches().voluntary
+    time.sleep(seconds)
+    return process.num_ctx_switches().voluntary - before
+
+
 def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(tmp_path):
     with serving("--port", "0", store=tmp_path / "runs.db") as process:
         first = process.stdout.readline()
@@ -61,6 +71,7 @@ def test_a_link_for_the_next_browser_comes_when_one_was_used_and_ctrl_c_ends_it(
             assert client.get("/runs").status_code == 200
             second = process.stdout.readline()
             assert second.startswith("a browser is logged in; the link for another browser is http://127.0.0.1:")
+            assert any(wakes_of(process.pid, seconds=1) < 3 for _ in range(30)), "the server does not rest"
             with enter(link_of(second)) as other, other.stream("GET", "/events") as events:
                 # Streams and connections that are kept open do not keep it from ending.
                 process.send_signal(signal.SIGINT)

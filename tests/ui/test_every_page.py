@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -15,6 +17,8 @@ from edgewise.report.forecast_html import render_calibration_html, render_foreca
 from edgewise.report.html import render_html
 from edgewise.report.optimization_html import render_optimization_html
 from edgewise.report.profile_html import render_profile_html
+from edgewise.report.result_files import ESTIMATES
+from estimates import estimated
 from sample_calibrations import calibration, forecasts
 from sample_comparisons import four_variants
 from sample_optimizations import found, two_models
@@ -32,6 +36,12 @@ def runs_with_wide_names():
     ]
 
 
+def estimated_once():
+    """The estimate of a small network, whose model file is not needed any longer."""
+    with TemporaryDirectory() as folder:
+        return estimated(Path(folder))
+
+
 PAGES = {
     "bench": lambda: render_html(runs_with_wide_names()),
     "profile": lambda: render_profile_html([profiled_run()]),
@@ -41,6 +51,7 @@ PAGES = {
     "optimization": lambda: render_optimization_html(found()),
     "calibration": lambda: render_calibration_html(calibration()),
     "estimates": lambda: render_forecasts_html(forecasts()),
+    "estimate": lambda: ESTIMATES.render(estimated_once(), ".html"),
 }
 ELSEWHERE = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>/usr/share/fonts/truetype/dejavu</dir><cachedir>{}</cachedir></fontconfig>"""
@@ -59,6 +70,13 @@ OVERLAPPING = """() => [...document.querySelectorAll("figure svg")].flatMap((svg
     Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
     && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2).map(([other]) => [name, other]));
 })"""
+
+
+UNEXPLAINED = """(itself) => [...document.querySelectorAll("td.number")].map((cell) => {
+  const table = cell.closest("table"), heading = table.tHead?.rows[0].cells[cell.cellIndex];
+  const how = cell.querySelector("button") || heading?.querySelector(".how") || table.caption?.querySelector(".how");
+  return how || cell.matches(".soft, .faint") || !/[0-9]/.test(cell.firstChild?.textContent) ? "" : heading?.textContent.trim() ?? "?";
+}).filter((title) => title && !itself.includes(title))"""
 
 
 @pytest.fixture(scope="module")
@@ -150,14 +168,16 @@ def test_paper_repeats_the_heads_of_tables_and_keeps_colours(page, folder):
     page.emulate_media(media="screen")
 
 
-@pytest.mark.parametrize("name", ["bench", "comparison", "evaluation", "optimization"])
-def test_a_number_opens_how_it_is_known(page, folder, name):
+@pytest.mark.parametrize("name", PAGES)
+def test_every_number_opens_how_it_is_known(page, folder, name):
     page.goto((folder / f"{name}.html").as_uri())
-    opened = page.locator("button.value").evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")
+    assert page.evaluate(UNEXPLAINED, ["#", "Index", "Threads", "n", "95 % interval", "Interval"]) == []
+    opened = page.locator("button.value, button.how")
+    opened = opened.evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")
     known = page.locator("[popover]")
     assert set(opened) == set(known.evaluate_all("(all) => all.map((one) => one.id)")) != set()
     for text in known.evaluate_all("(all) => all.map((one) => one.textContent)"):
-        assert "Value" in text and "95 % interval" in text and ("Method" in text or "Basis" in text), text
+        assert "Value" in text and "nterval" in text and ("Method" in text or "Basis" in text), text
     page.locator("button.value").first.press("Enter")
     assert page.locator(":popover-open").is_visible()
     page.keyboard.press("Escape")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from edgewise.report.page import MOST_PRESSED
 from edgewise.report.profile_html import render_profile_html
 from sample_profiles import FORMULA, LONG, faster_run, many_layers_run, profiled_run, unprofiled_run
 
@@ -142,3 +145,22 @@ def test_it_reads_without_scripts(browser, pages):
     assert page.locator("#layer-1-2 dl").is_visible()
     assert page.locator(".filter").is_hidden()
     context.close()
+
+
+@pytest.mark.long
+def test_a_long_table_opens_how_its_numbers_are_known_and_keeps_its_place(open_quietly, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    path = tmp_path / "long.html"
+    path.write_text(render_profile_html([many_layers_run(count=MOST_PRESSED + 1)]), encoding="utf-8")
+    page = open_quietly(path)
+    assert page.locator("#table-1 td button").count() == 0
+    assert page.locator("[popover]").count() < 20
+    cell = page.locator("#table-1 tbody tr").nth(200).locator("td.number").nth(1)
+    cell.scroll_into_view_if_needed()
+    place = page.evaluate("scrollY")
+    cell.click()
+    assert "Time of a layer" in page.locator(":popover-open").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator(":popover-open").count() == 0 and page.evaluate("scrollY") == place
+    page.locator("#table-1").get_by_role("button", name="How MACs is known").press("Enter")
+    assert "counted from the shapes" in page.locator(":popover-open").inner_text()

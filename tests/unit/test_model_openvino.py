@@ -186,10 +186,10 @@ def test_hostile_and_broken_xml(tmp_path, text):
 
 
 def test_absurd_sizes_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.model.readers.openvino.MAX_ELEMENTS", 20)
+    monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_ELEMENTS", 20)
     assert "more than 20 XML elements" in refuse(write(tmp_path / "m.xml", "<a/>" * 20))
-    monkeypatch.setattr("edgewise.model.readers.openvino.MAX_TAG_BYTES", 1000)
-    monkeypatch.setattr("edgewise.model.readers.openvino._BLOCK_BYTES", 100)
+    monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_TAG_BYTES", 1000)
+    monkeypatch.setattr("edgewise.model.readers.openvino_layers._BLOCK_BYTES", 100)
     assert "more than 1000 bytes" in refuse(write(tmp_path / "m.xml", f'<a b="{"c" * 2000}"/>'))
-    monkeypatch.setattr("edgewise.model.readers.openvino.MAX_BYTES", 100)
+    monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_BYTES", 100)
     assert "larger than 100 bytes" in refuse(write(tmp_path / "m.xml", parameter("1")))

@@ -208,6 +208,11 @@ def test_a_pass_that_is_not_there_is_refused_with_those_that_are(word):
     assert "plain" in caught.value.advice
 
 
+def test_of_several_passes_the_unknown_one_is_named():
+    with pytest.raises(Unavailable, match="'lokking'"):
+        read_words(["looking:last,plain,lokking"], registry_of(Plain, Looking))
+
+
 @given(st.lists(st.text(max_size=20), max_size=4))
 def test_any_words_are_passes_or_an_error(words):
     registry = registry_of(Plain, Looking)

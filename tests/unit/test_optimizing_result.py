@@ -13,10 +13,16 @@ from edgewise.evaluating.instructions import Instructions
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import Capabilities, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
-from edgewise.optimizing.result_builder import _command, _copy, _find_not_tried, _find_prediction_with_data
+from edgewise.optimizing.result_builder import (
+    _command,
+    _copy,
+    _find_changed,
+    _find_not_tried,
+    _find_prediction_with_data,
+)
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, Prediction
+from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue, Prediction
 from edgewise.record import RuntimeSpec
 from tiny_models import write_tiny_onnx
 
@@ -165,3 +171,19 @@ def test_the_promise_is_one_of_the_engine_that_was_chosen(engine, name):
     }
     assert _find_prediction_with_data(found, engine).variant == name
     assert _find_prediction_with_data({}, engine) is None
+
+
+def test_of_equal_variants_the_fastest_shows_its_changed_answers_first():
+    """Before and after are those of the fastest one, too, where nothing was chosen."""
+    speeds = {"slow": 0.6, "fast": 1.5, "medium": 1.4, "off the front": 1.6, "not raced": None}
+    candidates = [
+        Candidate(
+            id=name, parent=ORIGINAL, runtime=RuntimeSpec(name="onnxruntime"),
+            metrics={} if speed is None else {"speedup": MetricValue(value=speed)},
+            accuracy=SimpleNamespace(changes=f"changes of {name}"),
+        )
+        for name, speed in speeds.items()
+    ]  # fmt: skip
+    front = ["slow", "fast", "medium"]
+    assert list(_find_changed(candidates, None, front)) == ["fast", "medium", "slow", "off the front", "not raced"]
+    assert next(iter(_find_changed(candidates, "slow", front).items())) == ("slow", "changes of slow")

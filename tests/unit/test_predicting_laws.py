@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from edgewise.predicting.laws import (
     OperatorCosts,
     PowerLaw,
     Scale,
+    known_profile,
     least_squares_from_zero,
 )
 
@@ -99,6 +101,27 @@ def test_operators_beside_the_host_tell_two_kinds_of_models_apart():
     assert found.error < 0.85 * without.error
     best = choose(points).chosen
     assert best.error < without.error and any(law in best.predictor.name for law in ("host+operators", "fleet"))
+
+
+def test_the_size_of_operators_and_int8_move_the_multiple_of_the_host():
+    """The device gains on large operators and takes twice as long for int8: known from many points, halfway from few."""
+
+    def model(at, precision):
+        return Subject(name=f"{at}", host=0.01, precision=precision, profile=profile(pointwise=10.0**at, operators=10))
+
+    def value(subject):
+        size = math.log(known_profile(subject).work / 10)
+        return 0.03 * math.exp(-0.1 * size) * (2 if subject.precision == "int8" else 1)
+
+    models = [model(at, precision) for at in np.linspace(5, 9, 40) for precision in ("float32", "int8")]
+    for count, low, high in ((80, 1.95, 2.0), (4, 1.3, 1.8)):
+        places = np.linspace(0, 79, count).astype(int)
+        law = HostAndOperators().fit([Point(subject=models[at], value=value(models[at])) for at in places])
+        new = [model(7.1, "float32"), model(7.1, "int8")]
+        logs, spread = law.predict(new)
+        assert low < math.exp(logs[1] - logs[0]) < high
+        if count == 80:
+            assert np.exp(logs) == pytest.approx([value(one) for one in new], rel=0.03) and (spread < 0.05).all()
 
 
 def test_coordinate_descent_finds_the_constrained_minimum():
@@ -265,6 +288,35 @@ def test_two_laws_of_different_evidence_are_averaged_by_their_variances():
     squares = float(np.sum(scale_squares(points)))
     variances = np.array([6 * 0.28**2 + squares, 6 * 0.56**2 + squares])
     assert wider.name == "line and fleet" and wider.weights == pytest.approx(1 / variances / np.sum(1 / variances))
+
+
+class Rooted(Proportional):
+    """A multiple of the root of this machine's value, with the name of the second law that others are averaged with."""
+
+    name = "host+operators"
+
+    def fit(self, points):
+        rooted = [replace(point, subject=replace(point.subject, host=point.subject.host**0.5)) for point in points]
+        law = super().fit(rooted)
+        return replace(law, values=lambda subjects: law.values([replace(one, host=one.host**0.5) for one in subjects]))
+
+
+def test_three_laws_are_averaged_and_those_that_weigh_little_left_out():
+    points = points_of(lambda host: 0.01 * (host / 0.011) ** 0.4, np.geomspace(0.01, 0.04, 5).tolist())
+    choice = choose_among([Known(0.28), Proportional(), Rooted()], points)
+    mean = next(trial for trial in choice.trials if " and " in trial.predictor.name)
+    assert set(mean.predictor.name.replace(" and ", ", ").split(", ")) == {"fleet", "line", "host+operators"}
+    by_name = {trial.predictor.name: trial for trial in choice.trials}
+    squares = {name: float(np.sum(np.log(by_name[name].left_out / [point.value for point in points]) ** 2) / 1.25)
+               for name in ("fleet", "line", "host+operators")}  # fmt: skip
+    variances = np.array([6 * 0.28**2 + squares[part.name] for part in mean.predictor.parts])
+    assert mean.predictor.weights == pytest.approx(1 / variances / np.sum(1 / variances))
+    new = Subject(name="new", host=0.044)
+    parts = [by_name[part.name].fitted.predict([new])[0][0] for part in mean.predictor.parts]
+    assert mean.fitted.predict([new])[0][0] == pytest.approx(np.average(parts, weights=mean.predictor.weights))
+    exact = points_of(lambda host: 0.01 * (host / 0.011) ** 0.5, np.geomspace(0.0001, 10.0, 30).tolist())
+    assert all(" and " not in trial.predictor.name
+               for trial in choose_among([Known(0.1), Proportional(), Rooted()], exact).trials)  # fmt: skip
 
 
 def scale_squares(points) -> list[float]:

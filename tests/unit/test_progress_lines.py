@@ -62,7 +62,7 @@ def test_every_event_is_drawn_on_plain_lines():
     assert lines[0].startswith("The [original] ")
     assert lines[1].startswith(f"[1/2] {RUN.job.label}  ") and "grade" in lines[1]
     assert lines[2] == "5 rounds of fresh processes: no verdict yet"
-    assert lines[3] == f"{RUN.job.label}  9 samples in 2.00 s, 1 skipped (2 from an earlier pass)"
+    assert lines[3] == f"{RUN.job.label}  9 samples in 2.00 s, 1 skipped (2 answered before)"
     assert lines[4:] == [
         "  ort-static  1.50× [1.20, 1.80]  int8",
         "✓ v1  SNR 31 dB, accuracy drop 0.0020",

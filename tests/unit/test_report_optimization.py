@@ -306,6 +306,8 @@ def test_every_stage_has_its_verdict():
         "not made", "chosen",
     ]  # fmt: skip
     assert verdict_of(replace(result, chosen=None), chosen_variant()) == "accepted"
+    undecided = variant("ort-int4", why="not proven faster: 1.47× [1.29, 1.68] (not yet proven: a difference)")
+    assert verdict_of(result, undecided) == "undecided"
 
 
 def test_the_wide_table_has_a_reason_in_every_row():

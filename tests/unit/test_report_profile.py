@@ -14,6 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import pair_layers
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Finding
+from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
 from edgewise.report.markdown import render_markdown
 from edgewise.report.names import short_names, shorten
@@ -30,7 +31,7 @@ from edgewise.report.profile import (
     profile_document,
     sum_line,
 )
-from edgewise.report.profile_charts import KINDS, LIGHT, chart_of, in_light, render_chart
+from edgewise.report.profile_charts import KINDS, chart_of, render_chart
 from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings
@@ -323,17 +324,13 @@ def test_a_chart_of_another_name_is_refused():
     assert caught.value.advice == "one of: timeline, layers, roofline, memory"
 
 
-def test_files_have_the_pages_light_colours_and_their_data_as_it_is():
-    from importlib.resources import files
-
+def test_files_have_the_pages_colours_and_their_data_as_it_is():
     spec = {"mark": {"color": "var(--ink)"}, "data": {"values": [{"name": "var(--ink)"}]}}
-    assert in_light(spec) == {"mark": {"color": LIGHT["--ink"]}, "data": {"values": [{"name": "var(--ink)"}]}}
-    styles = [
-        files("edgewise.report").joinpath("templates", name).read_text() for name in ("report.css", "profile.css")
-    ]
-    light = [style.partition("@media (prefers-color-scheme: dark)")[0] for style in styles]
-    for name, colour in LIGHT.items():
-        assert f"{name}: {colour};" in light[0] + light[1]
+    light, dark = scheme_colours(dark=False), scheme_colours(dark=True)
+    for colours, ink, overhead in ((light, "#16202c", "#9aa4b0"), (dark, "#e7ecf2", "#77828f")):
+        assert with_colours(spec, colours) == {"mark": {"color": ink}, "data": {"values": [{"name": "var(--ink)"}]}}
+        assert colours["--overhead"] == overhead
+    assert light.keys() == dark.keys() >= {"--paper", "--soft", "--rule", "--accent", "--series-1", "--series-8"}
 
 
 def test_charts_are_files_of_their_own():
@@ -357,7 +354,7 @@ def test_every_time_of_an_inference_has_its_own_name():
     assert "end to end" not in text and "end-to-end" not in text
     page = render_profile_html([run])
     tile = re.search(r"<h3>Latency.*?</div>", page, re.DOTALL)[0]
-    assert ">950 <small>µs</small>" in tile and "median; 95 % interval ± 10 µs" in tile
+    assert ">950</button> <small>µs</small>" in tile and "median; 95 % interval ± 10 µs" in tile
     assert "the whole is the mean of inferences without the profiler" in page and "end to end" not in page
 
 
@@ -366,7 +363,7 @@ def test_the_tile_of_a_lopsided_latency_has_its_interval_apart():
     latency = replace(run.measurement("latency"), value=1e-3, low=9e-4, high=2.9e-3)
     run = replace(run, measurements=(latency,))
     tile = re.search(r"<h3>Latency.*?</div>", render_profile_html([run]), re.DOTALL)[0]
-    assert ">1.00 <small>ms</small>" in tile and "median; 95 % interval [0.900, 2.90] ms" in tile
+    assert ">1.00</button> <small>ms</small>" in tile and "median; 95 % interval [0.900, 2.90] ms" in tile
 
 
 def test_the_header_of_a_failed_latency_says_so():

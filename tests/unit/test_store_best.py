@@ -3,7 +3,7 @@
 import os
 import random
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -117,6 +117,11 @@ def test_a_large_matrix_is_cut_and_says_so(store, monkeypatch):
     rows = set(cut.models)
     inside = [cell for cell in whole.cells if ModelFile.of(cell) in rows and cell.machine in cut.machines]
     assert list(cut.cells) == inside
+    for place, shown in ((ModelFile.of, cut.models), (lambda cell: cell.machine, cut.machines)):
+        numbers = Counter()
+        for cell in whole.cells:
+            numbers[place(cell)] += cell.runs
+        assert shown == tuple(sorted(sorted(numbers, key=lambda one: (-numbers[one], one))[: len(shown)]))
     monkeypatch.setattr(best, "FEW_ROWS", 40)
     few = store.matrix()
     assert few.more_models and set(few.models) < set(whole.models)

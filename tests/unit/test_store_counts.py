@@ -70,8 +70,8 @@ def check_all(store, stored: dict[str, Run], filters=FILTERS) -> None:
         chosen = [run for run in stored.values() if matches(run, wanted)]
         assert store.count(**wanted) == Count(value=len(chosen)), wanted
         assert {row.id for row in store.rows(**wanted)} == {run.id for run in chosen}
-        found = store.facets(**wanted)
-        assert tuple(found) == FACETS
+        number, found = store.count_and_facets(**wanted)
+        assert number == Count(value=len(chosen)) and tuple(found) == FACETS
         for facet in FACETS:
             others = {name: value for name, value in wanted.items() if name != facet}
             expected = Counter(
@@ -109,6 +109,40 @@ def test_any_filter_finds_and_counts_what_reading_each_run_does(random_store, wa
         check_all(opened, stored, [wanted])
 
 
+@given(WANTED, st.sampled_from([0, 20_000]), st.sampled_from([0, 1000]), st.integers(1, 60), st.integers(1, 60))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_where_counting_stops_numbers_are_lower_bounds(random_store, wanted, few, tagged, counted, sought):
+    opened, stored = random_store
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(filters, "FEW", few)
+        for name, value in (("TAGGED", tagged), ("COUNTED", counted), ("SOUGHT", sought)):
+            patched.setattr(counts, name, value)
+        number, found = opened.count_and_facets(**wanted)
+        assert opened.facets(**wanted) == found
+    true = sum(matches(run, wanted) for run in stored.values())
+    assert number.value <= true if number.more else number.value == true
+    for facet in FACETS:
+        others = {name: value for name, value in wanted.items() if name != facet}
+        expected = Counter(value for run in stored.values() if matches(run, others) for value in values_of(run)[facet])
+        for one in found[facet]:
+            assert one.count <= expected[one.value] if one.more else one.count == expected[one.value]
+        assert found[facet].more or {one.value for one in found[facet]} == expected.keys()
+
+
+@pytest.mark.parametrize("sought", [1, 5, 10, 15, 50])
+def test_the_newest_runs_of_a_filter_are_sought(random_store, monkeypatch, sought):
+    """Also among runs of the same time, of which the later ids are the newer ones."""
+    opened, stored = random_store
+    wanted = {"runtime": "litert", "since": START + timedelta(minutes=2), "tag": "red"}
+    monkeypatch.setattr(filters, "FEW", 0)  # only an index in the order of time serves
+    monkeypatch.setattr(counts, "SOUGHT", sought)
+    others = {name: value for name, value in wanted.items() if name != "tag"}
+    candidates = [run for run in stored.values() if matches(run, others)]
+    candidates.sort(key=lambda run: (datetime.fromisoformat(run.created_at), run.id), reverse=True)
+    expected = sum("red" in run.tags for run in candidates[:sought])
+    assert opened.count(most=sought, **wanted) == Count(value=expected, more=len(candidates) > sought)
+
+
 def plans(store, ask) -> list[str]:
     """The plans of the queries of `ask` that read the index of the runs."""
     from sqlalchemy import event, text
@@ -143,8 +177,10 @@ def plans(store, ask) -> list[str]:
         ("created", {"since": START + timedelta(minutes=10)}),
     ],
 )
-def test_any_combination_is_found_in_the_index_of_its_rarest_condition(store, rarest, wanted):
+@pytest.mark.parametrize("sought", [30_000, 20])
+def test_any_combination_is_found_in_the_index_of_its_rarest_condition(store, monkeypatch, rarest, wanted, sought):
     """Runs are found by one index, and their other conditions checked and facets counted in it; no table is read."""
+    monkeypatch.setattr(counts, "SOUGHT", sought)
     pattern, number = random_run(0, random.Random(0)), iter(range(1000))
     sizes = [("net_a", "onnxruntime", "pi", "done", 40), ("net_b", "onnxruntime", "pi", "done", 9),
              ("net_a", "litert", "pi", "done", 9), ("net_a", "onnxruntime", "phone", "done", 9),
@@ -164,7 +200,7 @@ def test_any_combination_is_found_in_the_index_of_its_rarest_condition(store, ra
         for model, runtime, device, status, count in sizes
         for _ in range(count)
     )
-    found = plans(store, lambda: (store.list(limit=5, **wanted), store.count(**wanted)))
+    found = plans(store, lambda: (store.list(limit=5, **wanted), store.count(most=20, **wanted)))
     assert len(found) >= 2
     assert all(f"ix_runs_{rarest}" in plan for plan in found), found
     found += plans(store, lambda: store.facets(**wanted))
@@ -172,6 +208,9 @@ def test_any_combination_is_found_in_the_index_of_its_rarest_condition(store, ra
         assert all("COVERING INDEX ix_runs_" in plan and "SCAN runs" not in plan for plan in found), found
     else:
         assert not any("Seq Scan on runs" in plan for plan in found), found
+    monkeypatch.setattr(counts, "TAGGED", 0)
+    found = plans(store, lambda: store.facets(**wanted))  # with the tags of the runs found
+    assert not any("SCAN tags" in plan or "Seq Scan on tags" in plan for plan in found), found
 
 
 def kept_rows(store) -> set[tuple[object, ...]]:

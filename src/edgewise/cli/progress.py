@@ -130,7 +130,7 @@ class ProgressLines:
                 self.close()
                 words = f"{event.answered} samples in {format_duration(event.seconds)}"
                 words += f", {event.skipped} skipped" if event.skipped else ""
-                words += f" ({event.resumed} from an earlier pass)" if event.resumed else ""
+                words += f" ({event.resumed} answered before)" if event.resumed else ""
                 words += f"; [red]failed[/]: {escape(one_line(event.failure))}" if event.failure else ""
                 self._say(f"{self._title}  {words}")
                 self._title = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from edgewise.comparing.comparison import ComparisonResult, Difference, Variant
@@ -24,7 +24,6 @@ def assess(
     stopped_because: str = "",
     elapsed_s: float | None = None,
     pairs: int | None = None,
-    failures: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> ComparisonResult:
     """The complete result of comparing `variants` with the first of them.
@@ -33,7 +32,6 @@ def assess(
         variants: two or more, of different labels.
         seconds_per_pair: what one more pair of fresh processes would cost, to say how long an open question takes.
         stopped_because, elapsed_s, pairs: of the measuring, where there was any.
-        failures: label → why a variant has no result; failed runs are found without it.
         notes: further statements of one line.
 
     Raises:
@@ -56,7 +54,7 @@ def assess(
         stopped_because=stopped_because,
         elapsed_s=elapsed_s,
         pairs=pairs,
-        failures={**_failures(variants), **(failures or {})},
+        failures=_failures(variants),
     )
 
 

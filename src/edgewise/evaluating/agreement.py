@@ -195,5 +195,4 @@ class BoxTable(Table):
 
     def explain(self, metric: str) -> str | None:
         """Why it is not defined."""
-        del metric
         return "neither model found a box"

@@ -190,7 +190,6 @@ class MeanTable(Table):
 
     def explain(self, metric: str) -> str | None:
         """Why there is no mean."""
-        del metric
         return f"{self._target} gave no finite number for {int(np.isnan(self._values).sum())} of {self.n} samples"
 
 
@@ -224,7 +223,6 @@ class WholeTable(Table):
 
     def explain(self, metric: str) -> str | None:
         """Why there is no value."""
-        del metric
         return f"{self._name} gave no finite number"
 
 

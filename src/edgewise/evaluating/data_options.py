@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,11 +50,9 @@ def open_splits(wish: DataOptions) -> Mapping[str, Dataset]:
     return open_data(wish.source, form=wish.format, options=wish.options)
 
 
-def select_samples(
-    wish: DataOptions, splits: Mapping[str, Dataset], *, order: Sequence[str] = SPLITS_TO_JUDGE
-) -> SampleSelection:
+def select_samples(wish: DataOptions, splits: Mapping[str, Dataset]) -> SampleSelection:
     """The samples of one split. Raises `BadInput`, `Unavailable`."""
-    data = choose_split(splits, wish.split, order)
+    data = choose_split(splits, wish.split, SPLITS_TO_JUDGE)
     indices = choose_samples(len(data), limit=wish.limit, seed=wish.seed)
     return SampleSelection(data=data, indices=tuple(indices), limit=wish.limit, seed=wish.seed, strict=wish.strict)
 

@@ -111,7 +111,6 @@ class ReferenceScorer:
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
         """The difference from the other model's outputs. Raises `BadInput` where they can't be compared."""
-        del preparation
         form, reference = self._form, self._outputs[sample.index]
         if form is None or form.kind == "classes":
             return [compare_sample(outputs, reference), _best_classes(outputs, reference)]
@@ -136,7 +135,6 @@ class ReferenceScorer:
 
     def classes_of(self, before: Record, after: Record) -> tuple[None, ClassAnswer, ClassAnswer] | None:
         """As `TellsClasses.classes_of`; the reference's answer is in the model's record `after`, too."""
-        del before
         is_classes = self._form is None or self._form.kind == "classes"
         return (None, *after[1]) if is_classes and after[1] is not None else None
 

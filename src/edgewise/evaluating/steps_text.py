@@ -52,7 +52,6 @@ def load_tokenizer(path: Path) -> tuple[Any, str]:
 @lru_cache(maxsize=4)
 def _open(path: str, stamp: tuple[int, int], length: int | None, pad: int | None) -> Any:
     """The tokenizer at `path`, set to cut and pad to `length`. `stamp` changes with the file."""
-    del stamp
     found, _ = load_tokenizer(Path(path))
     if length is not None:
         number, word = _find_pad(found, path, pad)

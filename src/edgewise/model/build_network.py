@@ -23,6 +23,7 @@ from edgewise.model.readers.keras_isolated import NotFunctional, describe_model
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.torch import TorchReader
 from edgewise.silence import silenced
+from edgewise.text import first_line
 
 __all__ = ["BuiltModel", "ModelObject", "describe_object", "export_program", "read_object"]
 
@@ -202,8 +203,7 @@ def _read_keras(model: Any, shapes: Shapes, label: str) -> Graph:
     except EdgewiseError:
         raise
     except Exception as error:  # whatever the model's own code raises
-        message = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise BadInput(f"{label} made a Keras model that can't be read: {message}", advice=advice) from error
+        raise BadInput(f"{label} made a Keras model that can't be read: {first_line(error)}", advice=advice) from error
     return _read_with_shapes(partial(read_document, path, document), shapes)
 
 

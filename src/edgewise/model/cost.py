@@ -144,13 +144,11 @@ def _softmax(operator: Operator, graph: Graph) -> Cost:
 
 
 def _movement(operator: Operator, graph: Graph) -> Cost:
-    del operator, graph
     return Cost(0, 0)
 
 
 def _recurrent(operator: Operator, graph: Graph) -> Cost:
     """Per step and sequence: gates × hidden × (input + state) MACs, then the gates' functions, element by element."""
-    del graph
     gates, hidden = _number(operator, "gates"), _number(operator, "hidden")
     state = operator.geometry.get("state", hidden)
     steps = _number(operator, "steps") * _number(operator, "batch")
@@ -173,7 +171,6 @@ _RECURRENT_OPS = {
 
 def _attention(operator: Operator, graph: Graph) -> Cost:
     """Scores and weighted values of `heads` heads: queries × keys × (depth + value depth) MACs, and a softmax."""
-    del graph
     scores = prod(_number(operator, name) for name in ("batch", "heads", "queries", "keys"))
     macs = scores * (_number(operator, "depth") + _number(operator, "value_depth"))
     macs += operator.geometry.get("further_macs", 0)
@@ -182,14 +179,12 @@ def _attention(operator: Operator, graph: Graph) -> Cost:
 
 
 def _counted(operator: Operator, graph: Graph) -> Cost:
-    del graph
     macs, ops = operator.geometry.get("macs"), operator.geometry.get("ops")
     why = operator.unknown_because or "its definition does not fix the number of operations"
     return Cost(macs, ops, "" if macs is not None and ops is not None else why)
 
 
 def _data_dependent(operator: Operator, graph: Graph) -> Cost:
-    del graph
     return Cost(0, None, operator.unknown_because or "the number of comparisons depends on the data")
 
 

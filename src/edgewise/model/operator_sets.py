@@ -202,7 +202,6 @@ class _TfliteTable(_Table):
 
     def look_up(self, operator: Operator, graph: Graph) -> Answer:
         """What the table says of `operator`."""
-        del graph
         if not operator.custom:
             return self.judge_builtin(operator)
         # All operators of TensorFlow come with one delegate, or not at all.
@@ -299,7 +298,6 @@ class TorchPrograms:
 
     def refusal(self, operator: Operator, graph: Graph) -> str | None:
         """None: what PyTorch has exported, it supports."""
-        del operator, graph
         return None
 
     def unknown(self, operator: Operator, graph: Graph) -> str | None:

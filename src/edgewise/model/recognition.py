@@ -236,7 +236,6 @@ def _by_text(head: bytes, path: Path) -> Iterator[Known]:
 
 def _by_name(head: bytes, path: Path) -> Iterator[Known]:
     """Formats without a mark, told by what lies beside the file or by its name."""
-    del head
     owners = [
         path.with_suffix(""),
         path.with_suffix(".onnx"),

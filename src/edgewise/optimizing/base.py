@@ -164,7 +164,6 @@ class PassResult:
             ``crashed``: its process died.
         reason: the cause in one line.
         seconds: duration, s.
-        tail: the end of what the libraries printed, after a failure.
         ref: identity of the file, once it was read.
     """
 
@@ -175,7 +174,6 @@ class PassResult:
     cause: Cause = ""
     reason: str = ""
     seconds: float | None = None
-    tail: str = field(default="", repr=False)
     ref: ModelRef | None = None
 
     @property
@@ -215,13 +213,17 @@ class Pass(Protocol):
 
 
 class Packaged:
-    """Base of passes that are available where the packages in `capabilities` are installed."""
+    """Base of passes that are available where the packages in `capabilities` are installed, with one recipe."""
 
     capabilities: Capabilities
 
     def availability(self) -> Availability:
         """Whether its packages are installed, from metadata, without importing them."""
         return packages_availability(self.capabilities.distributions, extra=self.capabilities.extra)
+
+    def recipes(self, facts: Facts) -> Sequence[Recipe]:
+        """The usual one, for every model."""
+        return (Recipe(),)
 
 
 def passes() -> Registry[Pass]:

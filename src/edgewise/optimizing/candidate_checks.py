@@ -199,4 +199,5 @@ def job_of(model: ModelRef, runtime: RuntimeSpec, settings: SearchSettings) -> J
         input_data=settings.fed,
     )
     job = plan.jobs[0]
-    return replace(job, runtime=replace(job.runtime, options=dict(runtime.options)))
+    renamed = replace(job.model, name=model.name)
+    return replace(job, model=renamed, runtime=replace(job.runtime, options=dict(runtime.options)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from edgewise.text import first_line
+
 
 class CannotApply(Exception):
     """This pass can't change this model; the message says why, in one line."""
@@ -18,10 +20,4 @@ def refusing(words: str) -> Iterator[None]:
     except (MemoryError, CannotApply, OSError):
         raise
     except Exception as error:  # libraries raise AssertionError, KeyError, their own errors …
-        raise CannotApply(f"{words}: {first_line(error)}") from error
-
-
-def first_line(error: BaseException, limit: int = 300) -> str:
-    """The first line of an error's text that is not empty."""
-    lines = (line.strip() for line in str(error).splitlines())
-    return next((line[:limit] for line in lines if line), type(error).__name__)
+        raise CannotApply(f"{words}: {first_line(error, 300)}") from error

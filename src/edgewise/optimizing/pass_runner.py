@@ -73,13 +73,13 @@ def _run(request: bytes, folder: Path, *, count: int, seconds: float) -> Iterato
                 line = child.read_line(until=time.monotonic() + seconds)
             except TimeoutError:
                 child.kill()
-                yield PassResult(cause="late", reason=f"it took longer than {seconds:.3g} s", tail=child.tail)
+                yield PassResult(cause="late", reason=f"it took longer than {seconds:.3g} s")
                 return
             if not line:
                 child.kill()
                 cause, words = explain_end(child.returncode, child.tail)
                 reason = one_line(f"the pass {words or 'ended with exit code 0 and no result'}")
-                yield PassResult(cause="memory" if cause == "memory" else "crashed", reason=reason, tail=child.tail)
+                yield PassResult(cause="memory" if cause == "memory" else "crashed", reason=reason)
                 return
             yield _read(line)
 

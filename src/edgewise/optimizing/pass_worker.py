@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -69,11 +68,11 @@ def apply(one: Any, task: PassTask[Any]) -> dict[str, Any]:
         return {"cause": "memory", "reason": "there was not enough memory"}
     except OSError as error:
         cause = "disk" if error.errno in DISK_ERRORS else "failed"
-        return {"cause": cause, "reason": f"{error.strerror or error}", "tail": traceback.format_exc()}
+        return {"cause": cause, "reason": f"{error.strerror or error}"}
     except Exception as error:  # libraries raise anything
         cause = "memory" if means_out_of_memory(str(error)) else "failed"
         reason = f"{type(error).__name__}: {error_line(error)}"
-        return {"cause": cause, "reason": reason, "tail": traceback.format_exc()}
+        return {"cause": cause, "reason": reason}
 
 
 def read_task(fields: Mapping[str, Any]) -> PassTask[Any]:

@@ -225,8 +225,9 @@ def read_words(words: Sequence[str], registry: Registry[Pass]) -> dict[str, list
     names = "|".join(map(re.escape, registry.names()))
     found: dict[str, list[str]] = {}
     for word in [part for each in words for part in re.split(rf",\s*(?=(?:{names})(?:[:,]|\s*$))", each)]:
-        name, _, label = word.strip().partition(":")
-        registry.location(name)  # raises for an unknown name
+        before, _, label = word.partition(":")
+        for name in map(str.strip, before.split(",")):  # several where one of them is unknown, which raises
+            registry.location(name)
         found.setdefault(name, []).extend([label.strip()] if label.strip() else [])
     return found
 

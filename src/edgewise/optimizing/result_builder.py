@@ -107,10 +107,15 @@ def build_result(
 def _find_changed(
     candidates: Sequence[Candidate], chosen: str | None, front: Sequence[str]
 ) -> dict[str, ChangedAnswers]:
-    """Changed answers: of the chosen variant, then of those on the front, of accepted ones and of others."""
+    """Changed answers: of the chosen variant, then those on the front, accepted ones and others; the fastest first."""
     known = [(one, one.accuracy.changes) for one in candidates if one.accuracy is not None]
     found = [(one, changes) for one, changes in known if changes is not None]
-    found.sort(key=lambda pair: (pair[0].id != chosen, pair[0].id not in front, not pair[0].accepted))
+
+    def key(pair: tuple[Candidate, ChangedAnswers]) -> tuple[bool, bool, bool, float]:
+        one, speed = pair[0], pair[0].metrics.get("speedup")
+        return one.id != chosen, one.id not in front, not one.accepted, -((speed and speed.value) or 0.0)
+
+    found.sort(key=key)
     return {one.id: changes for one, changes in found[:MOST_CHANGED]}
 
 

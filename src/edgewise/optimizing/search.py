@@ -6,6 +6,7 @@ interleaved with the original's.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -329,16 +330,21 @@ class Search:
         self, task: PlannedTask, engine: str, *, suffix: str = "", result: PassResult | None = None
     ) -> Candidate:
         """The result of a task in an engine, not checked yet."""
-        parent = self._everything[task.source.variant]
+        parent, name = self._everything[task.source.variant], task.result_name(engine, suffix=suffix)
         return Candidate(
-            id=task.result_name(engine, suffix=suffix),
+            id=name,
             parent=parent.id,
             runtime=RuntimeSpec(name=engine),
-            model=None if result is None else result.ref,
+            model=None if result is None or result.ref is None else self._renamed(result.ref, name),
             passes=(*parent.passes, *(() if result is None else (applied_pass(task, result),))),
             predicted=self._predictions.get(task.result_name(engine)),
             task=task,
         )
+
+    def _renamed(self, model: ModelRef, variant: str) -> ModelRef:
+        """`model` with the name of the original and of its passes, by which lists of runs tell variants apart."""
+        passes = re.sub(r"[^a-z0-9]+", "-", variant.rpartition(" @ ")[0].lower()).strip("-")
+        return replace(model, name=f"{Path(self._job.model.name).stem}.{passes}{Path(model.name).suffix}")
 
     def _take(self, task: PlannedTask, result: PassResult, *, suffix: str = "") -> list[Candidate]:
         """Check a result in each of its engines; empty where the pass changed nothing."""

@@ -305,7 +305,7 @@ def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Cand
         reason = short.failures.get(one.id, "its latency could not be measured")
     else:
         times = significant(own / short.times[kept[-1]])
-        reason = f"in a short measurement it took {times}× the time of the last that raced"
+        reason = f"in a short measurement it took {times}× the time of the slowest that raced"
     one = one.advance("screened").reject(f"not raced: {reason}")
     emit_candidate(one)
     return one

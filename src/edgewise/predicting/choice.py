@@ -29,8 +29,8 @@ MOST_REFITTED = 30
 """Points up to which the error of a law is found anew without each of them; of more, one hardly changes it."""
 OF_OTHERS = ("catalogue", "fleet")
 """Laws that know other devices."""
-PARTNERS = ("line",)
-"""Laws of this machine's value that are averaged with them: the line has two coefficients and needs no operators."""
+PARTNERS = ("line", "host+operators")
+"""The laws of this machine's value that are averaged with them: their errors are least alike."""
 TRUST = {"catalogue": 5.0}
 """By which the variance of a law is divided where laws are compared; 1 where there is none. With few points, it is
 mostly chance when another law is better than what the same models take on other devices. 5 was chosen on ncnn's boards,
@@ -280,7 +280,7 @@ def _mean_of_some(trials: Sequence[Trial]) -> Mean | None:
     Args:
         trials: the best one first.
     """
-    usable = [trial for trial in trials if trial.fitted and trial.predictor.name in (*OF_OTHERS, *PARTNERS)]
+    usable = [trial for trial in trials if trial.fitted is not None and trial.predictor.name in (*OF_OTHERS, *PARTNERS)]
     first = next((trial for trial in usable if trial.predictor.name in OF_OTHERS), None)
     if first is None:
         return None

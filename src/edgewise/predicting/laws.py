@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -200,14 +200,22 @@ class PowerLaw(_OfHost):
 
 
 class HostAndOperators:
-    """A multiple of this machine's value that depends on what share of the work each kind of operator has."""
+    """A multiple of this machine's value that depends on the kinds and the size of the operators and on int8.
+
+    Processors differ most in what a call of an operator costs, in depthwise convolutions, which move more data than
+    they compute, in matrix products, which read their weights once, and in products of integers.
+    """
 
     name = "host+operators"
     title = "this machine's value and the operators of the model"
     prior_error = PRIOR_ERROR
     automatic = True
-    effect = 0.7
-    """Standard deviation of a coefficient: how a model made of one kind of operator may differ, in logarithms."""
+    effects: Mapping[str, float] = {
+        "work per operator": 0.15, "depthwise convolutions": 0.6, "matrix products": 0.6, "int8": 0.5,
+    }  # fmt: skip
+    """Standard deviations of the coefficients in the logarithm of the multiple: of the logarithm of the mean work of an
+    operator, of shares of the work, and of int8. They were set by hand on public measurements of float and int8 models
+    (``benchmarks/prediction.py``)."""
 
     def lacking(self, subject: Subject) -> str:
         """As `edgewise.predicting.base.Predictor.lacking`."""
@@ -215,29 +223,35 @@ class HostAndOperators:
 
     def fit(self, points: Sequence[Point]) -> Law:
         """As `edgewise.predicting.base.Predictor.fit`."""
-
-        def raw(subjects: Sequence[Subject]) -> Floats:
-            shares = np.array([known_profile(subject).shares for subject in subjects])
-            work = np.log([known_profile(subject).work for subject in subjects])
-            return np.column_stack([shares, 0.15 * (np.log(_hosts(subjects)) - work)])
-
-        middle = raw(_subjects(points)).mean(axis=0)
+        middle = _relative_to_host(_subjects(points)).mean(axis=0)
 
         def rows(subjects: Sequence[Subject], _: Floats) -> Floats:
-            return np.column_stack([np.ones(len(subjects)), raw(subjects) - middle])
+            return np.column_stack([np.ones(len(subjects)), _relative_to_host(subjects) - middle])
 
         design = rows(_subjects(points), _values(points))
-        ridge = np.full(design.shape[1], (self.prior_error / self.effect) ** 2)
-        ridge[0] = 0.0
+        ridge = (self.prior_error / np.array([np.inf, *self.effects.values()])) ** 2
         spread = _inverse(design.T @ design + np.diag(ridge))
         weights = spread @ design.T @ np.log(_values(points) / _hosts(_subjects(points)))
-        strongest = int(np.argmax(np.abs(weights[1 : 1 + len(TERMS)])))
+        strongest = list(self.effects)[int(np.argmax(np.abs(weights[1:]) * list(self.effects.values())))]
         return Law(
-            equation=f"{float(np.exp(weights[0])):.4g} × host × operators (most of all {TERMS[strongest]})",
+            equation=f"{float(np.exp(weights[0])):.4g} × host × operators (most of all {strongest})",
             values=lambda subjects: _hosts(subjects) * np.exp(rows(subjects, np.ones(len(subjects))) @ weights),
             rows=rows,
             spread=spread,
         )
+
+
+def _relative_to_host(subjects: Sequence[Subject]) -> Floats:
+    """What `HostAndOperators.effects` are the coefficients of: (subjects, features)."""
+    profiles = [known_profile(subject) for subject in subjects]
+    return np.column_stack(
+        [
+            np.log([profile.work / max(profile.amounts[TERMS.index("operators")], 1.0) for profile in profiles]),
+            [profile.shares[TERMS.index("depthwise")] for profile in profiles],
+            [profile.shares[TERMS.index("dense")] for profile in profiles],
+            ["int8" in subject.precision for subject in subjects],
+        ]
+    )
 
 
 class OperatorCosts:

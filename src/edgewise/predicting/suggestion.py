@@ -13,11 +13,13 @@ import numpy as np
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Floats, Subject
 from edgewise.predicting.forecast import MOST_BEYOND
-from edgewise.predicting.laws import HostAndOperators, PowerLaw, known_profile
+from edgewise.predicting.laws import PowerLaw, known_profile
 
 SCHEMA = 1
 MOST_WORK = 5e9
 """In MACs: larger networks take seconds on a small device."""
+EFFECT = 0.7
+"""How a model made of one kind of operator may differ from others on a device: standard deviation of the logarithm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +60,9 @@ class Suggestion:
 def select(candidates: Sequence[Subject], measured: Sequence[Subject], number: int) -> tuple[Subject, ...]:
     """The candidates that, measured beside `measured`, leave least doubt about the coefficients of the laws.
 
-    A law is taken as a Bayesian regression on size and shares of operators, with the priors of
-    `edgewise.predicting.laws`. Each step adds the candidate whose value the law knows least (greedy D-optimal design:
-    Fedorov, Theory of Optimal Experiments, 1972). No family is taken twice. Of a device with measured models,
+    A law is taken as a Bayesian regression on size, with the prior of `edgewise.predicting.laws.PowerLaw`, and on
+    shares of operators, with `EFFECT`. Each step adds the candidate whose value the law knows least (greedy D-optimal
+    design: Fedorov, Theory of Optimal Experiments, 1972). No family is taken twice. Of a device with measured models,
     candidates are at most `MOST_BEYOND` times larger or smaller than these.
 
     Raises:
@@ -92,5 +94,5 @@ def _row(subject: Subject, middle: float) -> Floats:
     """Features, each in units of its coefficient's standard deviation over that of one model around the law."""
     profile = known_profile(subject)
     size = PowerLaw.slope_error * (math.log(profile.work) - middle)
-    row: Floats = np.array([1.0, size, *(HostAndOperators.effect * profile.shares)]) / PowerLaw.prior_error
+    row: Floats = np.array([1.0, size, *(EFFECT * profile.shares)]) / PowerLaw.prior_error
     return row

@@ -19,6 +19,7 @@ from edgewise.report.conditions import (
     short_providers,
 )
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
+from edgewise.report.provenance import how_of
 from edgewise.report.recommendation import (
     comparable_groups,
     group_title,
@@ -262,7 +263,8 @@ def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Col
         else:
             text = significant(scale(value)) if word else quantity(value, METRICS[metric].unit)
             row = run.measurement(metric)
-            cells.append(Cell(text=text, value=scale(value), notes=basis_notes(row) if row else ()))
+            notes = basis_notes(row) if row else ()
+            cells.append(Cell(text=text, value=scale(value), notes=notes, how=how_of(run, metric)))
     title = name if metric == "latency" else f"paced {name}"
     return Column(title=f"{title} ({word})" if word else title, numeric=True, rank=3, unit="" if word else "s"), cells
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from edgewise.formatting import DIGITS, plus_minus, scale_of, side_text, with_ends
 from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.record import Measurement, Run
 from edgewise.report.document import Cell, absent
-from edgewise.report.provenance import provenance_of
+from edgewise.report.provenance import how_of
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -62,7 +61,7 @@ def cell_of(run: Run, metric: str, *, scale: Scale = lambda value: value, interv
     row = run.measurement(metric)
     if row is None or row.value is None or not math.isfinite(row.value):
         return absent(reason_of_absence(run, metric))
-    return replace(cell_of_measurement(row, scale=scale, interval=interval), how=partial(provenance_of, run, row))
+    return replace(cell_of_measurement(row, scale=scale, interval=interval), how=how_of(run, metric))
 
 
 def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value, interval: bool = True) -> Cell:

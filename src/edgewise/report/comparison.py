@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.formatting import percent, ratio_text, scale_of
@@ -13,6 +14,7 @@ from edgewise.report.comparison_tables import NO_REASON, before_after_table, com
 from edgewise.report.comparison_words import lower_label, ranking_conclusion
 from edgewise.report.conditions import engine_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
+from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.stats.comparison import RISK
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
@@ -96,12 +98,15 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
     unit = METRICS[ranking.metric].unit
     convert, name = scale_of(ranking.metric, unit, [one.value for one in ranking.places if one.value is not None])
     best = ranking.places[0].label if ranking.places else ""
+    method = "; ".join(dict.fromkeys(row.method for row in findings.comparisons if row.metric == ranking.metric))
+    runs = {variant.label: variant.run for variant in findings.variants}
+    ratio = partial(provenance_of_column, "Ratio to the best", "derived", method, "beside each ratio")
     columns = (
         Column(title="Place"),
         Column(title="Variant"),
         Column(title="Group"),
         Column(title=label_of(ranking.metric), numeric=True),
-        Column(title="Ratio to the best (95 % interval)", numeric=True),
+        Column(title="Ratio to the best (95 % interval)", numeric=True, how=ratio),
     )
     rows = tuple(
         (
@@ -110,7 +115,11 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
             Cell(text=one_line(one.groups)),
             absent(_why_absent(findings, one.label, ranking.metric))
             if one.value is None
-            else Cell(text=f"{significant(convert(one.value))} {name}".rstrip(), value=one.value),
+            else Cell(
+                text=f"{significant(convert(one.value))} {name}".rstrip(),
+                value=one.value,
+                how=how_of(runs.get(one.label), ranking.metric),
+            ),
             DASH
             if one.label == best
             else absent("no ratio to the best is known")

@@ -142,7 +142,7 @@ def _verdict(row: Comparison) -> Cell:
 def _margin(row: Comparison) -> Cell:
     if row.margin is None:
         return absent(one_line(row.because) or NO_REASON)
-    return Cell(text=f"± {percent(row.margin)}", value=row.margin)
+    return Cell(text=f"± {percent(row.margin)}", value=row.margin, how=partial(how_ratio, row))
 
 
 def _p_value(row: Comparison) -> Cell:
@@ -152,7 +152,7 @@ def _p_value(row: Comparison) -> Cell:
         return DASH
     if row.p_adjusted is None:
         return absent(one_line(row.because) or "how far the values scatter is not known")
-    return Cell(text=p_text(row.p_adjusted), value=row.p_adjusted)
+    return Cell(text=p_text(row.p_adjusted), value=row.p_adjusted, how=partial(how_ratio, row))
 
 
 def csv_table(findings: ComparisonResult) -> Table:

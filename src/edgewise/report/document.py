@@ -29,6 +29,8 @@ class Column:
         hidden: only in files for machines (CSV), such as a run's id.
         folds: whether its cells are wrapped at blanks first on a narrow terminal.
         name: whether its cells are shortened, on a narrow terminal, before a column is left out.
+        how: works out how the numbers of the column are known, where that is the same for all of them; a page shows it
+            where the heading or a number without a `Cell.how` of its own is pressed.
     """
 
     title: str
@@ -38,6 +40,7 @@ class Column:
     hidden: bool = False
     folds: bool = False
     name: bool = False
+    how: How = field(default=None, compare=False, repr=False)
 
 
 class Provenance(NamedTuple):
@@ -45,6 +48,10 @@ class Provenance(NamedTuple):
 
     title: str
     facts: list[tuple[str, str]]
+
+
+How = partial[Provenance] | None
+"""Works out how a number is known, when a page needs it; None where that is not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +68,7 @@ class Cell:
         short: a shorter form of the text for narrow terminals; empty where there is none.
         short_notes: footnotes that the short form needs besides `notes`.
         how: works out how the number is known; a page shows that where the number is pressed. None where the cell has
-            no number, or where the table says it for all of them.
+            no number, or where its column has a `how` for all of them.
     """
 
     text: str
@@ -73,7 +80,7 @@ class Cell:
     tone: Tone = "plain"
     short: str = ""
     short_notes: tuple[str, ...] = ()
-    how: partial[Provenance] | None = field(default=None, compare=False, repr=False)
+    how: How = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
 from edgewise.estimating.mcu.cores import CORES
-from edgewise.formatting import quantity
+from edgewise.formatting import quantity, value_text
 from edgewise.metrics import METRICS
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
@@ -20,12 +21,15 @@ from edgewise.report.document import (
     Column,
     Columns,
     Document,
+    How,
+    Provenance,
     Section,
     Table,
     absent,
     table_by_columns,
     table_of,
 )
+from edgewise.report.provenance import basis_text, interval_facts, provenance_of_column
 from edgewise.report.timeline import describe_memory
 from edgewise.text import one_line
 from edgewise.units import format_si
@@ -38,10 +42,7 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
         top: number of layers, the slowest, with a row of their own; None shows all in order.
     """
     device = estimate.device
-    clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
-    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
-    lines = [f"{device.title}{clock}{settings}.", *estimate.conditions]
-    sections = [Section(title=f"Estimated by {estimate.software}", lines=tuple(map(one_line, lines)))]
+    sections = [Section(title=f"Estimated by {estimate.software}", lines=_conditions(estimate))]
     if estimate.refused is not None:
         refusal = (one_line(estimate.refused), one_line(estimate.advice))
         title = "Does not fit" if estimate.measurements else "No estimate"
@@ -61,12 +62,46 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     return Document(title=f"Estimate of {name} on {device.name}", tables=tuple(tables), sections=tuple(sections))
 
 
+def _conditions(estimate: Estimate) -> tuple[str, ...]:
+    """The device with its clock and settings, and what else the estimate rests on."""
+    device = estimate.device
+    clock = "" if device.clock_hz is None else f" at {format_si(device.clock_hz, 'Hz')}"
+    settings = "".join(f"{',' if at else ';'} {pair}" for at, pair in enumerate(settings_of(device, " ")))
+    return tuple(map(one_line, (f"{device.title}{clock}{settings}.", *estimate.conditions)))
+
+
+def provenance_of_estimate(row: Measurement, estimate: Estimate) -> Provenance:
+    """How `row`, a number of `estimate`, is known."""
+    coverage = estimate.coverage.get(row.metric)
+    interval = "Interval" if coverage is None else f"{coverage:.0%} interval"
+    facts = interval_facts(row.unit, row.value, row.low, row.high, interval)
+    facts += [("Basis", basis_text(row.basis)), ("Method", row.method), *_facts(estimate)]
+    return Provenance(f"{METRICS[row.metric].label}: {value_text(row.metric, row.unit, row.value)}", facts)
+
+
+def _facts(estimate: Estimate) -> list[tuple[str, str]]:
+    conditions = " ".join((f"{estimate.software}.", *_conditions(estimate)))
+    return [("Model", str(estimate.model.get("name", ""))), ("Conditions", conditions)]
+
+
+def _how_layers(estimate: Estimate, title: str, *metrics: str) -> How:
+    """How a column of layers is known: as the first of `metrics` that the whole model has a value of."""
+    rows = (estimate.measurement(metric) for metric in metrics)
+    row = next((row for row in rows if row is not None and row.value is not None), None)
+    if row is None:
+        return None
+    whole = interval_cell(row, estimate).text
+    interval = "none is known of a layer" + (f"; of the whole model {whole}" if whole else "")
+    return partial(provenance_of_column, f"{title} of a layer", row.basis, row.method, interval, _facts(estimate))
+
+
 def memory_table(plan: MemoryPlan) -> Table:
     """A row per tensor of the arena: where it lies, and between which operators it lives."""
+    offset = partial(provenance_of_column, "Place in the arena", "derived", "a plan, greedy by size", "none: exact")
     columns: Columns[Placement] = [
         (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
-        (Column(title="Offset (B)", numeric=True, unit="B"), lambda each: _number(each.offset, ",d")),
-        (Column(title="Size (B)", numeric=True, unit="B"), lambda each: _number(each.size_bytes, ",d")),
+        (Column(title="Offset (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.offset, ",d")),
+        (Column(title="Size (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.size_bytes, ",d")),
         (Column(title="First #", numeric=True), lambda each: _number(each.first, "d")),
         (Column(title="Last #", numeric=True), lambda each: _number(each.last, "d")),
     ]
@@ -94,7 +129,7 @@ def totals_table(estimate: Estimate) -> Table:
     """A metric per row, with its interval where there is one, its basis and its method."""
     columns: Columns[Measurement] = [
         (Column(title=""), lambda row: Cell(text=METRICS[row.metric].label)),
-        (Column(title="Value", numeric=True), _value),
+        (Column(title="Value", numeric=True), lambda row: _value(row, estimate)),
         (Column(title="Interval", numeric=True), lambda row: interval_cell(row, estimate)),
         (Column(title="Basis", rank=1), lambda row: Cell(text=row.basis or "")),
         (Column(title="Method", rank=2, folds=True), lambda row: Cell(text=one_line(row.method))),
@@ -122,9 +157,10 @@ def class_table(estimate: Estimate) -> Table | None:
     total = sum(classes.values()) if classes else 0
     if not classes or not total:
         return None
+    how = _how_layers(estimate, "Share of the instructions", "instructions")
     return Table(
         title="Instructions by class",
-        columns=tuple(Column(title=name.capitalize(), numeric=True) for name in classes),
+        columns=tuple(Column(title=name.capitalize(), numeric=True, how=how) for name in classes),
         rows=(tuple(Cell(text=f"{count / total:.1%}", value=count) for count in classes.values()),),
     )
 
@@ -147,7 +183,7 @@ def summary_table(estimate: Estimate) -> Table:
     ]
     for row in rows:
         title, share = METRICS[row.metric].label, estimate.coverage.get(row.metric)
-        columns.append((Column(title=title, numeric=True, unit=row.unit), _value(row)))
+        columns.append((Column(title=title, numeric=True, unit=row.unit), _value(row, estimate)))
         if row.metric in _WITH_INTERVAL:
             ends = (row.low, row.high, share) if share is not None else (None, None, None)
             for name, unit, end in zip(("low", "high", "coverage"), (row.unit, row.unit, ""), ends, strict=True):
@@ -156,13 +192,13 @@ def summary_table(estimate: Estimate) -> Table:
     return table_by_columns("Summary", [(column, [cell]) for column, cell in columns])
 
 
-def _value(row: Measurement) -> Cell:
+def _value(row: Measurement, estimate: Estimate) -> Cell:
     if row.value is None:
         return absent(row.absent_because or "")
+    text = f"{row.value:,.0f}" if row.unit == "1" else quantity(row.value, row.unit)
     if row.metric == "accelerator_utilization":
-        return Cell(text=f"{row.value:.1%}", value=row.value)
-    count = row.unit == "1"
-    return Cell(text=f"{row.value:,.0f}" if count else quantity(row.value, row.unit), value=row.value)
+        text = f"{row.value:.1%}"
+    return Cell(text=text, value=row.value, how=partial(provenance_of_estimate, row, estimate))
 
 
 def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
@@ -178,20 +214,26 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
             range(len(layers)), key=lambda at: (work(layers[at]) is not None, -(work(layers[at]) or 0.0), at)
         )
         shown = [layers[at] for at in sorted(order[:top])] + [_sum([layers[at] for at in sorted(order[top:])])]
+
+    def column(title: str, *metrics: str, rank: int = 0, unit: str = "") -> Column:
+        return Column(title=title, numeric=True, rank=rank, unit=unit, how=_how_layers(estimate, title, *metrics))
+
+    cycles = ("cpu_cycles", "accelerator_cycles")
+    share = partial(provenance_of_column, "Share", "derived", "part of the sum over all layers", "none")
     columns: Columns[EstimatedLayer] = [
         (Column(title="#", numeric=True), lambda layer: _number(layer.index, "d")),
         (Column(title="Layer", name=True), lambda layer: Cell(text=one_line(layer.name))),
         (Column(title="Operator", rank=3, name=True), lambda layer: Cell(text=one_line(layer.op))),
         (Column(title="On"), _unit),
-        (Column(title="MACs", numeric=True, rank=4), lambda layer: _count(layer.macs)),
-        (Column(title="Ops", numeric=True, rank=8), lambda layer: _count(layer.ops)),
-        (Column(title="Instructions", numeric=True), lambda layer: _number(layer.instructions, ",d")),
-        (Column(title="Cycles", numeric=True), lambda layer: _number(layer.cycles, ",.0f")),
-        (Column(title="Time", numeric=True, rank=1, unit="s"), lambda layer: _quantity(layer.time, "s")),
-        (Column(title="Share", numeric=True, rank=2), lambda layer: _share(work(layer), total)),
-        (Column(title="Utilisation", numeric=True, rank=5), lambda layer: _number(layer.utilization, ".0%")),
-        (Column(title="Energy", numeric=True, rank=6, unit="J"), lambda layer: _quantity(layer.energy, "J")),
-        (Column(title="Weights (B)", numeric=True, rank=9, unit="B"), lambda layer: _number(layer.weight_bytes, ",d")),
+        (column("MACs", "macs", rank=4), lambda layer: _count(layer.macs)),
+        (column("Ops", "ops", rank=8), lambda layer: _count(layer.ops)),
+        (column("Instructions", "instructions"), lambda layer: _number(layer.instructions, ",d")),
+        (column("Cycles", *cycles), lambda layer: _number(layer.cycles, ",.0f")),
+        (column("Time", "latency", *cycles, rank=1, unit="s"), lambda layer: _quantity(layer.time, "s")),
+        (Column(title="Share", numeric=True, rank=2, how=share), lambda layer: _share(work(layer), total)),
+        (column("Utilisation", "accelerator_utilization", rank=5), lambda layer: _number(layer.utilization, ".0%")),
+        (column("Energy", "energy", rank=6, unit="J"), lambda layer: _quantity(layer.energy, "J")),
+        (column("Weights (B)", "parameters_size", rank=9, unit="B"), lambda layer: _number(layer.weight_bytes, ",d")),
         (Column(title="Input", rank=10), lambda layer: Cell(text=_shapes(layer.inputs))),
         (Column(title="Output", rank=7), lambda layer: Cell(text=_shapes(layer.outputs))),
         (Column(title="Parameters", numeric=True, hidden=True), lambda layer: _number(layer.parameters, ",d")),

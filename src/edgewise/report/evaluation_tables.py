@@ -12,8 +12,8 @@ from edgewise.record import Run
 from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import labels_of, provider_of, short_providers
-from edgewise.report.document import Cell, Column, Provenance, Table, absent, table_by_columns
-from edgewise.report.provenance import provenance_of
+from edgewise.report.document import Cell, Column, Table, absent, table_by_columns
+from edgewise.report.provenance import facts_of_run, how_of, provenance_of_column
 from edgewise.text import one_line
 
 NO_REASON = "no reason was recorded"
@@ -61,12 +61,7 @@ def _score_cell(one: ModelEvaluation, metric: str) -> Cell:
         why = (score.absent_because if score is not None else "") or reason_of_absence(one.run, metric)
         return absent(one_line(why))
     text = with_range(metric, METRICS[metric].unit, score.value, score.low, score.high)
-    return Cell(text=text, value=score.value, low=score.low, high=score.high, how=_how(one, score))
-
-
-def _how(one: ModelEvaluation, score: Score) -> partial[Provenance] | None:
-    row = one.run.measurement(score.metric)
-    return None if row is None else partial(provenance_of, one.run, row)
+    return Cell(text=text, value=score.value, low=score.low, high=score.high, how=how_of(one.run, score.metric))
 
 
 def _grade(one: ModelEvaluation) -> Cell:
@@ -98,7 +93,7 @@ def _metric_row(one: ModelEvaluation, score: Score) -> tuple[Cell, ...]:
     else:
         value = Cell(
             text=value_text(score.metric, unit, score.value), value=score.value, low=score.low, high=score.high,
-            notes=method, how=_how(one, score),
+            notes=method, how=how_of(one.run, score.metric),
         )  # fmt: skip
         text = range_text(score.metric, unit, score.low, score.high)
         # The value's own note says why there is no interval.
@@ -110,11 +105,13 @@ def differences_table(one: ModelEvaluation, label: str, first: str) -> Table | N
     """Against the first model, on the samples that both answered; None for the first, and where there are none."""
     if not one.differences:
         return None
+    methods, run = "; ".join(dict.fromkeys(gap.method for gap in one.differences)), facts_of_run(one.run)
+    how = partial(provenance_of_column, "Difference to the first model", "derived", methods, "beside each number", run)
     columns = (
         Column(title="Metric"),
-        Column(title="Difference", numeric=True),
+        Column(title="Difference", numeric=True, how=how),
         Column(title="95 % interval", numeric=True, folds=True),
-        Column(title="p", numeric=True),
+        Column(title="p", numeric=True, how=how),
         Column(title="n", numeric=True, rank=1),
     )
     return Table(

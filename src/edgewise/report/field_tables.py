@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from edgewise.errors import BadInput
 from edgewise.metrics import SHARES
-from edgewise.record import Run
+from edgewise.record import Measurement, Run
 from edgewise.record.facts import precision_of
 from edgewise.report.accuracy import chief_metric
 from edgewise.report.cells import (
     NOT_MEASURED,
     cell_of,
+    cell_of_measurement,
     celsius,
     label_of,
     reason_of_absence,
@@ -35,6 +37,7 @@ from edgewise.report.conditions import (
 )
 from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
 from edgewise.report.merged_runs import ACCURACY, merge_runs
+from edgewise.report.provenance import provenance_of
 from edgewise.text import listing, one_line
 from edgewise.units import JOULES_PER_MWH, format_si, significant
 
@@ -214,8 +217,9 @@ def _model_size(run: Run) -> Cell:
     """The measured size of the model's files; the one in the model's identity where there is no measurement."""
     if run.value("model_size") is not None or not run.job.model.is_known:
         return cell_of(run, "model_size", scale=times(1e-6))
-    size = run.job.model.size_bytes * 1e-6
-    return Cell(text=significant(size), value=size)
+    row = Measurement.of("model_size", run.job.model.size_bytes, "size of the model's files")
+    cell = cell_of_measurement(row, scale=times(1e-6), interval=False)
+    return replace(cell, how=partial(provenance_of, run, row))
 
 
 def _depth(run: Run) -> Cell:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgewise.estimating.boards import CORE_TITLES, Fit, kib
 from edgewise.estimating.fits import Candidate, Fits
 from edgewise.formatting import quantity
 from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
-from edgewise.report.estimate import interval_cell, settings_of
+from edgewise.report.estimate import interval_cell, provenance_of_estimate, settings_of
+from edgewise.report.provenance import provenance_of_column
 from edgewise.run.battery import DAY_S
 from edgewise.text import one_line
 from edgewise.units import format_si
+
+_HOW_MEMORY = partial(
+    provenance_of_column, "Memory", "estimated", "by the estimate / by the board's data sheet", "none"
+)
 
 
 def fits_document(fits: Fits) -> Document:
@@ -46,11 +52,11 @@ def boards_table(candidates: Sequence[Candidate], title: str = "Boards") -> Tabl
         (Column(title="Core", rank=5), lambda each: Cell(text=CORE_TITLES[each.fit.board.core].removeprefix("Arm "))),
         (Column(title="Clock", numeric=True, rank=4, unit="Hz"), lambda each: _clock(each.fit.board.clock_hz)),
         (
-            Column(title="RAM (KiB)", numeric=True),
+            Column(title="RAM (KiB)", numeric=True, how=_HOW_MEMORY),
             lambda each: _memory(each.fit, "RAM", each.fit.ram_bytes, each.fit.board.ram_bytes),
         ),
         (
-            Column(title="Flash (KiB)", numeric=True, rank=2),
+            Column(title="Flash (KiB)", numeric=True, rank=2, how=_HOW_MEMORY),
             lambda each: _memory(each.fit, "flash", each.fit.flash_bytes, each.fit.board.flash_bytes),
         ),
         (Column(title="Latency", numeric=True, unit="s"), lambda each: _number(each, "latency")),
@@ -102,7 +108,8 @@ def _number(candidate: Candidate, metric: str) -> Cell:
         # Boards with the same reason share a footnote.
         return absent(one_line(row.absent_because or "").replace(candidate.fit.board.name, "this board"))
     text = f"{row.value / DAY_S:.3g} days" if metric == "battery_life" else quantity(row.value, row.unit)
-    return Cell(text=text, value=row.value, low=row.low, high=row.high)
+    how = partial(provenance_of_estimate, row, candidate.estimate)
+    return Cell(text=text, value=row.value, low=row.low, high=row.high, how=how)
 
 
 def _interval(candidate: Candidate) -> Cell:

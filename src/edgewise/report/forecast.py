@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
 from edgewise.predicting.calibration import Calibration, validation
-from edgewise.predicting.choice import COVERAGE, Choice
+from edgewise.predicting.choice import COVERAGE, Choice, Prediction
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.forecast import KINDS, SEEN_SHARE, Forecast, Forecasts
 from edgewise.predicting.laws import known_profile
 from edgewise.predicting.suggestion import Suggestion
-from edgewise.report.document import Cell, Column, Columns, Document, Section, Table, absent, table_of
+from edgewise.report.document import Cell, Column, Columns, Document, Provenance, Section, Table, absent, table_of
+from edgewise.report.provenance import basis_text, interval_facts, provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import format_si
 
@@ -59,15 +61,17 @@ def _origin(calibration: Calibration) -> list[Section]:
 def _laws(metric: str, choice: Choice) -> Table:
     """A law per row."""
     rows = [(trial, validation(trial, choice.points)) for trial in choice.trials]
+    method = "each measured model is predicted by the law, fitted to the others"
+    how = partial(provenance_of_column, "Validation of the law", "derived", method, "none is computed")
     return Table(
         title=f"{METRICS[metric].label}: laws, best first; error, coverage of {COVERAGE:.0%} intervals and rank of "
         "left-out models",
         columns=(
             Column(title="Law"),
-            Column(title="Error", numeric=True),
-            Column(title="Coverage", numeric=True, rank=3),
-            Column(title="Rank corr.", numeric=True, rank=1),
-            Column(title="R²", numeric=True, rank=2),
+            Column(title="Error", numeric=True, how=how),
+            Column(title="Coverage", numeric=True, rank=3, how=how),
+            Column(title="Rank corr.", numeric=True, rank=1, how=how),
+            Column(title="R²", numeric=True, rank=2, how=how),
             Column(title="n", numeric=True, rank=4),
             Column(title="Equation", folds=True, rank=5),
         ),
@@ -116,18 +120,21 @@ def _points(metric: str, choice: Choice) -> Table:
         value = hosts[at]
         return absent() if value is None else Cell(text=quantity(value, METRICS[metric].unit), value=value)
 
+    law = f"by {choice.chosen.predictor.name}, fitted to the other models"
+    given = partial(provenance_of_column, "Measured", "measured", "as the table of points has it", "none is recorded")
+    without = partial(provenance_of_column, "Predicted without it", "estimated", law, "see the chart of coverage")
     return table_of(
         f"{METRICS[metric].label}: measured models",
         range(len(choice.points)),
         [
             (Column(title="Model", name=True), lambda at: Cell(text=one_line(choice.points[at].subject.name))),
-            *([(Column(title="Host", numeric=True, rank=1), host)] if any(hosts) else []),
+            *([(Column(title="Host", numeric=True, rank=1, how=given), host)] if any(hosts) else []),
             (
-                Column(title="Measured", numeric=True),
+                Column(title="Measured", numeric=True, how=given),
                 lambda at: Cell(text=quantity(choice.points[at].value, METRICS[metric].unit)),
             ),
-            (Column(title="Predicted without it", numeric=True), left_out),
-            (Column(title="Off", numeric=True), off),
+            (Column(title="Predicted without it", numeric=True, how=without), left_out),
+            (Column(title="Off", numeric=True, how=without), off),
         ],
     )
 
@@ -190,7 +197,8 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         if row.prediction is None:
             return absent(one_line(str(row.refused)))
         this = row.prediction
-        return Cell(text=quantity(this.value, unit), value=this.value, notes=tuple(map(one_line, row.cautions)))
+        notes, how = tuple(map(one_line, row.cautions)), partial(_how_forecast, row, this, found)
+        return Cell(text=quantity(this.value, unit), value=this.value, notes=notes, how=how)
 
     def interval(row: Forecast) -> Cell:
         this = row.prediction
@@ -208,9 +216,20 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
     ]
     title = f"{METRICS[metric].label}, estimated"
     if metric in found.targets:
-        columns.insert(3, (Column(title="On target", numeric=True), _on_target))
+        how = partial(provenance_of_column, "On target", "estimated", "from the spread of the prediction", "none")
+        columns.insert(3, (Column(title="On target", numeric=True, how=how), _on_target))
         title += f"; on target: probability of at most {quantity(found.targets[metric], unit)}"
     return table_of(title, rows, columns)
+
+
+def _how_forecast(row: Forecast, this: Prediction, found: Forecasts) -> Provenance:
+    """How the prediction of one metric of one model is known."""
+    metric = METRICS[row.metric]
+    conditions = f"{found.calibration.name}; measured: {', '.join(found.calibration.sources)}"
+    facts = interval_facts(metric.unit, this.value, this.low, this.high, f"{COVERAGE:.0%} interval")
+    facts += [("Basis", basis_text("estimated")), ("Method", f"{row.law}: {row.equation}")]
+    facts += [("Conditions", conditions), ("Cautions", "; ".join(row.cautions))]
+    return Provenance(f"{metric.label} of {row.subject.name}: {quantity(this.value, metric.unit)}", facts)
 
 
 def _on_target(row: Forecast) -> Cell:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from edgewise.comparing.comparison import Variant
-from edgewise.comparing.gate import Check, CheckVerdict, GateResult
+from edgewise.comparing.gate import BASELINE, CANDIDATE, Check, CheckVerdict, GateResult
 from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.report.conditions import engine_of
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
+from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -57,14 +60,18 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
         folded: for narrow places: reasons as footnotes and not in a column of their own, ratios without intervals,
             as a reason has the end of the interval that counts.
     """
-    checks = outcome.checks
+    checks, runs = outcome.checks, {variant.label: variant.run for variant in outcome.findings.variants}
     columns = [(Column(title="Requirement"), [Cell(text=check_title(check)) for check in checks])]
     if any(check.requirement.needs_baseline for check in checks):
-        columns.append((Column(title="Baseline", numeric=True, rank=1), [_baseline_cell(check) for check in checks]))
-    columns.append((Column(title="Candidate", numeric=True), [_candidate_cell(check) for check in checks]))
+        columns.append(
+            (Column(title="Baseline", numeric=True, rank=1), [_baseline_cell(check, runs) for check in checks])
+        )
+    columns.append((Column(title="Candidate", numeric=True), [_candidate_cell(check, runs) for check in checks]))
     if any(check.ratio is not None for check in checks):
         ratios = [_ratio_cell(check, interval=not folded) for check in checks]
-        columns.append((Column(title="Ratio", numeric=True), ratios))
+        methods = "; ".join(dict.fromkeys(row.method for row in outcome.findings.comparisons))
+        how = partial(provenance_of_column, "Candidate over baseline", "derived", methods, "beside each ratio")
+        columns.append((Column(title="Ratio", numeric=True, how=how), ratios))
     columns.append((Column(title="Verdict"), [_verdict_cell(check, folded=folded) for check in checks]))
     if not folded:
         columns.append((Column(title="Why"), [Cell(text=one_line(check.because)) for check in checks]))
@@ -142,16 +149,18 @@ def is_gate_report(path: Path) -> bool:
     return all(mark in ends for mark in _MARKS.get(path.suffix.lower(), ("\0",)))
 
 
-def _baseline_cell(check: Check) -> Cell:
+def _baseline_cell(check: Check, runs: Mapping[str, Run]) -> Cell:
     if not check.requirement.needs_baseline:
         return Cell(text="")
-    return absent() if check.before is None else Cell(text=_before(check), value=check.before)
+    how = how_of(runs.get(BASELINE), check.requirement.metric)
+    return absent() if check.before is None else Cell(text=_before(check), value=check.before, how=how)
 
 
-def _candidate_cell(check: Check) -> Cell:
+def _candidate_cell(check: Check, runs: Mapping[str, Run]) -> Cell:
     if check.value is None:
         return absent()
-    return Cell(text=_value(check), value=check.value, low=check.low, high=check.high)
+    how = how_of(runs.get(CANDIDATE), check.requirement.metric)
+    return Cell(text=_value(check), value=check.value, low=check.low, high=check.high, how=how)
 
 
 def _ratio_cell(check: Check, *, interval: bool) -> Cell:

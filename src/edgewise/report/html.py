@@ -30,7 +30,7 @@ from edgewise.report.conditions import (
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
 from edgewise.report.page import ChartRenderer, render_page, view_table
-from edgewise.report.provenance import provenance_of
+from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.report.recommendation import comparable_groups, group_title, recommendations
 from edgewise.report.sustained import sustained_charts
 from edgewise.text import one_line
@@ -82,6 +82,7 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
             )
         ],
         conditions=_conditions(series),
+        how_rows=_HOW_ROWS,
         metrics=[metric for identity, metric in METRICS.items() if identity in used],
     )
 
@@ -115,7 +116,7 @@ def _picks(series: Sequence[Series]) -> list[dict[str, Any]]:
         if chosen is not None and row is not None and row.value is not None:
             number, _, unit = quantity(row.value, row.unit).partition(" ")
             card |= {"number": number, "unit": unit, "metric": label_of(row.metric), "interval": _interval(row)}
-            card |= {"colour": chosen.colour, "how": partial(provenance_of, chosen.run, row)}
+            card |= {"colour": chosen.colour, "how": how_of(chosen.run, row.metric)}
         cards.append(card)
     return cards
 
@@ -152,6 +153,7 @@ def _run_view(one: Series, drawing: ChartRenderer, *, draw: bool) -> dict[str, A
         "facts": _run_facts(run),
         "measurements": [_measurement_view(run, row) for row in run.measurements],
         "percentiles": _percentiles(run.measurement(run.headline)),
+        "spread": how_of(run, run.headline),
         "phases": list(dict.fromkeys(name for session in run.sessions for name in session.phases)),
         "chart": drawing.draw(charts.series_chart(one)) if draw else None,
     }
@@ -213,6 +215,12 @@ def _measurement_view(run: Run, row: Measurement) -> dict[str, str]:
         "n": _count(run, row),
         "method": row.method if known else reason_of_absence(run, row.metric),
     }
+
+
+_HOW_ROWS = partial(
+    provenance_of_column, "Numbers of a run", None, "beside each number; of a phase: two readings of a monotonic clock",
+    "beside each number; a phase has none", (("Conditions", "the cautions and settings of the run"),),
+)  # fmt: skip
 
 
 def _percentiles(row: Measurement | None) -> list[tuple[str, str]]:

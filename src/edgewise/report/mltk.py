@@ -20,8 +20,10 @@ from edgewise.estimating.base import Estimate, EstimatedLayer
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import processing_unit_of, provider_of
-from edgewise.report.document import Cell, Column, Table, absent
+from edgewise.report.document import Cell, Column, How, Table, absent
 from edgewise.report.profile import count_words, rate_reason, time_reason
+from edgewise.report.profile_provenance import ELSEWHERE, HOW_COUNTED, how_times
+from edgewise.report.provenance import facts_of_run, how_of, provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si
 
@@ -122,25 +124,40 @@ def to_json(result: Run | Estimate) -> str:
 def mltk_tables(result: Run | Estimate) -> tuple[Table, Table]:
     """The whole model and its layers as tables; reasons of what is absent are footnotes."""
     summary, rows = _contents(result)
+    how: dict[str, How] = {}
     if isinstance(result, Run):
-        name = f"{one_line(result.job.model.name)}, {provider_of(result)}"
+        name, how = f"{one_line(result.job.model.name)}, {provider_of(result)}", _how_known(result)
     else:
         name = f"{one_line(str(result.model.get('name', '')))}, {result.device.name}"
     model = Table(
         title=f"Profiling Summary: {name}",
-        columns=(Column(title="Metric"), Column(title="Value", numeric=True)),
-        rows=tuple((Cell(text=label), _cell(key, summary[key])) for key, label in SUMMARY_LABELS.items()),
+        columns=(Column(title="Metric"), Column(title="Value", numeric=True, how=how.get("summary"))),
+        rows=tuple((Cell(text=label), _cell(key, summary[key], how.get(key))) for key, label in SUMMARY_LABELS.items()),
     )
     layers = Table(
         title=f"Model Layers: {name}",
         columns=tuple(
-            Column(title=label, numeric=key in _NUMERIC, rank=_RANKS.get(key, 0)) for key, label in LAYER_LABELS.items()
+            Column(title=label, numeric=key in _NUMERIC, rank=_RANKS.get(key, 0), how=how.get(f"layers.{key}"))
+            for key, label in LAYER_LABELS.items()
         ),
         rows=tuple(tuple(_cell(key, value) for key, value in layer.items()) for layer in rows),
     )
     return model, layers
 
 
+def _how_known(run: Run) -> dict[str, How]:
+    """How the numbers are known: of the summary by key, of its other rows as ``summary``, of a column of the layers."""
+    method = "counted from the model's file, or computed from other numbers of this table"
+    return {key: how_of(run, metric) for key, metric in (_METRICS | _MEASURED).items()} | {
+        "summary": partial(provenance_of_column, "Numbers of a summary", "derived", method, "none", facts_of_run(run)),
+        "layers.time": how_times(run, interval=ELSEWHERE),
+        "layers.ops": HOW_COUNTED,
+        "layers.macs": HOW_COUNTED,
+    }
+
+
+_MEASURED = {"runtime_memory_size": "memory_arena", "cpu_utilization": "cpu_utilization",
+             "cpu_clock_rate": "clock_rate"}  # fmt: skip
 _NUMERIC = {"index", "ops", "macs", "accelerator_cycles", "cpu_cycles", "energy", "time"}
 _RANKS = {"accelerator_cycles": 5, "cpu_cycles": 5, "energy": 5, "options": 4, "error_msg": 4, "supported": 3,
           "input_shape": 2, "output_shape": 1}  # fmt: skip
@@ -366,12 +383,12 @@ def _of_layer(layer: EstimatedLayer, name: str) -> Value:
     return value
 
 
-def _cell(key: str, value: Value) -> Cell:
+def _cell(key: str, value: Value, how: How = None) -> Cell:
     if isinstance(value, Absent):
         return absent(value)
     if value is None or isinstance(value, bool | str):
         return Cell(text="" if value is None else one_line(str(value)))
-    return Cell(text=_FORMATS.get(key, count_words)(value), value=float(value))
+    return Cell(text=_FORMATS.get(key, count_words)(value), value=float(value), how=how)
 
 
 _FORMATS: dict[str, Callable[[float], str]] = {

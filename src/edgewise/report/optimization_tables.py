@@ -28,14 +28,16 @@ from edgewise.report.optimization_words import (
     speedup_text,
     verdict_of,
 )
-from edgewise.report.provenance import basis_text, provenance_of_number
+from edgewise.report.provenance import basis_text, provenance_of_column, provenance_of_number
 from edgewise.text import one_line
 from edgewise.units import significant
 
 FEW_LAYERS = 10
 """Of layers that the terminal shows."""
 _LAYER_CELLS = 40
-_PURE = {"speedup": "Speed-up", "memory_reduction": "Memory reduction", "accuracy_drop": "Accuracy drop"}
+_LAYER_METHOD = "outputs with this layer alone changed, against the original's; gain: with it alone spared"
+_PURE = {"speedup": "Speed-up", "memory_reduction": "Memory reduction", "accuracy_drop": "Accuracy drop",
+         "change": "Change"}  # fmt: skip
 _NO_RATIO_INTERVAL = "of this ratio no interval is known"
 _TONES: dict[str, Tone] = {"chosen": "good", "accepted": "good", "original": "plain"}
 _MARKS = {"original": "○", "chosen": "★", "accepted": "✓"}
@@ -95,9 +97,13 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
         cell = amount_cell(metric, number.value, number.low, number.high, scale)
     else:
         text = with_range(metric, unit, number.value, number.low, number.high)
-        short = value_text(metric, unit, number.value)
-        cell = Cell(text=text, short=short, value=number.value, low=number.low, high=number.high)
+        cell = _known_cell(metric, number, text, short=value_text(metric, unit, number.value))
     return replace(cell, how=partial(_how, metric, number, label))
+
+
+def _known_cell(metric: str, number: MetricValue, text: str, **more: Any) -> Cell:
+    how = partial(_how, metric, number)
+    return Cell(text=text, value=number.value, low=number.low, high=number.high, how=how, **more)
 
 
 def _how(metric: str, number: MetricValue, label: str = "") -> Provenance:
@@ -113,30 +119,29 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
         speed = number_of(other, "speedup")
         if speed.value is None:
             return absent(one_line(speed.absent_because or NOT_REACHED))
-        text, tone, how = speed_text(speed), _speed_tone(speed), partial(_how, "speedup", speed)
-        return Cell(text=text, value=speed.value, low=speed.low, high=speed.high, tone=tone, how=how)
+        return _known_cell("speedup", speed, speed_text(speed), tone=_speed_tone(speed))
     if metric == WORST:  # it is about the change already
         return number_cell(metric, after)
     if metric == result.headline:
         drop = number_of(other, "accuracy_drop")
         if drop.value is None:
             return absent(one_line(drop.absent_because or NOT_REACHED))
-        change = drop_of(drop, metric)
-        return Cell(text=accuracy_text(drop, metric), value=change.value, low=change.low, high=change.high)
+        return _known_cell("accuracy_drop", drop_of(drop, metric), accuracy_text(drop, metric))
     if metric == "memory_peak":
         less = number_of(other, "memory_reduction")
         if less.value is not None and less.low and less.high:
             text = memory_text(less)
             factor = f"before over after {factor_text(less.value, less.low, less.high)}"
             notes = (factor,) if text == "not told apart" else ()
-            return Cell(text=text, value=less.value, low=less.low, high=less.high, notes=notes)
+            return _known_cell("memory_reduction", less, text, notes=notes)
     text = bytes_text(before, after)
     if not text or before.value is None or after.value is None:
         return absent("one of the two is not known")
     exact = after.low == after.high == after.value and before.low == before.high == before.value
     notes = () if exact or text == "not told apart" else (_NO_RATIO_INTERVAL,)
     notes = ("both intervals overlap",) if text == "not told apart" else notes
-    return Cell(text=text, value=before.value / after.value, notes=notes)
+    ratio = MetricValue(value=before.value / after.value, basis="derived", method="original over variant")
+    return _known_cell("change", ratio, text, notes=notes)
 
 
 def _speed_tone(speed: MetricValue) -> Tone:
@@ -223,7 +228,8 @@ def _size_cell(one: Candidate, scale: Scale) -> Cell:
     size = number_of(one, "model_size")
     if size.value is None:
         return absent(one_line(size.absent_because or NOT_REACHED))
-    return Cell(text=significant(scale(size.value)), value=scale(size.value))
+    how = partial(_how, "model_size", size)
+    return Cell(text=significant(scale(size.value)), value=scale(size.value), how=how)
 
 
 def _predicted_cell(one: Candidate, *, narrow: bool) -> Cell:
@@ -232,8 +238,9 @@ def _predicted_cell(one: Candidate, *, narrow: bool) -> Cell:
         return Cell(text="–", tone="faint") if one.parent is None else absent("nothing was predicted")
     if told.speedup is None:
         return absent(one_line(told.because) or "nothing was predicted")
-    text = speedup_text(told.speedup, told.low, told.high)
-    return Cell(text=_tight(text, narrow), value=told.speedup, low=told.low, high=told.high)
+    text = _tight(speedup_text(told.speedup, told.low, told.high), narrow)
+    number = MetricValue(value=told.speedup, low=told.low, high=told.high, basis="estimated", method=told.method)
+    return _known_cell("speedup", number, text)
 
 
 def _measured_cell(result: Optimization, one: Candidate, *, narrow: bool) -> Cell:
@@ -243,7 +250,7 @@ def _measured_cell(result: Optimization, one: Candidate, *, narrow: bool) -> Cel
     if speed.value is None:
         return absent(one_line(speed.absent_because or NOT_REACHED))
     text = speedup_text(speed.value, speed.low, speed.high)
-    return Cell(text=_tight(text, narrow), value=speed.value, low=speed.low, high=speed.high, tone=_speed_tone(speed))
+    return _known_cell("speedup", speed, _tight(text, narrow), tone=_speed_tone(speed))
 
 
 def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: bool) -> Cell:
@@ -257,9 +264,8 @@ def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: b
     drop = number_of(one, "accuracy_drop")
     if drop.value is None:
         return absent(one_line(drop.absent_because or NOT_REACHED))
-    change = drop_of(drop, kind)
     text = accuracy_text(drop, kind, unit=False, space=not narrow)
-    return Cell(text=text, value=change.value, low=change.low, high=change.high)
+    return _known_cell("accuracy_drop", drop_of(drop, kind), text)
 
 
 def _tight(text: str, narrow: bool) -> str:
@@ -301,7 +307,9 @@ def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:
     for key, title in told:
         if key == "snr_db" or any(getattr(one, key) is not None for one in layers):
             factor = 100.0 if key == "accuracy_drop" and share else 1.0
-            columns.append((Column(title=title, numeric=True), [_layer_cell(one, key, factor) for one in shown]))
+            how = partial(provenance_of_column, title, "measured", _LAYER_METHOD, "none is computed")
+            cells = [_layer_cell(one, key, factor) for one in shown]
+            columns.append((Column(title=title, numeric=True, how=how), cells))
     fragile = [Cell(text="yes", tone="bad") if one.fragile else Cell(text="no") for one in shown]
     columns.append((Column(title="Kept in float"), fragile))
     notes: tuple[str, ...] = (

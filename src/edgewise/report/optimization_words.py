@@ -42,6 +42,8 @@ def verdict_of(result: Optimization, candidate: Candidate) -> str:
         return "accepted"
     if not candidate.why:
         return f"unfinished ({candidate.stage})"
+    if candidate.stage == "raced" and _is_open(candidate):
+        return "undecided"
     return _OUT[candidate.stage]
 
 

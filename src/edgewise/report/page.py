@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Block = tuple[str, Any]
 """(kind, content) of something on a page; ``result.html.jinja`` lists the kinds. Empty blocks are left out."""
 
+MOST_PRESSED = 300
+"""Rows of a table with a button for each number; in a longer one the script presses the `?` of the heading instead."""
 NO_VALUE = "n/a is a value that is not known, with the reason beside it."
 
 
@@ -246,6 +248,7 @@ def view_table(
         "columns": table.visible,
         "notes": number_notes([table]),
         "sortable": sortable,
+        "long": len(table.rows) > MOST_PRESSED,
         "headed": headed,
         "colours": [(colours or {}).get(key or "") for key in keys],
         "runs": [key if key in runs else None for key in keys],

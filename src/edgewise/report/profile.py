@@ -18,6 +18,7 @@ from edgewise.report.document import DASH, Cell, Column, Document, Section, Tabl
 from edgewise.report.names import shorten
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_of, titled
+from edgewise.report.profile_provenance import how_layers, timing_line
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
@@ -145,16 +146,17 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
     """
     profile = _profile(run)
     unit, factor = time_unit(layer.time for layer in run.layers)
+    how = how_layers(run, profile, whole_note(run))
     columns = (
         Column(title="#", numeric=True),
         Column(title="Layer", name=True),
         Column(title="Op", name=True),
-        Column(title=f"Time ({unit})", numeric=True),
-        Column(title="%", numeric=True),
-        Column(title="Σ %", numeric=True, rank=3),
-        Column(title="MACs", numeric=True, rank=2),
-        Column(title="GOP/s", numeric=True, rank=5),
-        Column(title="Roof (%)", numeric=True, rank=4),
+        Column(title=f"Time ({unit})", numeric=True, how=how["Time"]),
+        Column(title="%", numeric=True, how=how["%"]),
+        Column(title="Σ %", numeric=True, rank=3, how=how["Σ %"]),
+        Column(title="MACs", numeric=True, rank=2, how=how["MACs"]),
+        Column(title="GOP/s", numeric=True, rank=5, how=how["GOP/s"]),
+        Column(title="Roof (%)", numeric=True, rank=4, how=how["Roof (%)"]),
         Column(title="dtype", rank=6),
     )
     found = ranked(layers_of(run, "operator"))
@@ -409,12 +411,11 @@ def method_sections(run: Run, label: str = "") -> list[Section]:
         change = profile.profiled_latency / profile.latency - 1
         more = f", {abs(change) * 100:.1f} % {'more' if change >= 0 else 'less'} than the whole"
     lines = [
-        f"{one_line(profile.method)}; {profile.inferences} inferences in "
-        f"{profile.sessions} process{'es' if profile.sessions != 1 else ''} of their own",
+        timing_line(run, profile),
         f"under the profiler an inference takes {quantity(profile.profiled_latency, 's')} (mean){more}",
     ]
-    if run.source is not None:  # its layers and its latency are of one process
-        lines = [one_line(profile.method)]
+    if run.source is not None:
+        del lines[1]
     lines += map(one_line, profile.notes)
     if not profile.peaks:
         lines.append(f"no roofline: {one_line(profile.peaks_absent_because or NOT_MEASURED)}")

@@ -7,12 +7,12 @@ of the page; a file of its own gets the light ones. Nothing is drawn that the ru
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.formatting import time_unit_of
 from edgewise.profiling.layer_matching import are_alike, pair_layers
 from edgewise.record import Layer, Run
+from edgewise.report.chart_files import render_chart_file
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import (
     INK,
@@ -22,8 +22,6 @@ from edgewise.report.charts import (
     Chart,
     colour_channel,
     colour_of,
-    draw_png,
-    draw_svg,
     interval_lines,
     name_axis,
     number_axis,
@@ -42,14 +40,6 @@ MOST_CHANGES = 14
 MOST_STEPS = 400
 KINDS = ("timeline", "layers", "roofline", "memory")
 """The charts that a file of its own can hold."""
-
-#: the light scheme of the page, for files without a page around them
-LIGHT = {
-    "--paper": "#ffffff", "--ink": "#16202c", "--soft": "#5a6675", "--rule": "#dde2e8", "--accent": "#0b6b5f",
-    "--series-1": "#2f6fd0", "--series-2": "#d0661a", "--series-3": "#15907c", "--series-4": "#8e55c7",
-    "--series-5": "#c33d78", "--series-6": "#7b7c14", "--series-7": "#4b8aa8", "--series-8": "#a0603c",
-    "--overhead": "#9aa4b0",
-}  # fmt: skip
 
 
 def bars_chart(run: Run) -> Chart | None:
@@ -256,7 +246,7 @@ def chart_of(run: Run, kind: str) -> Chart | None:
 
 
 def render_chart(run: Run, kind: str, extension: str) -> bytes:
-    """One of `KINDS` as a file of its own, on white.
+    """One of `KINDS` as a file of its own, in the light colours.
 
     Args:
         extension: ``.svg`` or ``.png``.
@@ -266,25 +256,7 @@ def render_chart(run: Run, kind: str, extension: str) -> bytes:
     chart = chart_of(run, kind)
     if chart is None:
         raise BadInput(f"this run has nothing for the chart {kind!r}", advice="profile the model: 'edgewise profile'")
-    title = {
-        "text": chart.title,
-        "subtitle": header(run),
-        "anchor": "start",
-        "offset": 14,
-        "subtitleColor": SOFT,
-        "color": INK,
-    }
-    spec = in_light({**chart.spec, "background": "#ffffff", "padding": 16, "title": title})
-    return draw_png(spec, scale=2) if extension.lower() == ".png" else draw_svg(spec).encode()
-
-
-def in_light(part: Any) -> Any:
-    """A specification with the light scheme's colours instead of the page's variables; its data stays as it is."""
-    if isinstance(part, dict):
-        return {key: value if key == "values" else in_light(value) for key, value in part.items()}
-    if isinstance(part, list):
-        return [in_light(each) for each in part]
-    return LIGHT.get(part[4:-1], part) if isinstance(part, str) and part.startswith("var(--") else part
+    return render_chart_file(chart, extension, subtitle=header(run))
 
 
 def _short(value: float) -> float:

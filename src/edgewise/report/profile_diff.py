@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from edgewise.profiling.layer_matching import LayerPair, are_alike, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import DASH, Cell, Column, Table
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
+from edgewise.report.profile_provenance import ELSEWHERE, how_times
+from edgewise.report.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
 
@@ -40,10 +43,10 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     columns = (
         Column(title="Layer", name=True),
         Column(title="Op", rank=3),
-        Column(title="Before (µs)", numeric=True),
-        Column(title="After (µs)", numeric=True),
-        Column(title="Change (µs)", numeric=True),
-        Column(title="Ratio", numeric=True, rank=2),
+        Column(title="Before (µs)", numeric=True, how=how_times(profiled[0], title="Time before", interval=ELSEWHERE)),
+        Column(title="After (µs)", numeric=True, how=how_times(profiled[1], title="Time after", interval=ELSEWHERE)),
+        Column(title="Change (µs)", numeric=True, how=_HOW_CHANGE),
+        Column(title="Ratio", numeric=True, rank=2, how=_HOW_CHANGE),
         Column(title="Verdict", rank=1),
     )
     notes = (
@@ -52,6 +55,9 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     )
     title = "Before and after: {} → {}".format(*labels_of(profiled))
     return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
+
+
+_HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both times", "none: see the verdict of the row")
 
 
 def pair_row(pair: LayerPair) -> tuple[Cell, ...]:

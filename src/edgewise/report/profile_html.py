@@ -7,20 +7,22 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from edgewise.formatting import ABSENT, quantity
-from edgewise.record import Layer, Profile, Run
+from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
 from edgewise.report.bench import default_title
 from edgewise.report.bench_table import GRADE_TONES
 from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import engine_of, file_of, flatten, labels_of, processor_of, provider_of, system_of
+from edgewise.report.document import How
 from edgewise.report.mltk import mltk_tables
 from edgewise.report.names import layer_names, shorten
-from edgewise.report.page import ChartRenderer, render_page, view_table
+from edgewise.report.page import MOST_PRESSED, ChartRenderer, render_page, view_table
 from edgewise.report.profile import (
     count_words,
     is_profiled,
@@ -39,8 +41,10 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, headline_of, ranked_findings, saving_words
+from edgewise.report.profile_findings import evidence_of, headline_of, ranked_findings
+from edgewise.report.profile_provenance import how_times, provenance_of_derived
 from edgewise.report.profile_style import colours_of
+from edgewise.report.provenance import how_of
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
@@ -56,12 +60,13 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     drawing = ChartRenderer()
     labels = labels_of(runs)
     views = [_run_view(run, labels[place - 1], place, drawing) for place, run in enumerate(runs, 1)]
-    diff, changes, whole = diff_table(runs, most=None), None, []
+    diff, changes = diff_table(runs, most=None), None
+    whole: list[tuple[str, How]] = []
     if diff is not None:
         before, after = (run for run in runs if run.profile is not None)
         changes = drawing.draw(charts.changes_chart(before, after))
-        whole = [quantity(run.value("latency") or math.nan, "s") for run in (before, after)]
-        whole += [f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}"]
+        whole = [(quantity(run.value("latency") or math.nan, "s"), how_of(run, "latency")) for run in (before, after)]
+        whole.append((f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}", None))
     return render_page(
         "profile.html.jinja",
         scripts=["report.js", "profile.js"],
@@ -117,7 +122,7 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[
 def _facts(run: Run) -> list[tuple[str, str]]:
     """Facts under the heading."""
     threads = threads_of(run)
-    pairs = [
+    return [
         ("Model", f"{run.job.model.name} ({file_of(run)})"),
         ("Engine", engine_of(run)),
         ("Provider", provider_of(run)),
@@ -128,28 +133,39 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("System", system_of(run) or "not reported"),
         ("Measured", run.created_at[:19].replace("T", " ")),
     ]
-    return pairs
 
 
-def _tiles(run: Run, profile: Profile) -> list[dict[str, str]]:
+def _tiles(run: Run, profile: Profile) -> list[dict[str, Any]]:
     """The main numbers of a profile."""
     name, value, interval, unit = _parts_of_latency(run)
     grade = run.trust.grade if run.trust is not None else ""
     tone = GRADE_TONES[run.trust.grade] if run.trust is not None else "plain"
     spread = f"{name}; 95 % interval {interval} {unit}" if interval else name
+    how = how_of(run, "latency") or how_times(run, title="Whole of the layers", interval="none")
     tiles = [
-        {"name": "Latency", "number": value or ABSENT, "unit": unit, "more": spread, "grade": grade, "tone": tone},
+        {"name": "Latency", "number": value or ABSENT, "unit": unit, "more": spread, "how": how}
+        | {"grade": grade, "tone": tone},
         _half_tile(run, profile),
         _rate_tile(run, profile),
-        _memory_tile(profile),
+        _memory_tile(run, profile),
     ]
     best = next((each for each in ranked_findings(profile) if not each.once), None)
     if best is not None:
-        words = saving_words(best, profile).removeprefix("up to ").partition(" (")
-        number, _, unit = words[0].rpartition(" ")
-        more = f"at most, from the largest finding: {one_line(best.code).replace('-', ' ')}"
-        tiles.append({"name": "Possible saving", "number": number, "unit": unit, "more": more})
+        tiles.append(_saving_tile(run, best))
     return tiles
+
+
+def _tile(run: Run, name: str, text: str, more: str, known: tuple[str, float, str] | None = None) -> dict[str, Any]:
+    """A tile with `text`, a number with a unit; `known` has the SI unit, the exact value and the method."""
+    number, _, unit = text.partition(" ")
+    how = known and partial(provenance_of_derived, run, f"{name}: {text}", *known)
+    return {"name": name, "number": number, "unit": unit, "more": more, "how": how}
+
+
+def _saving_tile(run: Run, finding: Finding) -> dict[str, Any]:
+    more = f"at most, from the largest finding: {one_line(finding.code).replace('-', ' ')}"
+    known = ("s", finding.saving, f"upper bound: {one_line(finding.method)}")
+    return _tile(run, "Possible saving", format_duration(finding.saving), more, known)
 
 
 def _parts_of_latency(run: Run) -> tuple[str, str, str, str]:
@@ -160,17 +176,19 @@ def _parts_of_latency(run: Run) -> tuple[str, str, str, str]:
     return found[1].removesuffix(" latency"), found[2], found[3] or "", found[4]
 
 
-def _half_tile(run: Run, profile: Profile) -> dict[str, str]:
+def _half_tile(run: Run, profile: Profile) -> dict[str, Any]:
     """The smallest number of layers that take half of the time."""
     times = [layer.time for layer in ranked(layers_of(run, "operator")) if layer.time]
     total = sum(times)
     count = next((place for place, done in enumerate(accumulate(times), 1) if done >= total * (0.5 - 1e-9)), 0)
     share = sum(times[:count]) / profile.latency * 100 if profile.latency > 0 else 0.0
     more = f"of {len(layers_of(run, 'operator'))} take {share:.0f} % of the whole"
-    return {"name": "Half of the time", "number": str(count), "unit": "layer" if count == 1 else "layers", "more": more}
+    text = f"{count} layer{'' if count == 1 else 's'}"
+    method = "smallest number of layers whose times add up to half of the time of all layers"
+    return _tile(run, "Half of the time", text, more, ("1", count, method))
 
 
-def _rate_tile(run: Run, profile: Profile) -> dict[str, str]:
+def _rate_tile(run: Run, profile: Profile) -> dict[str, Any]:
     """What the model attains over an inference of the headline's latency."""
     known = [layer.ops for layer in layers_of(run, "operator")]
     ops = run.value("ops")
@@ -178,29 +196,28 @@ def _rate_tile(run: Run, profile: Profile) -> dict[str, str]:
         ops = float(sum(each for each in known if each is not None))
     latency = run.value("latency") or profile.latency
     if ops is None or latency <= 0:
-        return {"name": "Rate", "number": ABSENT, "unit": "", "more": "the cost of a layer is not known"}
-    number, _, unit = format_si(ops / latency, "op/s").rpartition(" ")
+        return _tile(run, "Rate", ABSENT, "the cost of a layer is not known")
+    method = "operations of an inference, counted from the shapes, over the latency"
     peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
-    part = f", {ops / latency / peak * 100:.0f} % of the highest measured peak" if peak else ""
-    return {"name": "Rate", "number": number, "unit": unit, "more": f"{count_words(ops)} operations an inference{part}"}
+    rate = ops / latency
+    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak else ""
+    more = f"{count_words(ops)} operations an inference{part}"
+    return _tile(run, "Rate", format_si(rate, "op/s"), more, ("op/s", rate, method))
 
 
-def _memory_tile(profile: Profile) -> dict[str, str]:
+def _memory_tile(run: Run, profile: Profile) -> dict[str, Any]:
     memory = profile.memory or {}
     arena, bound = memory.get("arena_bytes"), memory.get("lower_bound_bytes")
     shown = arena if arena is not None else bound
     if shown is None:
-        reason = one_line(profile.memory_absent_because or "") or NOT_MEASURED
-        return {"name": "Activations", "number": ABSENT, "unit": "", "more": reason}
-    number, _, unit = format_bytes(shown).rpartition(" ")
+        return _tile(run, "Activations", ABSENT, one_line(profile.memory_absent_because or "") or NOT_MEASURED)
     more = "planned arena" if arena is not None else "lower bound"
     if arena is not None and bound is not None:
-        more += (
-            f", {(arena / bound - 1) * 100:.0f} % above the lower bound"
-            if bound and arena > bound
-            else ", as small as can be"
+        above = (
+            f"{(arena / bound - 1) * 100:.0f} % above the lower bound" if 0 < bound < arena else "as small as can be"
         )
-    return {"name": "Activations", "number": number, "unit": unit, "more": more}
+        more += f", {above}"
+    return _tile(run, "Activations", format_bytes(shown), more, ("B", shown, "plan of the tensors' lifetimes"))
 
 
 def _parts(profile: Profile) -> list[tuple[str, str, float]]:
@@ -219,6 +236,7 @@ def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
     names = layer_names(run, 48)
     return {
         "saving": format_duration(finding.saving),
+        "how": _saving_tile(run, finding)["how"],
         "share": "once, at the start"
         if finding.once
         else f"{finding.saving / profile.latency * 100:.1f} % of the whole"
@@ -267,7 +285,8 @@ def _layers_view(run: Run) -> dict[str, Any]:
         views.append(view)
     groups = [("", [view for view in views if not view["overhead"]])]
     groups.append(("overhead", [view for view in views if view["overhead"]]))
-    return {"columns": table.columns, "groups": groups, "sums": table.rows[len(views) :], "unit": unit}
+    long = len(table.rows) > MOST_PRESSED
+    return {"columns": table.columns, "groups": groups, "sums": table.rows[len(views) :], "unit": unit, "long": long}
 
 
 def _tip(layer: Layer, time: str, percent: float | None) -> str:

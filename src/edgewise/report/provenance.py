@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from edgewise.formatting import value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Caution, Measurement, Run, Summary
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.conditions import engine_of, machine_of, provider_of, scenario_of
-from edgewise.report.document import Provenance
+from edgewise.report.document import How, Provenance
 
 BASES = {
     "measured": "read from a clock or a sensor, or counted",
@@ -17,6 +18,12 @@ BASES = {
     "simulated": "from a simulator of the hardware",
     "estimated": "from a model of the hardware",
 }
+
+
+def how_of(run: Run | None, metric: str) -> How:
+    """How the value of `metric` of `run` is known; None without a value."""
+    row = None if run is None else run.measurement(metric)
+    return None if run is None or row is None or row.value is None else partial(provenance_of, run, row)
 
 
 def provenance_of(run: Run, row: Measurement) -> Provenance:
@@ -45,9 +52,25 @@ def provenance_of_number(
     return Provenance(title, [*interval_facts(unit, *ends), *facts, ("Conditions", conditions)])
 
 
-def interval_facts(unit: str, value: float | None, low: float | None, high: float | None) -> list[tuple[str, str]]:
-    """A value and its 95 % interval at full precision, in `unit`."""
-    return [("Value", _exact(unit, value)), ("95 % interval", _exact(unit, low, high) or "none recorded")]
+def provenance_of_column(
+    title: str, basis: str | None, method: str, interval: str, more: Iterable[tuple[str, str]] = ()
+) -> Provenance:
+    """How the numbers of a column are known, with `more`, such as `facts_of_run`, where conditions matter."""
+    known = [("95 % interval", interval), ("Basis", basis_text(basis)), ("Method", method)]
+    return Provenance(title, [("Values", "one per row"), *known, *more])
+
+
+def facts_of_run(run: Run) -> list[tuple[str, str]]:
+    """What holds for all numbers that rest on the times of `run`."""
+    cautions = "; ".join(each.message for each in run.cautions)
+    return [("Model", run.job.model.name), ("Conditions", conditions_text(run)), ("Cautions", cautions)]
+
+
+def interval_facts(
+    unit: str, value: float | None, low: float | None, high: float | None, interval: str = "95 % interval"
+) -> list[tuple[str, str]]:
+    """A value and its interval, called `interval`, at full precision, in `unit`."""
+    return [("Value", _exact(unit, value)), (interval, _exact(unit, low, high) or "none recorded")]
 
 
 def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> Iterator[tuple[str, str]]:
@@ -70,6 +93,9 @@ def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> I
     yield "Samples", f"{len(row.samples)}{within}" if row.samples else ""
     if summary and row.summary is not None:
         yield from _summary_facts(row.summary, row.unit)
+    elif row.summary is not None:
+        percentiles = ", ".join(f"{name} {_exact(row.unit, value)}" for name, value in row.summary.percentiles.items())
+        yield "Percentiles", percentiles and f"{percentiles}; of the samples, without intervals"
     yield "Conditions", conditions_text(run)
 
 

@@ -119,7 +119,6 @@ class _OnDevices:
 
     def load(self, path: Path, options: LoadOptions) -> Session:
         """Nothing can be loaded here."""
-        del path, options
         self.import_engine()
 
 
@@ -171,7 +170,6 @@ class BenchmarkModel(_OnDevices):
 
     def read(self, output: str, results: str, request: ToolRequest) -> ToolAnswer:
         """As `DeviceTool.read`."""
-        del results
         statistics = [_statistics(line) for line in re.findall(r"^(?:INFO: )?(count=[1-9].*)$", output, re.MULTILINE)]
         timings = re.search(
             rf"Inference timings in us: Init: ({_NUMBER}), First inference: ({_NUMBER}), "

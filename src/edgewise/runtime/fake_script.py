@@ -57,21 +57,18 @@ def _channel() -> int:
 
 
 def _segfault(place: str) -> None:
-    del place
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def _hang(place: str) -> None:
     """For ever, with Python's lock released."""
-    del place
     while True:
         time.sleep(3600)
 
 
 def _spin(place: str) -> None:
     """For ever, giving Python's lock away as rarely as Python allows."""
-    del place
     sys.setswitchinterval(1e6)
     while True:
         pass
@@ -79,7 +76,6 @@ def _spin(place: str) -> None:
 
 def _allocate(place: str) -> None:
     """Take memory and touch it, until there is none."""
-    del place
     blocks = []
     while True:
         # Not bytes(n), which the kernel may back with one shared page of zeros.
@@ -87,7 +83,6 @@ def _allocate(place: str) -> None:
 
 
 def _write_garbage(place: str) -> None:
-    del place
     os.write(_channel(), b"\x00\xff this is no message of the protocol\n")
 
 
@@ -100,14 +95,12 @@ def _raise(kind: type[Exception]) -> Callable[[str], None]:
 
 def _end_process(code: int) -> Callable[[str], None]:
     def deed(place: str) -> None:
-        del place
         os._exit(code)
 
     return deed
 
 
 def _close_channel(place: str) -> None:
-    del place
     os.close(_channel())
 
 

@@ -321,7 +321,6 @@ def _tensorflow_function(model: Any, pack: Pack, inputs: Sequence[TensorSpec]) -
 
 
 def _torch_function(model: Any, pack: Pack, inputs: Sequence[TensorSpec]) -> Callable[..., Any]:
-    del inputs
     return lambda *tensors: _call_layers(model, pack(tensors), "torch")
 
 

@@ -119,10 +119,8 @@ class _TimesLayers:
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Run this many inferences under LiteRT's profiler.
 
-        Raises `CannotProfile` where that can't be done or trusted, ValueError for fewer than one inference.
+        Raises `CannotProfile` where that can't be done or trusted.
         """
-        if inferences < 1:
-            raise ValueError(f"{inferences} inferences can't be profiled")
         import ai_edge_litert
 
         structure = read_structure(self._interpreter_of_model())

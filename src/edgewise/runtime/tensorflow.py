@@ -201,7 +201,6 @@ class XlaSession(TensorFlowSession):
 
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Raise `CannotProfile`."""
-        del inferences
         raise CannotProfile("XLA fuses the operators of a model into one call; use -r tensorflow/function")
 
 

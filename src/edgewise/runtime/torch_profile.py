@@ -68,7 +68,6 @@ def profile_torch(
     *,
     module: Any = None,
     kernels: Sequence[CompiledKernel] = (),
-    notes: tuple[str, ...] = (),
 ) -> EngineProfile:
     """Run inferences under PyTorch's profiler, and as many ordinary ones in between.
 
@@ -80,10 +79,7 @@ def profile_torch(
 
     Raises:
         CannotProfile: the profiler recorded no operator, or other ones in each inference.
-        ValueError: fewer than one inference.
     """
-    if inferences < 1:
-        raise ValueError("at least one inference must be profiled")
     (first,) = _record(invoke, 1)[1]
     count = max(3, min(inferences, MOST_EVENTS // max(1, first.events)))
     timing, recorded = _take_turns(invoke, count)
@@ -93,7 +89,7 @@ def profile_torch(
     if any(each.names != names for each in recorded):
         raise CannotProfile("the model runs other operators from one inference to the next")
     executed, more = _find_kernels(names, kernels) if kernels else _find_modules(invoke, module, names)
-    return _assemble(timing, recorded, executed, notes=(*notes, *more))
+    return _assemble(timing, recorded, executed, notes=more)
 
 
 def _record(invoke: Callable[[], object], count: int) -> tuple[list[int], list[_Recorded]]:

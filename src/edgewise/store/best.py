@@ -8,15 +8,15 @@ provider, precision and threads are free to choose. The table `best` keeps one r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, select, tuple_
 
 from edgewise.errors import StoreError
 from edgewise.metrics import METRICS
-from edgewise.store.filters import unindexed
+from edgewise.store.filters import unindexed, whole
 from edgewise.store.tables import best, run_counts, runs
 
 FEW_ROWS = 40_000
@@ -24,7 +24,6 @@ FEW_ROWS = 40_000
 
 _PART = 1000
 _AT_ONCE = 20_000
-_T = TypeVar("_T")
 _HIGHER = sorted(name for name, metric in METRICS.items() if metric.better == "higher")
 _COMPARED = sorted(name for name, metric in METRICS.items() if metric.better != "none")
 _KEY = {
@@ -209,34 +208,30 @@ def matrix(
 ) -> Matrix:
     """The matrix of `Store.matrix`."""
     names, more_models = _names(connection, models, part, most=most_models)
-    conditions: list[ColumnElement[bool]] = [best.c.model.in_(names)]
-    conditions += [] if machines is None else [best.c.machine.in_(list(machines))]
-    conditions += [] if runtime is None else [best.c.runtime == runtime]
-    conditions += [] if precision is None else [best.c.precision == precision]
-    query = select(best).where(*conditions).order_by(*_OF_FILE).limit(FEW_ROWS + 1)
-    rows = connection.execute(query).all()
-    if not all(isinstance(row.value, float | int) and isinstance(row.runs, int) for row in rows):
-        raise StoreError("the index of the store is damaged", advice="'edgewise runs reindex' repairs it")
-    if len(rows) > FEW_ROWS:  # without the last file, whose rows may be cut
-        more_models, last = True, _file_of(rows[-1])
-        rows = [row for row in rows if _file_of(row) != last]
-    numbers = _runs_by(rows, lambda row: Workload(row.metric, row.scenario, row.batch))
+    wanted: list[ColumnElement[bool]] = [best.c.model.in_(names)]
+    wanted += [] if machines is None else [best.c.machine.in_(list(machines))]
+    wanted += [] if runtime is None else [best.c.runtime == runtime]
+    wanted += [] if precision is None else [best.c.precision == precision]
+    numbers, rows = _workloads(connection, wanted)
+    if rows > FEW_ROWS:  # only the files before the one that the limit cuts
+        more_models = True
+        wanted.append(tuple_(*_OF_FILE) < _file_at(connection, wanted, FEW_ROWS))
+        numbers, rows = _workloads(connection, wanted)
     workloads = tuple(sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0])))
     if workload is None and workloads:
         workload = workloads[0][0]
-    rows = [row for row in rows if (row.metric, row.scenario, row.batch) == workload]
-    files = _runs_by(rows, _file_of).most_common(most_models + 1)
-    columns = _runs_by(rows, lambda row: row.machine).most_common(most_machines + 1)
-    shown_files = tuple(sorted(ModelFile(*file) for file, _ in files[:most_models]))
-    shown_machines = tuple(sorted(machine for machine, _ in columns[:most_machines]))
-    of_files = frozenset(shown_files)
-    rows = [row for row in rows if row.machine in shown_machines and _file_of(row) in of_files]
+    if workload not in numbers:
+        return Matrix(workload=workload, workloads=workloads, models=(), machines=(), cells=(), more_models=more_models)
+    wanted += [best.c[name] == value for name, value in zip(Workload._fields, workload, strict=True)]
+    files = [ModelFile(*row) for row in _most_measured(connection, wanted, _OF_FILE, most=most_models + 1)]
+    columns = [name for (name,) in _most_measured(connection, wanted, [best.c.machine], most=most_machines + 1)]
+    shown_files, shown_machines = sorted(files[:most_models]), sorted(columns[:most_machines])
     return Matrix(
         workload=workload,
         workloads=workloads,
-        models=shown_files,
-        machines=shown_machines,
-        cells=_cells(connection, rows),
+        models=tuple(shown_files),
+        machines=tuple(shown_machines),
+        cells=_cells(connection, [*wanted, best.c.machine.in_(shown_machines)], shown_files),
         more_models=more_models or len(files) > most_models,
         more_machines=len(columns) > most_machines,
     )
@@ -256,35 +251,46 @@ def _names(
     return list(found[:most]), len(found) > most
 
 
-def _file_of(row: Any) -> tuple[str, str, str]:
-    """The fields of the `ModelFile` of a row of `best`: its first columns, which are read sooner by place."""
-    file: tuple[str, str, str] = row[: len(_OF_FILE)]
-    return file
+def _workloads(connection: Connection, wanted: Sequence[ColumnElement[bool]]) -> tuple[dict[Workload, int], int]:
+    """Each workload of the wanted rows of `best` with its number of runs, and the number of these rows."""
+    columns = [best.c[name] for name in Workload._fields]
+    query = select(func.count(), func.sum(best.c.runs), *columns).where(*wanted).group_by(*columns)
+    found = connection.execute(query).all()
+    return {Workload(*values): whole(number) for _, number, *values in found}, sum(rows for rows, *_ in found)
 
 
-def _runs_by(rows: Sequence[Any], key: Callable[[Any], _T]) -> Counter[_T]:
-    number = Counter[_T]()
-    for row in rows:
-        number[key(row)] += row.runs
-    return number
+def _file_at(connection: Connection, wanted: Sequence[ColumnElement[bool]], place: int) -> Any:
+    """The file of the wanted row of `best` that `place` rows come before."""
+    return connection.execute(select(*_OF_FILE).where(*wanted).order_by(*_OF_FILE).offset(place).limit(1)).one()
 
 
-def _cells(connection: Connection, rows: Sequence[Any]) -> tuple[Best, ...]:
-    """The best of the rows of each file with its shapes, machine and basis, with what `runs` has of it."""
-    groups: dict[tuple[str, ...], list[Any]] = {}
-    for row in rows:
-        groups.setdefault((*_file_of(row), row.machine, row.basis), []).append(row)
-    chosen = {}
-    for group in groups.values():
-        top = max(group, key=lambda row: _rank(row.metric, row.value, row.run))
-        chosen[top.run] = (top.machine, sum(row.runs for row in group))
+def _most_measured(
+    connection: Connection, wanted: Sequence[ColumnElement[bool]], columns: Sequence[Any], *, most: int
+) -> Sequence[Any]:
+    """The `most` values of `columns` with the most runs in the wanted rows of `best`."""
+    query = select(*columns).where(*wanted).group_by(*columns)
+    return connection.execute(query.order_by(func.sum(best.c.runs).desc(), *columns).limit(most)).all()
+
+
+def _cells(
+    connection: Connection, wanted: Sequence[ColumnElement[bool]], files: Sequence[ModelFile]
+) -> tuple[Best, ...]:
+    """The best of the wanted rows of each file with its shapes, machine and basis, with what `runs` has of it."""
+    same = [*_OF_FILE, best.c.machine, best.c.basis]
+    place = func.row_number().over(partition_by=same, order_by=[_signed(best.c).desc(), best.c.run.desc()])
+    number = func.sum(best.c.runs).over(partition_by=same)
+    ranked = select(best.c.machine, best.c.run, best.c.value, number.label("runs"), place.label("place")).where(*wanted)
     names = [field.name for field in fields(Best) if field.name not in ("machine", "run", "runs")]
-    ids, cells = list(chosen), []
-    for first in range(0, len(ids), _PART):
-        query = select(runs.c.id, *(runs.c[name] for name in names)).where(runs.c.id.in_(ids[first : first + _PART]))
-        for run, *values in connection.execute(query):
-            machine, number = chosen[run]
-            cells.append(Best(run=run, machine=machine, runs=number, **dict(zip(names, values, strict=True))))
+    cells = []
+    for first in range(0, len(files), _PART):
+        found = ranked.where(tuple_(*_OF_FILE).in_(files[first : first + _PART])).subquery()
+        of_cell = (found.c.value, found.c.runs, found.c.machine, found.c.run)
+        query = select(*of_cell, *(runs.c[name] for name in names)).join_from(found, runs, runs.c.id == found.c.run)
+        for kept, total, machine, run, *values in connection.execute(query.where(found.c.place == 1)):
+            if not isinstance(kept, float | int):
+                raise StoreError("the index of the store is damaged", advice="'edgewise runs reindex' repairs it")
+            told = dict(zip(names, values, strict=True))
+            cells.append(Best(run=run, machine=machine, runs=whole(total), **told))
     return tuple(sorted(cells, key=lambda cell: (*ModelFile.of(cell), cell.machine, cell.basis or "")))
 
 
@@ -301,8 +307,9 @@ def _rank(metric: str, value: float, run: str) -> tuple[float, str]:
     return (value if metric in _HIGHER else -value, run)
 
 
-def _signed() -> ColumnElement[Any]:
-    return case((runs.c.metric.in_(_HIGHER), runs.c.value), else_=-runs.c.value)
+def _signed(of: Any = runs.c) -> ColumnElement[Any]:
+    """The value in the columns `of`, so that a larger one is better."""
+    return case((of.metric.in_(_HIGHER), of.value), else_=-of.value)
 
 
 def _eligible() -> list[ColumnElement[bool]]:

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, false, func, insert, literal, select
+from sqlalchemy import Connection, Select, bindparam, delete, false, func, insert, literal, select, tuple_, union_all
 from sqlalchemy import text as sql
 
 from edgewise.store.filters import (
     Condition,
     RunFilter,
     Search,
-    conditions_of,
     counted,
     kept_count,
     search_of,
@@ -127,14 +126,13 @@ def fill(connection: Connection) -> None:
         connection.execute(insert(run_counts).from_select([*_KEY, "runs"], query))
 
 
-def count(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -> Count:
-    """The number of runs that match `wanted`; past `most` it may be a lower bound."""
-    conditions = conditions_of(connection, wanted, kept=kept)
+def count(connection: Connection, conditions: Sequence[Condition], *, most: int, kept: bool) -> Count:
+    """The number of runs that meet `conditions`; past `most` it may be a lower bound."""
     if kept and len(conditions) <= 2 and all(one.values for one in conditions):
         return Count(value=kept_count(connection, conditions))
     sought = max(SOUGHT, most)
     search = search_of(connection, conditions, kept=kept, most=sought)
-    matching, complete = _matching(connection, search, runs.c.id, sought)
+    matching, complete = _matching(connection, search, ["id"], sought)
     found = connection.scalar(select(func.count()).select_from(matching.limit(most + 1).subquery())) or 0
     return Count(value=min(found, most), more=found > most or not complete)
 
@@ -149,32 +147,35 @@ def count_files(connection: Connection, sha256s: Sequence[str]) -> dict[str, int
     return found
 
 
-def facets(connection: Connection, wanted: RunFilter, *, most: int, kept: bool) -> dict[str, FacetValues]:
-    """The values of each facet among the runs that match `wanted`, but for its condition on the facet itself."""
-    conditions = conditions_of(connection, wanted, kept=kept)
+def facets(
+    connection: Connection, conditions: Sequence[Condition], wanted: RunFilter, *, most: int, kept: bool
+) -> dict[str, FacetValues]:
+    """The values of each facet among the runs that meet the `conditions` of `wanted` but that on the facet itself."""
     chosen = {"runtime": wanted.get("runtime"), "device": wanted.get("device")}
     chosen |= {"status": wanted.get("status"), "tag": wanted.get("tag")}
     others_of = {facet: [one for one in conditions if one.name != facet] for facet in FACETS}
     is_kept = {
         facet: kept and len(others) <= 1 and all(one.values for one in others) for facet, others in others_of.items()
     }
-    found, searches, parts = dict[str, FacetValues](), dict[int, Search](), len(FACETS) - sum(is_kept.values())
+    found, read, parts = dict[str, FacetValues](), dict[int, list[str]](), len(FACETS) - sum(is_kept.values())
     for facet, others in others_of.items():
-        complete = True
         if is_kept[facet]:
             ranked = connection.execute(_kept_values(facet, others).limit(most + 2)).all()
             its_runs = 0 if chosen.get(facet) is None else kept_count(connection, conditions)
+            found[facet] = _values(ranked, most=most, chosen=(chosen.get(facet), its_runs))
         elif facet == "tag" and counted(connection, [tags.c.name.is_not(None)], most=TAGGED) <= TAGGED:
             ranked = connection.execute(_tags_of_all(others)).all()
-            its_runs = dict(map(tuple, ranked)).get(chosen[facet], 0)
-        else:
-            own = FACETS.index(facet) if len(others) < len(conditions) else -1
-            if own not in searches:
-                searches[own] = search_of(connection, others, kept=kept, most=SOUGHT // parts)
-            ranked, complete = _read(connection, searches[own], facet, parts=parts)
-            its_runs = dict(map(tuple, ranked)).get(chosen.get(facet), 0)
-        found[facet] = _values(ranked, most=most, chosen=(chosen.get(facet), its_runs), complete=complete)
-    return found
+            found[facet] = _values(ranked, most=most, chosen=_among(ranked, chosen[facet]))
+        else:  # facets that leave out no condition share a search
+            read.setdefault(FACETS.index(facet) if len(others) < len(conditions) else -1, []).append(facet)
+    known: dict[tuple[str, ...], int] = {}
+    for names in read.values():
+        search = search_of(connection, others_of[names[0]], kept=kept, most=SOUGHT // parts, known=known)
+        ranked_by, complete = _read(connection, search, names, parts=parts)
+        for facet, ranked in ranked_by.items():
+            chosen_one = _among(ranked, chosen.get(facet))
+            found[facet] = _values(ranked, most=most, chosen=chosen_one, complete=complete)
+    return {facet: found[facet] for facet in FACETS}
 
 
 def tags_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -195,6 +196,11 @@ def _tags_of_all(conditions: Sequence[Condition]) -> Any:
 
 def _ranked(query: Any, value: Any) -> Any:
     return query.group_by(value).order_by(func.count().desc(), value)
+
+
+def _among(ranked: Sequence[Any], chosen: str | None) -> tuple[str | None, int]:
+    """`chosen` with its number in `ranked`, 0 if it is not there."""
+    return chosen, dict(map(tuple, ranked)).get(chosen, 0)
 
 
 def _values(ranked: Sequence[Any], *, most: int, chosen: tuple[str | None, int], complete: bool = True) -> FacetValues:
@@ -220,38 +226,52 @@ def _kept_values(facet: str, conditions: Sequence[Condition]) -> Any:
     return query.group_by(value).order_by(func.sum(of.runs).desc(), value)
 
 
-def _read(connection: Connection, search: Search, facet: str, *, parts: int) -> tuple[Sequence[Any], bool]:
-    """Values of `facet` with their numbers among at most `COUNTED` runs of `search`, and whether these are all.
+def _read(
+    connection: Connection, search: Search, names: Sequence[str], *, parts: int
+) -> tuple[dict[str, list[Any]], bool]:
+    """Values of the facets `names` with their numbers among at most `COUNTED` runs of `search`, and whether it is all.
 
     Args:
         parts: the number of facets that are read, which share what may be counted.
     """
     most = COUNTED // parts
-    matching, complete = _matching(connection, search, runs.c["id" if facet == "tag" else facet], SOUGHT // parts)
-    found = matching.limit(most).subquery()
-    if facet == "tag":
-        query = select(tags.c.name, func.count()).join_from(found, tags, tags.c.run == found.c.id)
-        number = connection.scalar(select(func.count()).select_from(found)) or 0
-        return connection.execute(_ranked(query, tags.c.name)).all(), complete and number < most
-    ranked = connection.execute(_ranked(select(found.c[facet], func.count()), found.c[facet])).all()
-    return ranked, complete and sum(row[1] for row in ranked) < most
+    columns = ["id", *(name for name in names if name != "tag")]
+    matching, complete = _matching(connection, search, columns, SOUGHT // parts)
+    found = matching.limit(most).cte()  # which both databases make once for all that is counted in it
+    queries = [select(literal(""), literal(""), func.count()).select_from(found)]
+    for name in names:
+        value: Any = unindexed(tags.c.name) if name == "tag" else found.c[name]
+        source = found.join(tags, tags.c.run == found.c.id) if name == "tag" else found
+        queries.append(select(literal(name), value, func.count()).select_from(source).group_by(value))
+    ranked: dict[str, list[Any]] = {name: [] for name in ("", *names)}
+    for name, value, number in connection.execute(union_all(*queries)):
+        ranked[name].append((value, number))
+    ((_, number),) = ranked.pop("")
+    by_number = {name: sorted(pairs, key=lambda pair: (-pair[1], str(pair[0]))) for name, pairs in ranked.items()}
+    return by_number, bool(complete and number < most)
 
 
-def _matching(connection: Connection, search: Search, column: Any, sought: int) -> tuple[Select[Any], bool]:
-    """The query for `column` of the runs that `search` finds, among `sought` that it seeks: the newest, if in order.
+def _matching(connection: Connection, search: Search, columns: Sequence[str], sought: int) -> tuple[Select[Any], bool]:
+    """The query for `columns` of the runs that `search` finds, among `sought` that it seeks: the newest, if in order.
 
     Returns:
         The query, and whether it reaches all runs that meet the conditions.
     """
-    candidates = select(runs.c.id).where(*search.seek_clauses())
-    if all(one.in_order for one in search.seek):
+    place = (runs.c.created, runs.c.id)
+    candidates, in_order = select(*place).where(*search.seek_clauses()), all(one.in_order for one in search.seek)
+    if in_order:
         candidates = candidates.order_by(*NEWEST)
-    complete = search.size <= sought
-    if not complete and (search.size == float("inf") or len(search.seek) > 1):
-        complete = connection.execute(candidates.offset(sought).limit(1)).first() is None
-    if complete:
+    beyond = None if search.size <= sought else connection.execute(candidates.offset(sought).limit(1)).first()
+    wanted = [runs.c[name] for name in columns]
+    if beyond is None:
         clauses = search.check_clauses() if search.size else [false()]
-        return candidates.with_only_columns(column).where(*clauses), True
+        return candidates.with_only_columns(*wanted).where(*clauses), True
+    if in_order and connection.dialect.name == "sqlite":
+        # A limit would make it copy each run. The time has one lower bound, because an index serves only one.
+        seek = [one.clause(runs.c) for one in search.seek if one.name != "since"]
+        newer = select(*wanted).where(*seek, tuple_(*place) > beyond, *search.check_clauses())
+        return newer.order_by(*NEWEST), False
+    # PostgreSQL checks the runs within a limit one by one, but all runs with a tag or a metric where there is none.
     read = [*_OF_RUN, "created", "id"] + (["sha256"] if any(one.hashed for one in search.check) else [])
     found = candidates.with_only_columns(*(runs.c[name] for name in read)).limit(sought).subquery()
-    return select(found.c[column.name]).where(*search.check_clauses(found.c)), False
+    return select(*(found.c[name] for name in columns)).where(*search.check_clauses(found.c)), False

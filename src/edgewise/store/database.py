@@ -255,8 +255,9 @@ class Store:
         """
         if not possible(wanted):
             return Count(value=0)
+        kept = self._database.kept
         with self._database.reading() as connection:
-            return counts.count(connection, wanted, most=most, kept=self._database.kept)
+            return counts.count(connection, conditions_of(connection, wanted, kept=kept), most=most, kept=kept)
 
     def count_files(self, sha256s: Sequence[str]) -> Mapping[str, int]:
         """The number of runs of each model file, by its sha256; files without runs are left out."""
@@ -274,8 +275,22 @@ class Store:
         """
         if not possible(wanted):
             return {facet: FacetValues() for facet in FACETS}
+        kept = self._database.kept
         with self._database.reading() as connection:
-            return counts.facets(connection, wanted, most=most, kept=self._database.kept)
+            conditions = conditions_of(connection, wanted, kept=kept)
+            return counts.facets(connection, conditions, wanted, most=most, kept=kept)
+
+    def count_and_facets(
+        self, *, most: int = 20, **wanted: Unpack[RunFilter]
+    ) -> tuple[Count, Mapping[str, FacetValues]]:
+        """`count` and `facets` of one state of the store, sooner than one after the other."""
+        if not possible(wanted):
+            return Count(value=0), {facet: FacetValues() for facet in FACETS}
+        kept = self._database.kept
+        with self._database.reading() as connection:
+            conditions = conditions_of(connection, wanted, kept=kept)
+            count = counts.count(connection, conditions, most=counts.COUNTED, kept=kept)
+            return count, counts.facets(connection, conditions, wanted, most=most, kept=kept)
 
     def matrix(
         self,

@@ -15,7 +15,10 @@ from itertools import combinations
 from operator import ge, lt
 from typing import Any, TypedDict
 
-from sqlalchemy import ColumnElement, Connection, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Text, exists, func, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from edgewise.errors import StoreError
 from edgewise.store.references import begins
@@ -118,21 +121,22 @@ def possible(wanted: Mapping[str, object]) -> bool:
 
 
 def conditions_of(connection: Connection, wanted: RunFilter, *, kept: bool) -> list[Condition]:
-    """The conditions of `wanted`, without its page (`before`, `after`, `limit`).
+    """The conditions of `wanted`, without its page (`before`, `after`, `limit`); those that are checked soonest first.
 
     Args:
         kept: whether the store has the kept tables.
     """
-    found = []
+    equal = {"runtime": wanted.get("runtime"), "device": wanted.get("device"), "status": wanted.get("status")}
+    found = [_equal(name, value) for name, value in equal.items() if value is not None]
     if (model := wanted.get("model")) is not None:
         found.append(_of_model(connection, model, kept=kept))
-    equal = {"runtime": wanted.get("runtime"), "device": wanted.get("device"), "status": wanted.get("status")}
-    found += [_equal(name, value) for name, value in equal.items() if value is not None]
     if (tag := wanted.get("tag")) is not None:
-        found.append(_in_table(connection, "tag", tags.c.run, tags.c.name, tag))
+        found.append(_in_table(connection, "tag", tags.c.run, tags.c.name, tag, kept=kept))
     if (metric := wanted.get("metric")) is not None:
         has_value = measurements.c.value.is_not(None)
-        found.append(_in_table(connection, "metric", measurements.c.run, measurements.c.metric, metric, has_value))
+        found.append(
+            _in_table(connection, "metric", measurements.c.run, measurements.c.metric, metric, has_value, kept=kept)
+        )
     times = []
     if (since := wanted.get("since")) is not None:
         times.append(_in_time("since", ge, since))
@@ -142,12 +146,18 @@ def conditions_of(connection: Connection, wanted: RunFilter, *, kept: bool) -> l
 
 
 def search_of(
-    connection: Connection, conditions: Sequence[Condition], *, kept: bool, most: float = float("inf")
+    connection: Connection,
+    conditions: Sequence[Condition],
+    *,
+    kept: bool,
+    most: float = float("inf"),
+    known: dict[tuple[str, ...], int] | None = None,
 ) -> Search:
     """The search that seeks by the rarest of `conditions`, in view of the cost, and by time.
 
     Args:
         most: the most runs that are read where they are in the order of time.
+        known: the numbers of runs of pairs of conditions, by their names; what is read is added.
     """
     times = [one for one in conditions if one.name in ("since", "until")]
     usable = [one for one in conditions if one not in times and (one.in_order or one.size <= FEW)]
@@ -155,9 +165,13 @@ def search_of(
     seek = times if rarest is None else [*times, rarest]
     size = float("inf") if rarest is None else rarest.size
     equal = [one for one in conditions if one.values and one.in_order]
-    pairs = combinations(equal, 2) if kept and size > FEW else ()
-    if any(kept_count(connection, pair) == 0 for pair in pairs):
-        size = 0
+    known = {} if known is None else known
+    for pair in combinations(equal, 2) if kept and size > FEW else ():
+        names = tuple(one.name for one in pair)
+        if names not in known:
+            known[names] = kept_count(connection, pair)
+        if known[names] == 0:
+            size = 0
     return Search(seek=seek, check=[one for one in conditions if one not in seek], size=size)
 
 
@@ -187,9 +201,21 @@ def counted(connection: Connection, clauses: Iterable[ColumnElement[bool]], *, m
     return connection.scalar(select(func.count()).select_from(rows)) or 0
 
 
-def unindexed(column: Any) -> Any:
-    """The text of `column`, as an expression that no index serves."""
-    return column.concat("")
+class unindexed(FunctionElement[str]):  # noqa: N801 - a part of a statement, as `func` has them
+    """The text of a column, as an expression that no index serves."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(unindexed)
+def _concatenated(element: unindexed, compiler: SQLCompiler, **how: Any) -> str:
+    return f"({compiler.process(element.clauses, **how)} || '')"
+
+
+@compiles(unindexed, "sqlite")
+def _signed(element: unindexed, compiler: SQLCompiler, **how: Any) -> str:
+    return f"+{compiler.process(element.clauses, **how)}"  # SQLite's way, which makes no new text for each run
 
 
 def _size(connection: Connection, condition: Condition, *, kept: bool) -> float:
@@ -253,20 +279,24 @@ def _models_with(connection: Connection, part: str) -> list[str] | None:
     """The models whose names contain `part`, in any case; None where they, or all models, are too many to list."""
     of = run_counts.c
     every = connection.scalars(select(of.value).where(of.facet == "model", of.other == "").limit(_MOST_MODELS)).all()
-    found = [name for name in every if part.lower() in str(name).lower()]
+    lowered = part.lower()
+    found = [name for name in every if lowered in str(name).lower()]
     return None if len(every) == _MOST_MODELS or len(found) > _MOST_NAMED else found
 
 
 def _in_table(
-    connection: Connection, name: str, run: Any, column: Any, value: str, *more: ColumnElement[bool]
+    connection: Connection, name: str, run: Any, column: Any, value: str, *more: ColumnElement[bool], kept: bool
 ) -> Condition:
     """The condition that a table of rows of runs has `value` in `column` for the run."""
-    few = counted(connection, [column == value], most=FEW) <= FEW
     chosen = select(run).where(column == value, *more)
 
     def of_run(of: Any) -> ColumnElement[bool]:
         return exists().where(run == of.id, unindexed(column) == value, *more)
 
     values: Clause | None = (lambda of: of == value) if name == "tag" else None
-    clause: Clause = (lambda of: of.id.in_(chosen)) if few else of_run
-    return Condition(name=name, clause=clause, check=of_run, values=values, indexed=few, cost=25)
+    found = Condition(name=name, clause=of_run, check=of_run, values=values, indexed=False, cost=25)
+    if kept and values is not None:
+        few = kept_count(connection, [found]) <= FEW
+    else:
+        few = counted(connection, [column == value], most=FEW) <= FEW
+    return replace(found, clause=lambda of: of.id.in_(chosen), indexed=True) if few else found

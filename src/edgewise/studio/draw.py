@@ -74,8 +74,14 @@ def _ended_by_server() -> Iterator[None]:
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to one request."""
     try:
-        runs = _store(request["store"]).resolve(request["runs"])
-        drawn = draw(request["kind"], runs, request["extension"], request["settings"])
+        store = _store(request["store"])
+        runs, settings = store.resolve(request["runs"]), request["settings"]
+        if request["kind"] == "trend":
+            from edgewise.studio.trend_chart import render_trend
+
+            drawn = render_trend(store, request["extension"], **settings)
+        else:
+            drawn = draw(request["kind"], runs, request["extension"], settings)
         content = drawn if isinstance(drawn, bytes) else drawn.encode("utf-8", "replace")
         if len(content) > MOST_BYTES:
             raise BadInput(
@@ -128,7 +134,7 @@ def _render(kind: str, runs: Sequence[Run], extension: str, settings: Settings) 
         case _:
             raise BadInput(
                 f"there is no page of kind {kind!r}",
-                advice="use runs, profile, graph, comparison, evaluation or report",
+                advice="use runs, profile, graph, trend, comparison, evaluation or report",
             )
 
 

@@ -126,7 +126,9 @@ def write_pages(
             )
     for job in studio.store.jobs.list(status=("done",), limit=MOST_JOBS) if jobs else ():
         if _result_of(studio, job.id).is_file():
-            pages.append(_Page("Finished jobs", job.title, f"/jobs/{job.id}", f"jobs/{job.id}.html"))
+            ended = datetime.fromtimestamp(job.finished or job.created, UTC)
+            title = f"{job.title}, {ended:%Y-%m-%d %H:%M} UTC"
+            pages.append(_Page("Finished jobs", title, f"/jobs/{job.id}", f"jobs/{job.id}.html"))
     files = {page.address: f"../{page.file}" for page in pages}
     parts: dict[str, list[_Page]] = {"Comparisons": [], "Runs": [], "Finished jobs": []}
     for place, page in enumerate(pages, 1):

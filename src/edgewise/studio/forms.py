@@ -97,7 +97,8 @@ class Field:
     def help(self) -> str:
         """The option's help, in words of a form."""
         text: str = _HELP.get(self.name) or self.option.info.help
-        return text.replace("; repeatable", "; one per line").replace(" or MODULE:FUNCTION", "")
+        text = text.replace("; repeatable", "" if self.kind in PICKED else "; one per line")
+        return text.replace(" or MODULE:FUNCTION", "").replace(" MODEL", " the model")
 
     @property
     def example(self) -> str:

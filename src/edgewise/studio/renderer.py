@@ -82,7 +82,7 @@ class Renderer:
 
         Args:
             extension: ``report`` takes those of `edgewise.report.files`, other kinds take those of their results.
-            kind: ``report``, or ``graph``, ``comparison`` or ``evaluation`` as in `part`.
+            kind: ``report``, ``trend``, or ``graph``, ``comparison`` or ``evaluation`` as in `part`.
 
         Raises as `part` does, and `BadInput` for an extension that can't be written.
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from edgewise.studio.sessions import ENTER
@@ -104,6 +105,7 @@ class Guard:
                 message["headers"] = [
                     *message["headers"],
                     *((name.encode(), text.encode()) for name, text in HEADERS.items()),
+                    (b"date", formatdate(usegmt=True).encode()),
                     *([] if b"cache-control" in own else [(b"cache-control", b"no-store")]),
                 ]
             await send(message)

@@ -10,6 +10,7 @@ import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgewise.errors import BadInput
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from edgewise.studio.settings import Settings
 
 MOST_TRIED = 100
-RELEASE_TICKS = 300
-"""Ticks of uvicorn, of 0.1 s, after which free memory goes back to the system."""
+RELEASE_S = 30.0
+"""After requests, free memory goes back to the system at this interval."""
 
 
 def serve(settings: Settings, *, next_port: bool, open_browser: bool, say: Callable[[str], None]) -> None:
@@ -78,6 +79,7 @@ def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
         log_level="error",
         access_log=False,
         server_header=False,
+        date_header=False,  # uvicorn's is written by its looks; `Guard` adds one
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
         timeout_graceful_shutdown=1,
@@ -92,10 +94,31 @@ def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
         ) from error
 
     class Server(uvicorn.Server):
-        async def on_tick(self, counter: int) -> bool:
-            if counter % RELEASE_TICKS == 0:
-                call_libc("malloc_trim", 0)  # a page about thousands of layers leaves 20 MB of free pieces
-            return await super().on_tick(counter)
+        """Waits until it is to end; uvicorn's own looks ten times a second whether it is."""
+
+        _exits = False
+        _wake: Callable[[], object] | None = None
+
+        @property
+        def should_exit(self) -> bool:
+            return self._exits
+
+        @should_exit.setter
+        def should_exit(self, value: bool) -> None:  # set by uvicorn's handler of signals, and from other threads
+            self._exits = value
+            if self._wake is not None:
+                with suppress(RuntimeError):  # the loop has ended
+                    self._wake()
+
+        async def main_loop(self) -> None:
+            told, served = asyncio.Event(), -1
+            self._wake = partial(asyncio.get_running_loop().call_soon_threadsafe, told.set)
+            while not self.should_exit:
+                if self.server_state.total_requests != served:
+                    served = self.server_state.total_requests
+                    call_libc("malloc_trim", 0)  # a page about thousands of layers leaves 20 MB of free pieces
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(told.wait(), RELEASE_S)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.studio.jobs.live.close()  # streams of events would keep their connections open

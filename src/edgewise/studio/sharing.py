@@ -60,8 +60,8 @@ def rendered(app: Starlette, address: str) -> str:
         if url.netloc or url.scheme or not any(url.path == one or url.path.startswith(f"{one}/") for one in SHARED):
             break
         query = url.query
-        if url.path.startswith("/runs/") and "report" not in query:
-            query += "&report=1"  # with tables and charts, which the page's script would fetch
+        if url.path.startswith(("/runs/", "/trend")) and "report" not in query:
+            query += "&report=1"  # with tables and charts, which the page's script would fetch or draw
         scope = {
             "type": "http", "method": "GET", "path": unquote(url.path), "query_string": query.encode(),
             "root_path": "", "scheme": "http", "server": ("studio", 80), "headers": [], "app": app,

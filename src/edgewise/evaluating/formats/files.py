@@ -46,7 +46,6 @@ class Files(Split):
         return decode_file(file, self.kind, self.files[index])
 
     def _label(self, index: int, data: Any) -> Any:
-        del data
         return None if self.labels is None else self.labels[index]
 
     def stamp(self) -> str:

@@ -19,6 +19,7 @@ from edgewise.evaluating.formats.listing import list_folder
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split, check_options, choose, parse_words, stamp_files
 from edgewise.evaluating.offline import environment
+from edgewise.text import first_line
 
 _OPTIONS = ("image", "audio", "text", "columns", "label", "label_kind")
 _TEXTS = ("text", "sentence", "content")
@@ -58,7 +59,7 @@ class TableSplit(Split):
         try:
             row = self.table[index]
         except Exception as error:  # pyarrow's errors of damaged files
-            raise CorruptSample(name, f"can't be read: {_line(error)}") from error
+            raise CorruptSample(name, f"can't be read: {first_line(error)}") from error
         rate = None
         source = row[self.sources[0]]
         data: Any
@@ -144,7 +145,7 @@ def _load(folder: Path) -> Any:
                 if isinstance(feature, datasets.Image | datasets.Audio):
                     table = table.cast_column(name, type(feature)(decode=False))
         except Exception as error:  # errors of pyarrow, of JSON, of its own
-            raise BadInput(f"{folder} can't be read: {_line(error)}", advice=_ADVICE) from error
+            raise BadInput(f"{folder} can't be read: {first_line(error)}", advice=_ADVICE) from error
         return table
 
 
@@ -285,7 +286,7 @@ def _read_json(file: Path) -> dict[str, Any]:
             raise BadInput(f"{file} is too large for what describes a data set", advice=_ADVICE)
         document = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"can't read {file}: {_line(error)}", advice=_ADVICE) from error
+        raise BadInput(f"can't read {file}: {first_line(error)}", advice=_ADVICE) from error
     if not isinstance(document, dict):
         raise BadInput(f"{file} does not describe a data set", advice=_ADVICE)
     return document
@@ -293,7 +294,3 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 def _is_plain(name: str) -> bool:
     return name not in ("", ".", "..") and not set(name) & set("/\\\0")
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import Unavailable
 from edgewise.evaluating.dataset import CorruptSample
+from edgewise.text import first_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,8 +99,7 @@ def _opened(source: Path | bytes, name: str) -> Iterator[Any]:
     except Image.DecompressionBombError as error:
         raise CorruptSample(name, f"more pixels than the {MAX_PIXELS} of the limit") from error
     except Exception as error:  # decoders of damaged files raise errors of every kind
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise CorruptSample(name, f"damaged image: {reason}") from error
+        raise CorruptSample(name, f"damaged image: {first_line(error)}") from error
 
 
 def _turn_upright(image: Any, stored_size: tuple[int, int] | None) -> Any:

@@ -6,7 +6,7 @@ import math
 import re
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,21 +31,6 @@ class Labels:
     values: Sequence[Any]
     classes: tuple[str, ...] = ()
     kind: str = "class"
-
-
-@dataclass(frozen=True, slots=True)
-class References(Sequence[Any]):
-    """Texts, each split where several of them count."""
-
-    texts: Sequence[str]
-    separator: str | None = field(default=None)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __getitem__(self, index: Any) -> str | tuple[str, ...]:
-        text: str = self.texts[index]
-        return text if self.separator is None else tuple(part.strip() for part in text.split(self.separator))
 
 
 def read_labels(
@@ -98,7 +83,8 @@ def read_words(
     if kind is None and not whole and all(is_number(word) for word in words):
         kind = "float"
     if kind == "text":
-        return Labels(values=References(words, separator), kind="text")
+        texts = words if separator is None else [tuple(map(str.strip, word.split(separator))) for word in words]
+        return Labels(values=texts, kind="text")
     if kind == "float":
         return Labels(values=_read_floats(words, place), kind="float")
     if not classes and whole:

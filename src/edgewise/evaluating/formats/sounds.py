@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from edgewise.errors import Unavailable
 from edgewise.evaluating.dataset import CorruptSample
+from edgewise.text import first_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,8 +60,7 @@ def decode_sound(source: Path | bytes, name: str) -> tuple[Array, int]:
     except CorruptSample:
         raise
     except Exception as error:  # libsndfile's errors, and those of reading a file
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise CorruptSample(name, f"not a recording that can be read: {reason}") from error
+        raise CorruptSample(name, f"not a recording that can be read: {first_line(error)}") from error
     if not blocks:
         raise CorruptSample(name, "the recording is empty")
     return np.concatenate(blocks), rate

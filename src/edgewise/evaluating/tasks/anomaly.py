@@ -113,7 +113,6 @@ class AnomalyTable(Table):
 
     def explain(self, metric: str) -> str | None:
         """Why `metric` is not defined: one kind of sample is missing."""
-        del metric
         return f"all {self.n} samples are {'anomalies' if self._all_anomalies else 'normal'}"
 
     def _confusion(self) -> Sequence[Sequence[int]]:

@@ -83,7 +83,6 @@ class SegmentationTable(Table):
 
     def explain(self, metric: str) -> str | None:
         """Why `metric` is not defined."""
-        del metric
         return "no pixel of any image counts: all are labelled to be ignored, or were cropped away"
 
     def confusion(self) -> Sequence[Sequence[int]]:

@@ -64,7 +64,6 @@ class GenerationScorer:
     headline = "exact_match"
 
     def __init__(self, context: TaskContext, options: GenerationOptions, *, task: str) -> None:
-        del task
         self._output = _choose(context) if options.output is None else choose_output(context, options.output, _TASK)
         spec = context.signature.outputs[self._output]
         self._writes = spec.dtype in WIDE_INTEGERS

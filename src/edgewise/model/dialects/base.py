@@ -317,6 +317,17 @@ def other_functions(gates: int, costs: Sequence[int], *, clip: int = 0) -> int:
     return sum(times * (cost - ACTIVATIONS[name] + clip) for cost, (name, times) in zip(costs, usual, strict=False))
 
 
+def attention(raw: RawOperator, *, batch: int | None, heads: int | None) -> Semantics:
+    """Attention of the inputs query […, queries, depth], key […, keys, depth] and value […, keys, value depth]."""
+    query, key, value = (raw.input(at) for at in range(3))
+    if min(len(shape_of(each)) for each in (query, key, value)) < 2:
+        return mean("attention")
+    return mean(
+        "attention", batch=batch, heads=heads, queries=size_of(query, -2), keys=size_of(key, -2),
+        depth=size_of(query, -1), value_depth=size_of(value, -1),
+    )  # fmt: skip
+
+
 def pool_areas(
     before: Sequence[Dimension] | None, after: Sequence[Dimension] | None, *, average: bool, channels: int | None = 1
 ) -> Semantics:

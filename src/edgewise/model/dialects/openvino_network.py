@@ -17,6 +17,7 @@ from edgewise.model.dialects.base import (
     USUAL_FUNCTIONS,
     RawOperator,
     Semantics,
+    attention,
     counted,
     data_dependent,
     elements,
@@ -80,18 +81,8 @@ def connect_fully(raw: RawOperator) -> Semantics:
 
 def attend(raw: RawOperator) -> Semantics:
     """Query […, heads, L, E], key […, heads, S, E], value […, heads, S, V]; a mask changes nothing that is counted."""
-    query, key, value = (raw.input(at) for at in range(3))
-    if min(len(shape_of(each)) for each in (query, key, value)) < 2:
-        return mean("attention")
-    return mean(
-        "attention",
-        batch=product_of(query, 0, -3),
-        heads=product_of(query, -3, -2),
-        queries=size_of(query, -2),
-        keys=size_of(key, -2),
-        depth=size_of(query, -1),
-        value_depth=size_of(value, -1),
-    )
+    query = raw.input(0)
+    return attention(raw, batch=product_of(query, 0, -3), heads=product_of(query, -3, -2))
 
 
 _GATES = {"LSTM": 4, "GRU": 3, "AUGRU": 3, "RNN": 1}

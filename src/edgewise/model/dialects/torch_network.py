@@ -14,6 +14,7 @@ from edgewise.model.dialects.base import (
     Rule,
     Semantics,
     add,
+    attention,
     counted,
     each,
     mean,
@@ -134,18 +135,9 @@ def _tensordot(raw: RawOperator) -> Semantics:
 
 def _attention(raw: RawOperator) -> Semantics:
     """Query [batch, heads…, queries, depth], key [… keys, depth], value [… keys, value depth]; a mask saves nothing."""
-    query, key, value = (raw.input(at) for at in range(3))
-    if min(len(shape_of(each)) for each in (query, key, value)) < 2:
-        return mean("attention")
-    return mean(
-        "attention",
-        batch=size_of(query, 0) if (rank(query) or 0) > 2 else 1,
-        heads=product_of(query, 1, -2),
-        queries=size_of(query, -2),
-        keys=size_of(key, -2),
-        depth=size_of(query, -1),
-        value_depth=size_of(value, -1),
-    )
+    query = raw.input(0)
+    batch = size_of(query, 0) if (rank(query) or 0) > 2 else 1
+    return attention(raw, batch=batch, heads=product_of(query, 1, -2))
 
 
 def _batch_normalization(raw: RawOperator) -> Semantics:

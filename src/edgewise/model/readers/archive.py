@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.readers.base import damaged
+from edgewise.text import first_line
 
 MAX_DIRECTORY_BYTES = 8 * 2**20
 """Of an archive's list of entries: some 80,000 of them."""
@@ -72,7 +73,7 @@ class Archive:
                         raise damaged(self.path, f"{name!r} in it is of more than {limit} bytes")
                     yield block
         except _BAD as error:
-            raise damaged(self.path, f"{name!r} in it is damaged: {_first_line(error)}") from error
+            raise damaged(self.path, f"{name!r} in it is damaged: {first_line(error)}") from error
 
     def locate(self, name: str) -> tuple[int, int] | None:
         """Offset and size of the entry `name` in the file, in bytes; None if it is missing, packed or damaged."""
@@ -113,7 +114,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         try:
             file = zipfile.ZipFile(stream)
         except _BAD as error:
-            raise damaged(path, f"it is not a complete zip archive: {_first_line(error)}") from error
+            raise damaged(path, f"it is not a complete zip archive: {first_line(error)}") from error
         with file:
             yield Archive(path, file)
 
@@ -141,14 +142,10 @@ def parse_json(path: Path, name: str, data: bytes) -> dict[str, Any]:
             # Half a surrogate pair is text that can't be written anywhere.
             json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise damaged(path, f"{name!r} in it is not JSON: {_first_line(error)}") from error
+        raise damaged(path, f"{name!r} in it is not JSON: {first_line(error)}") from error
     if not isinstance(document, dict):
         raise damaged(path, f"{name!r} in it is not a JSON object")
     return document
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
 
 
 def shorten(value: Any) -> Any:

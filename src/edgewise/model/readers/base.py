@@ -63,7 +63,6 @@ class SelfContained:
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """None: all weights are inside."""
-        del path
         return ()
 
 

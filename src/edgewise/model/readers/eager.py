@@ -24,7 +24,6 @@ class EagerReader:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether it begins with the format's name."""
-        del path
         return head.startswith(_BEGINNING)
 
     def read_signature(self, path: Path) -> Signature:

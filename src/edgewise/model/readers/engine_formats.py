@@ -41,7 +41,6 @@ class _EngineFormat(SelfContained):
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether the file begins as the format does."""
-        del path
         return self.beginning.match(head) is not None
 
     def read_signature(self, path: Path) -> Signature:

@@ -33,7 +33,6 @@ class FakeReader(SelfContained):
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether the first word is the format's mark."""
-        del path
         return head.split(maxsplit=1)[:1] == [MARK]
 
     def read_signature(self, path: Path) -> Signature:

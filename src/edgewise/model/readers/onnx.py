@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import OUTSIDE_ADVICE, check_inside, damaged, identify_version, make_signature
 from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
@@ -52,7 +51,6 @@ class OnnxReader:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether the top-level protobuf fields are those of a ModelProto with a graph (ONNX has no magic number)."""
-        del head
         with path.open("rb") as file:
             return _has_graph(file, path.stat().st_size)
 
@@ -96,7 +94,8 @@ def _parse(path: Path) -> _Facts:
     """What the file tells, from one parse. Raises `BadModel`."""
     with _readable(path):
         model, _, onnx = _load(path)
-        return _describe(path, model, onnx.TensorProto.DataType.items())
+        signature = _read_signature(path, model, onnx.TensorProto.DataType.items())
+        return _Facts(signature, tuple(_find_extents(path, model).items()))
 
 
 def _load(path: Path) -> tuple[Any, Description, ModuleType]:
@@ -105,10 +104,8 @@ def _load(path: Path) -> tuple[Any, Description, ModuleType]:
     if size > MAX_BYTES:
         advice = "save it with its weights as external data (onnx.save_model(…, save_as_external_data=True))"
         raise damaged(path, f"{size} bytes exceed the limit of an ONNX file (2 GiB)", advice=advice)
-    try:
-        import onnx
-    except ImportError as error:
-        raise BadModel(f"{path.name} can't be read: {error}", advice="pip install onnx") from error
+    import onnx
+
     description = describe_file(path)
     try:
         return onnx.ModelProto.FromString(description.data), description, onnx
@@ -155,10 +152,6 @@ def _make_graph(
     source = Source(description, dtypes, versions, declared, observed)
     inferred.model.ir_version = ir_version
     return make_graph(inferred.model, block, source, notes=tuple(filter(None, notes)))
-
-
-def _describe(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> _Facts:
-    return _Facts(_read_signature(path, model, data_types), tuple(_find_extents(path, model).items()))
 
 
 def _read_signature(path: Path, model: Any, data_types: Iterable[tuple[str, int]]) -> Signature:

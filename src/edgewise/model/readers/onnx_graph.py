@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +27,7 @@ from edgewise.model.readers.onnx_types import (
     read_values,
 )
 from edgewise.model.readers.onnx_wire import Description
+from edgewise.model.readers.unique_names import UniqueNames
 
 STANDARD = frozenset({*NATIVE, "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
 """Operator sets of the ONNX standard; operators of others are custom."""
@@ -175,11 +177,11 @@ def _make(block: Block, source: Source, scope: _Scope) -> Graph:
             _quantize(step, source, scope)
     operators: list[Operator] = []
     subgraphs: dict[str, Graph] = {}
-    names = _Names()
+    names = UniqueNames("{} ({})", longest=sys.maxsize)
     results = {info.name for info in graph.output}
     for step in block.steps:
         if not step.is_constant and not (step.op == "ConstantOfShape" and _fill(step, scope, results)):
-            name = names.claim(read_text(step.proto.name) or next(filter(None, step.outputs), "") or step.op)
+            name = names.take(read_text(step.proto.name) or next(filter(None, step.outputs), "") or step.op)
             inner = _read_inner(step, name, source, scope) if step.inner else {}
             subgraphs |= inner
             operators.append(_read_operator(step, name, tuple(inner), (len(operators), source, scope)))
@@ -278,25 +280,6 @@ def _fill(step: OnnxNode, scope: _Scope, results: Set[str]) -> bool:
     element = BITS.get(made.dtype, 0) // 8
     scope.tensors[made.name] = replace(made, constant=True, stored_bytes=element)
     return True
-
-
-class _Names:
-    """Gives every operator of a graph a name of its own."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def claim(self, name: str) -> str:
-        """`name`, or `name` with the first free number behind it."""
-        if name not in self.counts:
-            self.counts[name] = 1
-            return name
-        while True:
-            self.counts[name] += 1
-            numbered = f"{name} ({self.counts[name]})"
-            if numbered not in self.counts:
-                self.counts[numbered] = 1
-                return numbered
 
 
 def _read_inner(step: OnnxNode, name: str, source: Source, scope: _Scope) -> dict[str, Graph]:

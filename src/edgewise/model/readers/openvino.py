@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadModel
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import check_inside, damaged, identify_version, make_signature
 from edgewise.model.signature import Dimension, Signature, TensorSpec
@@ -21,14 +20,6 @@ from edgewise.model.signature import Dimension, Signature, TensorSpec
 if TYPE_CHECKING:
     from edgewise.model.readers.openvino_layers import IrNetwork
 
-MAX_BYTES = 512 * 2**20
-MAX_ELEMENTS = 4_000_000
-"""XML elements; fifty thousand layers have about a million."""
-OLDEST_VERSION = 10
-"""Of the IR; OpenVINO itself reads none older since 2022."""
-MAX_TAG_BYTES = 16 * 2**20
-_BLOCK_BYTES = 2**20
-_MAX_ATTRIBUTE_CHARACTERS = 2**16
 _MAX_NUMBER_CHARACTERS = 19
 
 #: Element types as ``element_type`` spells them, and as ports' ``precision`` does, both in lower case → numpy's names.
@@ -54,7 +45,6 @@ class OpenVinoReader:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether this is XML whose root element is ``net``."""
-        del path
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         return text.startswith((b"<?xml", b"<!--", b"<net")) and re.search(rb"<net[\s>]", text) is not None
 
@@ -98,49 +88,6 @@ class _Facts:
     weight_bytes: int
 
 
-class XmlTarget(Protocol):
-    """What takes the events of a parse; see `xml.etree.ElementTree.XMLParser`."""
-
-    events: int
-    """How many have come, so that a parse that produces none can be told."""
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-
-    def data(self, text: str) -> None:
-        """Text of an element."""
-
-    def end(self, tag: str) -> None:
-        """An element ends."""
-
-    def close(self) -> None:
-        """The document ends."""
-
-
-def parse_xml(path: Path, target: XmlTarget) -> None:
-    """Feed the file to `target` in blocks, never holding more of it. Raises `BadModel`."""
-    if path.stat().st_size > MAX_BYTES:
-        raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
-    from defusedxml.ElementTree import DefusedXMLParser
-
-    parser = DefusedXMLParser(target=target, forbid_dtd=True)
-    try:
-        with path.open("rb") as file:
-            silent, events = 0, 0
-            while block := file.read(_BLOCK_BYTES):
-                parser.feed(block)
-                # expat looks at an unfinished tag again with every block, so one that never ends would take for ever.
-                silent = silent + len(block) if events == target.events else 0
-                events = target.events
-                if silent > MAX_TAG_BYTES:
-                    raise damaged(path, f"it has an XML tag of more than {MAX_TAG_BYTES} bytes")
-        parser.close()
-    except (BadModel, OSError):
-        raise
-    except Exception as error:  # expat's ParseError, defusedxml's refusals, unknown encodings
-        raise damaged(path, f"it is truncated or corrupt XML ({error})") from error
-
-
 def _parse(path: Path) -> _Facts:
     """What the file tells of inputs, outputs and weights. Raises `BadModel`."""
     from edgewise.model.readers.openvino_layers import read_layers
@@ -178,26 +125,6 @@ def _measure_weights(path: Path, network: IrNetwork) -> int:
             ends.append(read_number(path, layer.options["offset"]) + read_number(path, layer.options["size"]))
         ends += [_measure_weights(path, body) for body in layer.bodies.values()]
     return max(ends)
-
-
-def check_root(path: Path, tag: str, attributes: Mapping[str, str]) -> int:
-    """The version of the IR, from the root element. Raises `BadModel`."""
-    if tag != "net":
-        raise damaged(path, f"its root element is <{tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
-    version = read_number(path, attributes.get("version", "0"))
-    if version < OLDEST_VERSION:
-        raise damaged(
-            path,
-            f"it is OpenVINO IR version {version}; {OLDEST_VERSION} and later are read",
-            advice="convert the original model again with a current OpenVINO",
-        )
-    return version
-
-
-def check_attributes(path: Path, tag: str, attributes: Mapping[str, str]) -> None:
-    """Refuse attributes of absurd length. Raises `BadModel`."""
-    if any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()):
-        raise damaged(path, f"an attribute of <{tag}> is longer than {_MAX_ATTRIBUTE_CHARACTERS} characters")
 
 
 def read_shape(path: Path, text: str) -> tuple[Dimension, ...] | None:

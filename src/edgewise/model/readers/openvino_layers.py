@@ -10,10 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgewise.errors import BadModel
 from edgewise.model.readers import openvino
 from edgewise.model.readers.base import MAX_NAME_CHARACTERS, MAX_RANK, damaged
 from edgewise.model.signature import Dimension
 
+MAX_BYTES = 512 * 2**20
+MAX_ELEMENTS = 4_000_000
+"""XML elements; fifty thousand layers have about a million."""
+OLDEST_VERSION = 10
+"""Of the IR; OpenVINO itself reads none older since 2022."""
+MAX_TAG_BYTES = 16 * 2**20
+_BLOCK_BYTES = 2**20
+_MAX_ATTRIBUTE_CHARACTERS = 2**16
 MAX_LAYERS = 200_000
 MAX_PORTS = 1_000_000
 MAX_NESTING = 16
@@ -78,7 +87,7 @@ class IrFile:
 def read_layers(path: Path) -> IrFile:
     """Everything the XML at `path` tells of the network. Raises `BadModel`."""
     collector = _Collector(path)
-    openvino.parse_xml(path, collector)
+    _parse_xml(path, collector)
     if collector.root is None:  # the parser refuses an empty document before
         raise damaged(path, "it is empty")
     return IrFile(collector.root, collector.version, collector.information)
@@ -104,17 +113,17 @@ class _Collector:
         """An element begins."""
         self.events += 1
         self.elements += 1
-        if self.elements > openvino.MAX_ELEMENTS:
-            raise damaged(self.path, f"it has more than {openvino.MAX_ELEMENTS} XML elements")
+        if self.elements > MAX_ELEMENTS:
+            raise damaged(self.path, f"it has more than {MAX_ELEMENTS} XML elements")
         if not self.open:
-            self.version = openvino.check_root(self.path, tag, attributes)
+            self.version = _check_root(self.path, tag, attributes)
             self.root = IrNetwork(attributes.get("name", "")[:MAX_NAME_CHARACTERS])
             self.open.append(("net", self.root))
             return
         role, parent = self.open[-1]
         open_element = getattr(self, f"_in_{role}", None)
         if open_element is not None:
-            openvino.check_attributes(self.path, tag, attributes)
+            _check_attributes(self.path, tag, attributes)
         found = open_element(tag, attributes, parent) if open_element is not None else None
         self.open.append(found or ("ignored", None))
 
@@ -126,7 +135,6 @@ class _Collector:
 
     def end(self, tag: str) -> None:
         """An element ends."""
-        del tag
         self.events += 1
         role, target = self.open.pop()
         if role == "dim":
@@ -140,7 +148,6 @@ class _Collector:
         """The document ends."""
 
     def _in_net(self, tag: str, attributes: Mapping[str, str], parent: IrNetwork) -> tuple[str, Any] | None:
-        del attributes
         if tag in ("layers", "edges"):
             return tag, parent
         if tag in ("rt_info", "meta_data") and len(self.open) == 1:
@@ -194,7 +201,6 @@ class _Collector:
         return "port", port
 
     def _in_port(self, tag: str, attributes: Mapping[str, str], port: IrPort) -> tuple[str, Any] | None:
-        del attributes
         self.text = []
         return ("dim", port) if tag == "dim" else None
 
@@ -220,9 +226,52 @@ class _Collector:
             network.edges.append((*source, attributes.get("to-layer", ""), attributes.get("to-port", "")))
 
     def _in_information(self, tag: str, attributes: Mapping[str, str], parent: None) -> None:
-        del parent
         if "value" in attributes and len(self.information) < MAX_TEXT_CHARACTERS:
             self.information[attributes.get("name", tag)[:MAX_TEXT_CHARACTERS]] = _shorten("", attributes["value"])
+
+
+def _parse_xml(path: Path, target: _Collector) -> None:
+    """Feed the file to `target` in blocks, never holding more of it. Raises `BadModel`."""
+    if path.stat().st_size > MAX_BYTES:
+        raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
+    from defusedxml.ElementTree import DefusedXMLParser
+
+    parser = DefusedXMLParser(target=target, forbid_dtd=True)
+    try:
+        with path.open("rb") as file:
+            silent, events = 0, 0
+            while block := file.read(_BLOCK_BYTES):
+                parser.feed(block)
+                # expat looks at an unfinished tag again with every block, so one that never ends would take for ever.
+                silent = silent + len(block) if events == target.events else 0
+                events = target.events
+                if silent > MAX_TAG_BYTES:
+                    raise damaged(path, f"it has an XML tag of more than {MAX_TAG_BYTES} bytes")
+        parser.close()
+    except (BadModel, OSError):
+        raise
+    except Exception as error:  # expat's ParseError, defusedxml's refusals, unknown encodings
+        raise damaged(path, f"it is truncated or corrupt XML ({error})") from error
+
+
+def _check_root(path: Path, tag: str, attributes: Mapping[str, str]) -> int:
+    """The version of the IR, from the root element. Raises `BadModel`."""
+    if tag != "net":
+        raise damaged(path, f"its root element is <{tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
+    version = openvino.read_number(path, attributes.get("version", "0"))
+    if version < OLDEST_VERSION:
+        raise damaged(
+            path,
+            f"it is OpenVINO IR version {version}; {OLDEST_VERSION} and later are read",
+            advice="convert the original model again with a current OpenVINO",
+        )
+    return version
+
+
+def _check_attributes(path: Path, tag: str, attributes: Mapping[str, str]) -> None:
+    """Refuse attributes of absurd length. Raises `BadModel`."""
+    if any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()):
+        raise damaged(path, f"an attribute of <{tag}> is longer than {_MAX_ATTRIBUTE_CHARACTERS} characters")
 
 
 def _shorten(option: str, value: str) -> str:

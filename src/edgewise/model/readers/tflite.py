@@ -27,7 +27,6 @@ class TfliteReader(SelfContained):
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether the flatbuffer's identifier is there."""
-        del path
         return head[4:8] == IDENTIFIER
 
     def read_signature(self, path: Path) -> Signature:

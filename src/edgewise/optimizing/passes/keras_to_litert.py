@@ -6,20 +6,12 @@ TensorFlow's converter; with JAX or numpy it can't (``keras.Model.export``, form
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgewise.converting.base import ConvertOptions
 from edgewise.converting.keras_model import backend, choose_backend, run_keras, write_tflite
 from edgewise.errors import BadInput
-from edgewise.optimizing.base import (
-    Capabilities,
-    Facts,
-    PassResult,
-    PassSettings,
-    PassTask,
-    Recipe,
-)
+from edgewise.optimizing.base import Capabilities, Packaged, PassResult, PassSettings, PassTask
 from edgewise.optimizing.calibration import read_calibration
 from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.torch_agreement import check_agreement
@@ -32,7 +24,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class KerasToLitert:
+class KerasToLitert(Packaged):
     """Converts a model of a factory, and compares the file's outputs with the model's."""
 
     name = "keras-to-litert"
@@ -53,11 +45,6 @@ class KerasToLitert:
             behind = packages_availability(("torch", "litert-torch"), extra=self.capabilities.extra)
             return found if behind else behind
         return found
-
-    def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """One: open dimensions become 1."""
-        del facts
-        return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Write ``model.tflite``. Raises `CannotApply` if Keras fails, or the file's outputs differ."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.base import Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.passes import litert_recipes as recipes
+from edgewise.optimizing.passes.litert_static import LitertStatic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +23,7 @@ class LitertDynamic(Packaged):
 
     name = "litert-dynamic"
     title = "LiteRT dynamic int8"
-    capabilities = Capabilities(
-        kind="quantisation",
-        reads=("tflite",),
-        writes="tflite",
-        arithmetic="int8-dynamic",
-        keeps_float=True,
-        runtimes=("litert",),
-        distributions=recipes.DISTRIBUTIONS,
-    )
+    capabilities = replace(LitertStatic.capabilities, arithmetic="int8-dynamic", calibrates=False, runtimes=("litert",))
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """int8 weights, and four bits if operators support them."""

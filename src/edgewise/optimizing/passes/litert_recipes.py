@@ -15,9 +15,10 @@ from edgewise.model.readers.tflite import TfliteReader
 from edgewise.model.signature import shapes_fit
 from edgewise.optimizing.base import PassResult, PassTask
 from edgewise.optimizing.calibration import Calibration
-from edgewise.optimizing.libraries import CannotApply, first_line
+from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.passes.litert_files import ENTRY, FloatModel, OperatorAddress, finish, read_float_model
 from edgewise.packages import versions_of
+from edgewise.text import first_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,7 +139,7 @@ def collect_ranges(quantizer: Any, model: FloatModel, calibration: Calibration, 
     try:
         calibrator = Calibrator(model.content, num_threads=threads, **update)
     except (ValueError, RuntimeError) as error:
-        raise CannotApply(f"LiteRT can't run the float model: {first_line(error)}") from error
+        raise CannotApply(f"LiteRT can't run the float model: {first_line(error, 300)}") from error
     calibrator.calibrate({ENTRY: feeds}, rules)
     ranges = calibrator.get_model_qsvs()
     if not ranges:

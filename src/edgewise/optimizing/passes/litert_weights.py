@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.base import Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.passes import litert_recipes as recipes
+from edgewise.optimizing.passes.litert_static import LitertStatic
 
 _BITS = {"int8": 8, "float16": 16, "int4": 4}
 
@@ -24,14 +25,7 @@ class LitertWeights(Packaged):
 
     name = "litert-weights"
     title = "LiteRT weights only"
-    capabilities = Capabilities(
-        kind="compression",
-        reads=("tflite",),
-        writes="tflite",
-        arithmetic="f32",
-        keeps_float=True,
-        distributions=recipes.DISTRIBUTIONS,
-    )
+    capabilities = replace(LitertStatic.capabilities, kind="compression", arithmetic="f32", calibrates=False)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """int8, float16 unless weights are float16 already, and int4 if operators support it."""

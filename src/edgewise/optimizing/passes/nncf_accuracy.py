@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.base import Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
 from edgewise.optimizing.calibration import load_calibration
 from edgewise.optimizing.libraries import CannotApply, refusing
+from edgewise.optimizing.passes.nncf_ptq import NncfPtq
 from edgewise.optimizing.passes.nncf_tools import NncfModel, make_dataset, make_scope, open_model, worth_quantizing
 from edgewise.optimizing.passes.openvino_tools import import_nncf
 from edgewise.optimizing.passes.thread_limits import at_most
@@ -37,16 +38,7 @@ class NncfAccuracy(Packaged):
 
     name = "nncf-accuracy"
     title = "NNCF int8, accuracy controlled"
-    capabilities = Capabilities(
-        kind="quantisation",
-        reads=("onnx", "openvino"),
-        writes="",
-        arithmetic="int8",
-        calibrates=True,
-        labels=True,
-        keeps_float=True,
-        distributions=("nncf", "openvino"),
-    )
+    capabilities = replace(NncfPtq.capabilities, labels=True)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """One with each preset."""

@@ -92,15 +92,15 @@ def opset(model: Any) -> int:
     return max((each.version for each in model.opset_import if each.domain in NATIVE), default=0)
 
 
-def raise_opset(model: Any, least: int = _PER_CHANNEL_OPSET) -> Any:
-    """The model with at least this version of ONNX's operator set. Raises `CannotApply` if the conversion fails."""
-    if opset(model) >= least:
+def raise_opset(model: Any) -> Any:
+    """The model with an operator set that has scales per channel. Raises `CannotApply` if the conversion fails."""
+    if opset(model) >= _PER_CHANNEL_OPSET:
         return model
     from onnx import version_converter
 
     _free_weights_of_inputs(model)
-    with refusing(f"its operator set {opset(model)} can't be raised to {least}"):
-        return version_converter.convert_version(model, least)
+    with refusing(f"its operator set {opset(model)} can't be raised to {_PER_CHANNEL_OPSET}"):
+        return version_converter.convert_version(model, _PER_CHANNEL_OPSET)
 
 
 def _free_weights_of_inputs(model: Any) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.base import Capabilities, Packaged, PassResult, PassSettings, PassTask
 from edgewise.optimizing.libraries import refusing
 from edgewise.optimizing.passes.onnx_files import count_nodes, load_model, save_model
 from edgewise.packages import versions_of
@@ -18,11 +16,6 @@ class OnnxSimplify(Packaged):
     capabilities = Capabilities(
         kind="simplification", reads=("onnx",), writes="onnx", exact=True, distributions=("onnxslim",)
     )
-
-    def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """One, also for quantised models."""
-        del facts
-        return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Simplify. Raises `CannotApply` where onnxslim fails on the model."""

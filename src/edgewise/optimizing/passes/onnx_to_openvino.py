@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from edgewise.converting.base import ConvertOptions
 from edgewise.converting.openvino_ir import write_from_file
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.base import Capabilities, Packaged, PassResult, PassSettings, PassTask
 from edgewise.optimizing.passes.openvino_tools import read_model
 from edgewise.packages import versions_of
 
@@ -29,11 +28,6 @@ class OnnxToOpenVino(Packaged):
         distributions=("openvino",),
         extra="openvino",
     )
-
-    def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """One, also for quantised models."""
-        del facts
-        return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Convert. Raises `BadModel` for weights outside the model's folder, `Unavailable` if OpenVINO can't."""

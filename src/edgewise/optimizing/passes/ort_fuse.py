@@ -42,7 +42,6 @@ class OrtFuse(Packaged):
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """``extended``, then ``all``, for this processor only."""
-        del facts
         return (
             Recipe(settings=FuseSettings(), rank=1),
             Recipe(label="all", settings=FuseSettings(level="all"), rank=1),

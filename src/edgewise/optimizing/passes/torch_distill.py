@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassTask, Recipe
+from edgewise.optimizing.base import Facts, Packaged, PassResult, PassTask, Recipe
 from edgewise.optimizing.passes.torch_channels import ChannelPruner
 from edgewise.optimizing.passes.torch_modules import open_training, reproducible, write_trained
+from edgewise.optimizing.passes.torch_prune import TorchPrune
 from edgewise.optimizing.passes.torch_training import TrainingSettings, train
 
 
@@ -27,16 +28,7 @@ class TorchDistill(Packaged):
 
     name = "torch-distill"
     title = "distillation (PyTorch)"
-    capabilities = Capabilities(
-        kind="distillation",
-        reads=("torch",),
-        writes="onnx",
-        calibrates=True,
-        labels=True,
-        trains=True,
-        distributions=("torch", "torch-pruning", "onnxscript"),
-        extra="torch-optimize",
-    )
+    capabilities = replace(TorchPrune.capabilities, kind="distillation", keeps_float=False)
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """The module with half, and with a quarter, of its channels."""

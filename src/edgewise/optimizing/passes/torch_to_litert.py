@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from edgewise.converting.base import ConvertOptions
 from edgewise.converting.torch_program import TorchSource, write_tflite
-from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, PassSettings, PassTask, Recipe
+from edgewise.optimizing.base import Capabilities, Packaged, PassResult, PassSettings, PassTask
 from edgewise.optimizing.passes.torch_modules import (
     check_export,
     load_model,
@@ -31,11 +29,6 @@ class TorchToLitert(Packaged):
         distributions=("torch", "litert-torch", "ai-edge-litert"),
         extra="torch-optimize",
     )
-
-    def recipes(self, facts: Facts) -> Sequence[Recipe]:
-        """One: shapes are those of the example inputs."""
-        del facts
-        return (Recipe(),)
 
     def apply(self, task: PassTask[PassSettings]) -> PassResult:
         """Write ``model.tflite``. Raises `CannotApply` where its outputs differ from the module's."""

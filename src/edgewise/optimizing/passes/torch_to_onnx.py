@@ -47,7 +47,6 @@ class TorchToOnnx(Packaged):
 
     def recipes(self, facts: Facts) -> Sequence[Recipe]:
         """With the batch of the example inputs; with an open batch only if everything is to be tried."""
-        del facts
         return (
             Recipe(settings=ExportSettings()),
             Recipe(label="open batch", settings=ExportSettings(open_batch=True), rank=2),

@@ -75,7 +75,6 @@ def _onnxruntime_options(label: str, options: Mapping[str, Any], *, rank: int) -
 
 def _openvino(facts: Facts) -> Iterator[Recipe]:
     """Properties of OpenVINO's CPU plug-in; reduced precision where the processor computes in it."""
-    del facts
     processor = read_processor()
     for precision, dtype in (("bf16", "bfloat16"), ("f16", "float16")):
         if processor.instructions(dtype):
@@ -90,7 +89,6 @@ def _openvino(facts: Facts) -> Iterator[Recipe]:
 
 def _litert(facts: Facts) -> Iterator[Recipe]:
     """Other ways of LiteRT to run a model: compiled, or without XNNPACK."""
-    del facts
     yield _recipe("compiled", EngineSettings(runtime="litert", provider="compiled"), rank=1)
     yield _recipe("without XNNPACK", EngineSettings(runtime="litert", provider="interpreter-noxnnpack"), rank=2)
 

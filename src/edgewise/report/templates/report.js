@@ -27,6 +27,13 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// The numbers of a long table are no buttons: each of them presses the ? of its heading, or that of the table.
+document.addEventListener("click", (event) => {
+  const cell = event.target.closest("table.long td.number"), table = cell?.closest("table");
+  if (!cell || event.target.closest("a, button") || !getSelection().isCollapsed) return;
+  const how = [table.tHead.rows[0].cells[cell.cellIndex], table.caption].map((one) => one?.querySelector(".how"));
+  how.find(Boolean)?.click();
+});
 const details = [...document.querySelectorAll("details")];
 const toggle = document.getElementById("toggle-all");
 if (toggle) {

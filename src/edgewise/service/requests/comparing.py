@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -14,9 +14,6 @@ from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.service.request import FilePath, Number, Texts, Whole
 from edgewise.service.requests.shared import MeasuringRequest, TargetRequest
-
-if TYPE_CHECKING:
-    pass
 
 LONGEST_GATE_S = 24 * 3600.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -11,9 +11,6 @@ from edgewise.run.battery import Quantity
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
 from edgewise.service.requests.shared import check_cases
 from edgewise.units import POWERS, parse_capacity, parse_interval
-
-if TYPE_CHECKING:
-    pass
 
 
 def is_estimated(device: str) -> bool:

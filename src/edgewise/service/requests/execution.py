@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,9 +13,6 @@ from edgewise.record import Constraints
 from edgewise.run.limits import require_at_least, require_time
 from edgewise.service.request import FilePath, Number, Texts, Whole
 from edgewise.service.requests.shared import LimitedRequest, check_constraints
-
-if TYPE_CHECKING:
-    pass
 
 PLACEHOLDER = "{model}"
 SHORTEST_SAMPLE_S = 0.01

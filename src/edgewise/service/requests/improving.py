@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -11,9 +11,6 @@ from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.service.request import FilePath, Number, Texts, Whole
 from edgewise.service.requests.shared import LimitedTargetRequest, TargetRequest
-
-if TYPE_CHECKING:
-    pass
 
 
 class DataRequest(TargetRequest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,9 +13,6 @@ from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Wh
 from edgewise.service.requests.estimating import EstimateRequest, is_estimated
 from edgewise.service.requests.shared import COLD_STARTS, SPREAD_SESSIONS, UNUSED, ProtocolRequest, check_cases
 from edgewise.text import listing
-
-if TYPE_CHECKING:
-    pass
 
 
 class BenchRequest(ProtocolRequest):

@@ -228,7 +228,8 @@ class Dispatcher:
         for job_id, (job, end) in list(self._unsaid.items()):
             self._finish(job, end)
             del self._unsaid[job_id]
-        while not self._stopping:
+        # Mostly there is no job: that is seen without a lock and a write.
+        while not self._stopping and self._store.jobs.list(status=("queued", "running"), limit=1):
             with _locked(self._folder / "lock"):
                 self._mark_lost()
                 claimed = self._store.jobs.claim(self._queue, holder())

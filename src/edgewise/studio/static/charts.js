@@ -35,7 +35,7 @@
   const add = (figure) => {
     const svg = figure.querySelector(".chart svg");
     if (!svg || figure.querySelector(".files")) return;
-    const title = figure.querySelector("h3, h4")?.textContent ?? "chart";
+    const title = figure.querySelector("h2, h3, h4")?.textContent ?? "chart";
     const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
     const data = figure.querySelector(".chart-data");
     const row = document.createElement("p");

@@ -54,12 +54,16 @@ function show(state) {
 }
 
 async function look() {
-  const answer = await fetch(`/jobs/${encodeURIComponent(job.dataset.id)}/state`);
-  if (answer.ok) show(await answer.json());
+  try {
+    const answer = await fetch(`/jobs/${encodeURIComponent(job.dataset.id)}/state`);
+    if (answer.ok) show(await answer.json());
+  } catch {
+    job.querySelector("[data-field=waiting]").textContent = "The studio does not answer: what is shown here may be out of date.";
+  }
 }
 
 log.scrollTop = log.scrollHeight;
 watch((event) => event.kind === "job" && show(event.data));
-look().catch(() => {});
+look();
 poll(look);
-setInterval(() => look().catch(() => {}), SELDOM_MS);
+setInterval(look, SELDOM_MS);

@@ -1,12 +1,11 @@
-// The chart of a trend, made from the table below it: hover, drag to zoom, arrow keys, PNG. The table reads without it.
+// The chart of a trend, made from the table below it: hover, drag to zoom, arrow keys, PNG; the server draws the SVG. The table reads without it.
 import uPlot from "./vendor/uPlot.js";
 
 const chart = document.getElementById("trend");
 const rows = [...document.querySelectorAll("#points tbody tr")];
 const number = (row, name) => (row.dataset[name] === "" ? null : Number(row.dataset[name]));
-const column = (name) => rows.map((row) => number(row, name));
 const bases = [...new Set(rows.map((row) => row.dataset.basis))];
-const times = column("t");
+const times = rows.map((row) => number(row, "t"));
 let plot;
 
 function draw() {
@@ -18,6 +17,9 @@ function draw() {
     label: basis, stroke: colour(`series-${index + 1}`), width: 2, dash: basis === "measured" ? [] : [6, 5],
     spanGaps: true, points: { show: true, size: 7, fill: basis === "measured" ? colour(`series-${index + 1}`) : colour("paper") },
   });
+  const hidden = { stroke: "transparent", points: { show: false } };
+  // uPlot leaves a gap at null, as where a run has no interval, and none at undefined.
+  const values = (basis, name) => rows.map((row) => (row.dataset.basis === basis ? number(row, name) : undefined));
   const mark = (u) => {
     const { ctx, bbox } = u;
     ctx.save();
@@ -38,14 +40,14 @@ function draw() {
   const told = document.getElementById("told");
   plot?.destroy();
   plot = new uPlot({
-    width: chart.clientWidth, height: 340, legend: { show: false }, cursor: { y: false },
+    width: chart.clientWidth, height: 340, padding: [null, 36, null, null], legend: { show: false }, cursor: { y: false },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
     scales: { y: { range: (u, low, high) => [Math.min(0, low), high * 1.08] } },
     axes: [{ ...axis, space: 90, values: date }, { ...axis, label: chart.dataset.label, size: 64 }],
-    series: [{}, { stroke: "transparent" }, { stroke: "transparent" }, ...bases.map(line)],
-    bands: [{ series: [2, 1], fill: `color-mix(in srgb, ${colour("series-1")} 18%, transparent)` }],
+    series: [{}, ...bases.flatMap((basis, index) => [hidden, hidden, line(basis, index)])],
+    bands: bases.map((_, index) => ({ series: [3 * index + 2, 3 * index + 1], fill: `color-mix(in srgb, ${colour(`series-${index + 1}`)} 18%, transparent)` })),
     hooks: { draw: [mark], setCursor: [(u) => (told.textContent = u.cursor.idx == null ? "" : rows[u.cursor.idx].dataset.told)] },
-  }, [times, column("low"), column("high"), ...bases.map((basis) => rows.map((row) => (row.dataset.basis === basis ? number(row, "v") : null)))], chart);
+  }, [times, ...bases.flatMap((basis) => ["low", "high", "v"].map((name) => values(basis, name)))], chart);
 }
 
 let at = rows.length - 1;
@@ -63,6 +65,12 @@ chart.addEventListener("keydown", (event) => {
   else return;
   event.preventDefault();
 });
+const dark = matchMedia("(prefers-color-scheme: dark)");
+document.getElementById("svg").addEventListener("click", ({ currentTarget }) => {
+  const address = new URL(currentTarget.href);
+  address.searchParams.set("scheme", dark.matches ? "dark" : "light");
+  currentTarget.href = address;
+});
 document.getElementById("png").addEventListener("click", () => {
   const source = plot.ctx.canvas;
   const whole = Object.assign(document.createElement("canvas"), { width: source.width, height: source.height });
@@ -72,9 +80,7 @@ document.getElementById("png").addEventListener("click", () => {
   to.drawImage(source, 0, 0);
   Object.assign(document.createElement("a"), { href: whole.toDataURL("image/png"), download: "trend.png" }).click();
 });
-if (rows.length > 1) {
-  document.getElementById("figure").hidden = false;
-  draw();
-  new ResizeObserver(() => plot.setSize({ width: chart.clientWidth, height: 340 })).observe(chart);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-}
+document.getElementById("figure").hidden = false;
+draw();
+new ResizeObserver(() => plot.setSize({ width: chart.clientWidth, height: 340 })).observe(chart);
+dark.addEventListener("change", draw);

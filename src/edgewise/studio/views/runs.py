@@ -53,8 +53,7 @@ def runs(request: Request) -> Response:
     sort = query.get("sort", "")
     if sort and sort.removeprefix("-") not in COLUMNS:
         raise BadInput(f"there is no column {sort!r}", advice=f"sort by one of: {', '.join(COLUMNS)}")
-    count = store.count(**wanted)
-    facets = store.facets(**wanted, most=MOST_CHOICES)
+    count, facets = store.count_and_facets(**wanted, most=MOST_CHOICES)
     bounded = any(one.more for choices in facets.values() for one in choices)
     wanted["limit"] = PAGE + 1
     rows = store.list(**wanted)

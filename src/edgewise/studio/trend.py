@@ -1,0 +1,127 @@
+"""A model over time as data: which of its runs are one trend, and what changed between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import StoreError
+from edgewise.formatting import range_text, scale_of, value_text
+from edgewise.report.cells import label_of
+from edgewise.stats.level_changes import level_changes
+from edgewise.store.codec import parse_time
+
+if TYPE_CHECKING:
+    from edgewise.store import Store
+    from edgewise.store.tables import RunRow
+
+MOST = 2_000
+"""Runs of a model that are looked at, the newest."""
+BREAKS = {"version": "runtime version", "machine": "machine", "sha256": "model file"}
+"""What makes the runs before and after it hard to compare."""
+
+
+def settings_of(row: RunRow) -> str:
+    """The settings that only runs of one trend share."""
+    threads = f"{row.threads or 'default'} thread{'' if row.threads == 1 else 's'}"
+    return ", ".join(filter(None, (row.provider, threads, row.precision, f"batch {row.batch}", row.scenario)))
+
+
+CHOICES: Mapping[str, Callable[[RunRow], str]] = {
+    "runtime": lambda row: row.runtime,
+    "device": lambda row: row.device,
+    "shapes": lambda row: row.shapes or "unknown",
+    "settings": settings_of,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTrend:
+    """One metric of a model under one setting.
+
+    Attributes:
+        metrics: those that can be drawn in its place.
+        label: of the metric, with the unit of the points' numbers.
+        choices: name, chosen value, and values with their numbers of runs, of each of `CHOICES`.
+        rows: its runs, the oldest first.
+        points: what a page needs of each row.
+        more: whether the model has older runs that were not looked at.
+    """
+
+    model: str
+    metric: str
+    metrics: Sequence[str]
+    label: str
+    choices: Sequence[tuple[str, str, Sequence[tuple[str, int]]]]
+    rows: Sequence[RunRow]
+    points: Sequence[dict[str, Any]]
+    more: bool
+
+
+def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
+    """The trend of the model in `query`; what the query leaves open is as in the model's newest run."""
+    model, metric = query.get("model", ""), query.get("metric") or None
+    found = store.trend(model, metric=metric, limit=MOST)
+    rows = [row for row in found.points if metric is not None or row.metric == found.points[0].metric]
+    metrics = _metrics_of(store, rows[0]) if rows else []
+    choices = []
+    for name, of in CHOICES.items():
+        wanted = query.get(name) or (of(rows[0]) if rows else "")
+        choices.append((name, wanted, Counter(map(of, rows)).most_common()))
+        rows = [row for row in rows if of(row) == wanted]
+    rows.reverse()
+    chosen, si = (rows[0].metric or "", rows[0].unit or "1") if rows else (metric or "", "1")
+    scale, unit = scale_of(chosen, si, [row.value or 0 for row in rows])
+    points = [_point(row, before, scale) for before, row in zip([None, *rows], rows, strict=False)]
+    _mark_changes(points, chosen, si)
+    return ModelTrend(
+        model=model,
+        metric=chosen,
+        metrics=metrics,
+        label=f"{label_of(chosen)} ({unit})" if unit else label_of(chosen),
+        choices=choices,
+        rows=rows,
+        points=points,
+        more=found.more,
+    )
+
+
+def _metrics_of(store: Store, newest: RunRow) -> list[str]:
+    """The metrics that the newest run has a value of; its headline alone where its document can't be read."""
+    try:
+        return [row.metric for row in store.get(newest.id).measurements if row.value is not None]
+    except StoreError:
+        return [newest.metric or ""]
+
+
+def _point(row: RunRow, before: RunRow | None, scale: Callable[[float], float]) -> dict[str, Any]:
+    """What the table and the chart need of a run; numbers are in the chart's unit."""
+    metric, unit = row.metric or "", row.unit or "1"
+    numbers = {"v": row.value, "low": row.low, "high": row.high}
+    broken = [
+        f"{title}: {getattr(before, name)} → {getattr(row, name)}"
+        for name, title in BREAKS.items()
+        if before is not None and getattr(before, name) != getattr(row, name)
+    ]
+    return {
+        "row": row,
+        "t": parse_time(row.created_at).timestamp(),
+        "value": value_text(metric, unit, row.value),
+        "interval": range_text(metric, unit, row.low, row.high) or "none",
+        "numbers": {name: "" if value is None else scale(value) for name, value in numbers.items()},
+        "notes": broken,
+        "mark": "break" if broken else "",
+    }
+
+
+def _mark_changes(points: Sequence[dict[str, Any]], metric: str, unit: str) -> None:
+    """Note in `points` where the level changed, among those whose basis is the newest one's."""
+    same = [point for point in points if point["row"].basis == points[-1]["row"].basis]
+    rows = [point["row"] for point in same]
+    found = level_changes([row.value for row in rows], [row.low for row in rows], [row.high for row in rows])
+    for change in found:
+        before, after = (value_text(metric, unit, value) for value in (change.before, change.after))
+        same[change.index]["notes"].append(f"level: {before} → {after}")
+        same[change.index]["mark"] = "change"
