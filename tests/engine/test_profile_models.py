@@ -161,7 +161,7 @@ def check_sums(run):
     [
         ("onnxruntime", "digits_cnn.onnx", 6),
         ("openvino", "digits_cnn.onnx", 6),
-        ("openvino", "digits_cnn.tflite", 6),
+        pytest.param("openvino", "digits_cnn.tflite", 6, marks=pytest.mark.long),
         ("litert", "digits_cnn.tflite", 7),
     ],
 )

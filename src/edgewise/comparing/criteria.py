@@ -14,44 +14,20 @@ THRESHOLD = 0.03
 """A relative difference up to this doesn't matter unless the user says otherwise."""
 
 FLOORS: dict[str, float] = {
-    "latency": 0.2e-6,
-    "latency_paced": 0.2e-6,
-    "latency_engine": 0.2e-6,
-    "latency_mean": 0.2e-6,
-    "latency_p99": 1e-6,
+    **dict.fromkeys(("latency", "latency_paced", "latency_engine", "latency_mean"), 0.2e-6),
+    **dict.fromkeys(("latency_p99", "response_time"), 1e-6),
     "latency_first": 10e-6,
-    "response_time": 1e-6,
     "load_time": 1e-3,
-    "import_time": 10e-3,
-    "startup_time": 10e-3,
-    "memory_baseline": 2**20,
-    "memory_load": 2**20,
-    "memory_peak": 2**20,
-    "memory_delta": 2**20,
+    **dict.fromkeys(("import_time", "startup_time"), 10e-3),
+    **dict.fromkeys(("memory_baseline", "memory_load", "memory_peak", "memory_delta"), 2**20),
 }
 """Metric → absolute difference (SI) that doesn't matter whatever its share: below it lie the resolution of clocks, one
 page table more or less, and the disk cache's moods."""
 
 METRICS_COMPARED = (
-    "latency",
-    "latency_p99",
-    "latency_paced",
-    "throughput",
-    "memory_peak",
-    "model_size",
-    "energy",
-    "accuracy_top1",
-    "accuracy_top5",
-    "error_rate",
-    "map_50_95",
-    "miou",
-    "auroc",
-    "exact_match",
-    "bleu",
-    "mae",
-    "rmse",
-    "recall_at_1",
-)
+    "latency", "latency_p99", "latency_paced", "throughput", "memory_peak", "model_size", "energy", "accuracy_top1",
+    "accuracy_top5", "error_rate", "map_50_95", "miou", "auroc", "exact_match", "bleu", "mae", "rmse", "recall_at_1",
+)  # fmt: skip
 """Compared where one of the runs tells them; others by name."""
 
 FRONT_METRICS = ("latency", "memory_peak", "model_size", "energy", "accuracy_top1")

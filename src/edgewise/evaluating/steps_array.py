@@ -291,15 +291,5 @@ class Layout(Step, name="layout", main="to", takes=_ALL):
 
 
 STEPS: tuple[type[Step], ...] = (
-    Scale,
-    Offset,
-    Mean,
-    Std,
-    Normalize,
-    Clip,
-    Cast,
-    Reshape,
-    Flatten,
-    Transpose,
-    Layout,
-)
+    Scale, Offset, Mean, Std, Normalize, Clip, Cast, Reshape, Flatten, Transpose, Layout
+)  # fmt: skip

@@ -29,8 +29,7 @@ class Column:
         hidden: only in files for machines (CSV), such as a run's id.
         folds: whether its cells are wrapped at blanks first on a narrow terminal.
         name: whether its cells are shortened, on a narrow terminal, before a column is left out.
-        how: works out how the numbers of the column are known, where that is the same for all of them; a page shows it
-            where the heading or a number without a `Cell.how` of its own is pressed.
+        how: works out how those numbers of the column are known whose cells have no `how`; its heading opens it, too.
     """
 
     title: str

@@ -10,7 +10,7 @@ from typing import Any
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
 from edgewise.estimating.mcu.cores import CORES
-from edgewise.formatting import quantity, value_text
+from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.model.memory_plan import MemoryPlan, Placement
 from edgewise.record import LayerTensor, Measurement
@@ -76,7 +76,7 @@ def provenance_of_estimate(row: Measurement, estimate: Estimate) -> Provenance:
     interval = "Interval" if coverage is None else f"{coverage:.0%} interval"
     facts = interval_facts(row.unit, row.value, row.low, row.high, interval)
     facts += [("Basis", basis_text(row.basis)), ("Method", row.method), *_facts(estimate)]
-    return Provenance(f"{METRICS[row.metric].label}: {value_text(row.metric, row.unit, row.value)}", facts)
+    return Provenance(f"{METRICS[row.metric].label}: {_text(row)}", facts)
 
 
 def _facts(estimate: Estimate) -> list[tuple[str, str]]:
@@ -102,8 +102,8 @@ def memory_table(plan: MemoryPlan) -> Table:
         (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
         (Column(title="Offset (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.offset, ",d")),
         (Column(title="Size (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.size_bytes, ",d")),
-        (Column(title="First #", numeric=True), lambda each: _number(each.first, "d")),
-        (Column(title="Last #", numeric=True), lambda each: _number(each.last, "d")),
+        (Column(title="First #", numeric=True, how=offset), lambda each: _number(each.first, "d")),
+        (Column(title="Last #", numeric=True, how=offset), lambda each: _number(each.last, "d")),
     ]
     return table_of("Memory plan", plan.placements, columns, detail=True)
 
@@ -195,10 +195,14 @@ def summary_table(estimate: Estimate) -> Table:
 def _value(row: Measurement, estimate: Estimate) -> Cell:
     if row.value is None:
         return absent(row.absent_because or "")
-    text = f"{row.value:,.0f}" if row.unit == "1" else quantity(row.value, row.unit)
+    return Cell(text=_text(row), value=row.value, how=partial(provenance_of_estimate, row, estimate))
+
+
+def _text(row: Measurement) -> str:
+    value = row.value or 0.0
     if row.metric == "accelerator_utilization":
-        text = f"{row.value:.1%}"
-    return Cell(text=text, value=row.value, how=partial(provenance_of_estimate, row, estimate))
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if row.unit == "1" else quantity(value, row.unit)
 
 
 def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from edgewise.formatting import plus_minus, quantity, time_unit_of
+from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -93,9 +93,14 @@ def header(run: Run) -> str:
 
 
 def latency_words(run: Run) -> str:
-    """``"median latency 1.00 ± 0.01 ms"``: the latency of the run, or ``n/a``.
+    """``"median latency 1.00 ± 0.01 ms"``: the `latency_parts` of the run."""
+    return " ".join(filter(None, latency_parts(run)))
 
-    Without one, the whole that the layers are held against stands in for it, under its own name.
+
+def latency_parts(run: Run) -> tuple[str, str, str]:
+    """``("median latency", "1.00 ± 0.01", "ms")``: name, value with its interval, and unit; ``n/a`` has no unit.
+
+    Without a latency, the whole that the layers are held against stands in for it, under its own name.
     """
     row = run.measurement("latency")
     if run.source is not None and (row is None or row.value is None):
@@ -103,11 +108,11 @@ def latency_words(run: Run) -> str:
     value = row.value if row is not None else (run.profile.latency if run.profile is not None else None)
     name = "median latency" if row is not None else "whole of the layers"
     if value is None or not math.isfinite(value):
-        return "median latency n/a"
+        return "median latency", ABSENT, ""
     word, factor = time_unit_of(value)
     low, high = (row.low, row.high) if row is not None else (None, None)
     scaled = [None if end is None else end * factor for end in (low, high)]
-    return f"{name} {plus_minus(value * factor, scaled[0], scaled[1])} {word}"
+    return name, plus_minus(value * factor, scaled[0], scaled[1]), word
 
 
 def whole_note(run: Run) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +25,7 @@ from edgewise.report.page import MOST_PRESSED, ChartRenderer, render_page, view_
 from edgewise.report.profile import (
     count_words,
     is_profiled,
-    latency_words,
+    latency_parts,
     layer_table,
     layers_of,
     memory_line,
@@ -137,22 +136,20 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 def _tiles(run: Run, profile: Profile) -> list[dict[str, Any]]:
     """The main numbers of a profile."""
-    name, value, interval, unit = _parts_of_latency(run)
+    name, text, unit = latency_parts(run)
+    number, _, interval = text.partition(" ")
     grade = run.trust.grade if run.trust is not None else ""
     tone = GRADE_TONES[run.trust.grade] if run.trust is not None else "plain"
-    spread = f"{name}; 95 % interval {interval} {unit}" if interval else name
+    spread = name.removesuffix(" latency") + (f"; 95 % interval {interval} {unit}" if interval else "")
     how = how_of(run, "latency") or how_times(run, title="Whole of the layers", interval="none")
     tiles = [
-        {"name": "Latency", "number": value or ABSENT, "unit": unit, "more": spread, "how": how}
+        {"name": "Latency", "number": number, "unit": unit, "more": spread, "how": how if unit else None}
         | {"grade": grade, "tone": tone},
         _half_tile(run, profile),
         _rate_tile(run, profile),
         _memory_tile(run, profile),
     ]
-    best = next((each for each in ranked_findings(profile) if not each.once), None)
-    if best is not None:
-        tiles.append(_saving_tile(run, best))
-    return tiles
+    return tiles + [_saving_tile(run, finding) for finding in ranked_findings(profile) if not finding.once][:1]
 
 
 def _tile(run: Run, name: str, text: str, more: str, known: tuple[str, float, str] | None = None) -> dict[str, Any]:
@@ -166,14 +163,6 @@ def _saving_tile(run: Run, finding: Finding) -> dict[str, Any]:
     more = f"at most, from the largest finding: {one_line(finding.code).replace('-', ' ')}"
     known = ("s", finding.saving, f"upper bound: {one_line(finding.method)}")
     return _tile(run, "Possible saving", format_duration(finding.saving), more, known)
-
-
-def _parts_of_latency(run: Run) -> tuple[str, str, str, str]:
-    """``("median", "1.00", "± 0.01", "ms")``: name, number, interval, unit; an empty number where it is not known."""
-    found = re.fullmatch(r"(.+?) ([0-9][^ ]*)(?: (±.*|\[.*\]))? (\S+)", latency_words(run))
-    if found is None:
-        return "end to end", "", "", ""
-    return found[1].removesuffix(" latency"), found[2], found[3] or "", found[4]
 
 
 def _half_tile(run: Run, profile: Profile) -> dict[str, Any]:
@@ -234,15 +223,12 @@ def _parts(profile: Profile) -> list[tuple[str, str, float]]:
 def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
     finding = ranked_findings(profile)[index]
     names = layer_names(run, 48)
+    share = 0.0 if finding.once or profile.latency <= 0 else finding.saving / profile.latency * 100
     return {
         "saving": format_duration(finding.saving),
         "how": _saving_tile(run, finding)["how"],
-        "share": "once, at the start"
-        if finding.once
-        else f"{finding.saving / profile.latency * 100:.1f} % of the whole"
-        if profile.latency > 0
-        else "",
-        "width": 0.0 if finding.once or profile.latency <= 0 else min(100.0, finding.saving / profile.latency * 100),
+        "share": "once, at the start" if finding.once else f"{share:.1f} % of the whole" if share else "",
+        "width": min(100.0, share),
         "finding": finding,
         "evidence": evidence_of(finding),
         "layers": [(at, names[at]) for at in finding.layers if at in names],
@@ -283,8 +269,7 @@ def _layers_view(run: Run) -> dict[str, Any]:
             "tip": _tip(layer, f"{cells[3].text} {unit}", share),
         }
         views.append(view)
-    groups = [("", [view for view in views if not view["overhead"]])]
-    groups.append(("overhead", [view for view in views if view["overhead"]]))
+    groups = [(kind, [view for view in views if view["overhead"] == bool(kind)]) for kind in ("", "overhead")]
     long = len(table.rows) > MOST_PRESSED
     return {"columns": table.columns, "groups": groups, "sums": table.rows[len(views) :], "unit": unit, "long": long}
 

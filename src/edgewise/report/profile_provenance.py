@@ -9,19 +9,17 @@ from edgewise.report.document import How, Provenance
 from edgewise.report.provenance import basis_text, facts_of_run, provenance_of_column, provenance_of_number
 from edgewise.text import one_line
 
-BESIDE = "beside each time, of its mean over these inferences; none where no ± stands"
 ELSEWHERE = "in the profile of this run, beside the time of the layer"
-FOLLOWS = "none: it follows from the times, which have one"
 HOW_COUNTED = partial(provenance_of_column, "Operations", "derived", "counted from the shapes", "none: exact")
 
 
 def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
     """How the columns of the table of layers are known, by heading without unit; `whole` is what shares refer to."""
     peaks = "; ".join(dict.fromkeys(one_line(peak.method) for peak in profile.peaks))
-    facts = facts_of_run(run)
+    interval, facts = "none: it follows from the times, which have one", facts_of_run(run)
 
     def derived(title: str, method: str) -> How:
-        return partial(provenance_of_column, title, "derived", method, FOLLOWS, facts)
+        return partial(provenance_of_column, title, "derived", method, interval, facts)
 
     return {
         "Time": how_times(run),
@@ -33,7 +31,7 @@ def how_layers(run: Run, profile: Profile, whole: str) -> dict[str, How]:
     }
 
 
-def how_times(run: Run, *, title: str = "Time of a layer", interval: str = BESIDE) -> How:
+def how_times(run: Run, *, title: str = "Time of a layer", interval: str = "beside each time, where a ± stands") -> How:
     """How the times of the layers of `run` are known; None without a profile."""
     if run.profile is None:
         return None

@@ -17,16 +17,8 @@ from edgewise.model.readers.unique_names import UniqueNames
 
 #: Training's own affair.
 _DULL = (
-    "initializer",
-    "regularizer",
-    "constraint",
-    "seed",
-    "trainable",
-    "lora",
-    "name",
-    "dtype",
-    "quantization_config",
-)
+    "initializer", "regularizer", "constraint", "seed", "trainable", "lora", "name", "dtype", "quantization_config"
+)  # fmt: skip
 
 
 def build_graph(path: Path, told: Mapping[str, Any], version: str) -> Graph:

@@ -63,6 +63,10 @@ def _compute(model: Any, operators: Sequence[Any], outputs: Sequence[int]) -> li
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
+_FUSABLE = ("RELU", "RELU6", "RELU_N1_TO_1")
+_TAKERS = ("ADD", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL", "SUB")
+
+
 def fuse_activations(model: Any) -> dict[int, Any]:
     """Fuse each activation into the operator before it, if that supports it and has no other reader.
 
@@ -72,19 +76,8 @@ def fuse_activations(model: Any) -> dict[int, Any]:
     """
     from ai_edge_litert.schema_py_generated import ActivationFunctionType, BuiltinOperator
 
-    activations = {
-        BuiltinOperator.RELU: ActivationFunctionType.RELU,
-        BuiltinOperator.RELU6: ActivationFunctionType.RELU6,
-        BuiltinOperator.RELU_N1_TO_1: ActivationFunctionType.RELU_N1_TO_1,
-    }
-    takers = {
-        BuiltinOperator.ADD,
-        BuiltinOperator.CONV_2D,
-        BuiltinOperator.DEPTHWISE_CONV_2D,
-        BuiltinOperator.FULLY_CONNECTED,
-        BuiltinOperator.MUL,
-        BuiltinOperator.SUB,
-    }
+    activations = {getattr(BuiltinOperator, name): getattr(ActivationFunctionType, name) for name in _FUSABLE}
+    takers = {getattr(BuiltinOperator, name) for name in _TAKERS}
     main = model.subgraphs[0]
     entries = [entry for each in model.signatureDefs or [] if each.subgraphIndex == 0 for entry in _entries(each)]
     uses = Counter([*main.outputs, *(entry.tensorIndex for entry in entries)])
