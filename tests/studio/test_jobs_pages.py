@@ -117,6 +117,7 @@ def watched(page):
     return page.locator("#headlines .figure").all_inner_texts(), page.locator("[data-field=where]").inner_text()
 
 
+@pytest.mark.long
 def test_a_live_job_in_two_tabs_and_after_a_reload(studio, open_page, tmp_path):
     page = open_page("/jobs")
     page.context.set_default_timeout(60_000)

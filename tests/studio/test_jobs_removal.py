@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -134,8 +135,11 @@ def test_of_two_tabs_one_removes_the_job_and_the_other_is_told(studio, client, f
 def test_a_store_that_is_read_only_keeps_the_folder(studio, client, folder, monkeypatch):
     one = add(studio.store, folder)
     monkeypatch.setattr(studio.store, "_database", replace(studio.store._database, read_only=True))
+    for path, names in ((f"/jobs/{one}", ["Run again", "Remove …"]), ("/jobs", ["Run again", "Remove …"])):
+        buttons = re.findall(r'<button [^>]*disabled="" aria-describedby="refusal">([^<]+)', client.get(path).text)
+        assert buttons == names
     answer = remove(client, one)
-    assert answer.status_code == 500 and "is read-only" in answer.text
+    assert answer.status_code == 400 and "is read-only" in answer.text
     assert {place.name for place in folder.iterdir()} == {one, "lock", "queue"}
     assert (folder / one / "files" / "variant.onnx").stat().st_size == 3_000_000
 

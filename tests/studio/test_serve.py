@@ -142,6 +142,11 @@ def test_a_store_that_can_not_be_written_can_be_looked_at(tmp_path, bound_by_mod
                 upload = client.post("/uploads", files={"file": ("net.onnx", b"x" * 100)}, headers=origin)
                 assert 400 <= upload.status_code < 600
                 assert "this is a bug" not in upload.text
+                for path, button in (("/new/bench", "Bench"), ("/", "Upload"), ("/jobs", None)):
+                    text = client.get(path).text
+                    assert f"The store {folder / 'runs.db'} is read-only: its runs can be seen" in text
+                    found = re.search(rf"<button[^>]*>{button}</button>", text)
+                    assert button is None or " disabled" in found[0]
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 130
     finally:

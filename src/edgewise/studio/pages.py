@@ -40,6 +40,7 @@ def page(
 
     from edgewise.studio.studio import studio_of
 
+    refusal = studio_of(request).jobs.refusal
     text = (
         templates()
         .get_template(template)
@@ -51,6 +52,8 @@ def page(
             working=studio_of(request).jobs.live.running(),
             styles=("report.css", "studio.css", *styles),
             scripts=("studio.js", "charts.js", *scripts),
+            refusal=refusal[:1].upper() + refusal[1:],
+            off={"disabled": "", "aria-describedby": "refusal"} if refusal else {},
             permalink=f"{request.url.path}?{request.url.query}".rstrip("?"),
             **told,
         )

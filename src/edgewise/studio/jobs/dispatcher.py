@@ -89,6 +89,18 @@ class Dispatcher:
         except OSError as error:
             self.problem = f"no job can be carried out: {self._folder} can't be written: {error.strerror}"
 
+    @property
+    def has_folder(self) -> bool:
+        """Whether the folder of the studio can be written."""
+        return bool(self._queue)
+
+    @property
+    def refusal(self) -> str:
+        """Why no job can be added, changed or removed; empty where nothing is in the way."""
+        if self._store.read_only:
+            return f"the store {self._store.name} is read-only: its runs can be seen, nothing can be measured"
+        return "" if self.has_folder else self.problem
+
     def start(self) -> None:
         """Begin to carry jobs out. Where the folder can't be written, `problem` is set and no job is accepted."""
         if self._queue:
@@ -123,7 +135,7 @@ class Dispatcher:
         """
         from edgewise.device.devices import LOCAL
 
-        self._require_folder()
+        self._require_writable()
         effective = request.in_effect()
         if effective.verb not in VERBS:
             raise BadInput(f"{effective.verb} is not a job", advice=f"one of: {', '.join(VERBS)}")
@@ -156,7 +168,7 @@ class Dispatcher:
             BadInput: it is queued or running, or its folder is another studio's.
             StoreError: the store or the folder can't be written.
         """
-        self._require_folder()
+        self._require_writable()
         if self._store.jobs.get(job_id).queue != self._queue:
             raise BadInput("the files of this job lie with another studio", advice="remove the job there")
         folder = self.folder_of(job_id)
@@ -208,10 +220,10 @@ class Dispatcher:
         made = (place for place in sorted((folder / "files").rglob("*")) if place.suffix in MODELS and place.is_file())
         return found | {place.relative_to(folder).as_posix(): place for place in islice(made, MOST_MODELS)}
 
-    def _require_folder(self) -> None:
-        """Raise `BadInput` where the folder of jobs can't be written."""
-        if not self._queue:
-            raise BadInput(self.problem, advice="start 'edgewise serve' with a store that can be written: --store PATH")
+    def _require_writable(self) -> None:
+        """Raise `BadInput` where the store, or the folder of jobs, can't be written."""
+        if self.refusal:
+            raise BadInput(self.refusal, advice="start 'edgewise serve' with a store that can be written: --store PATH")
 
     def _dispatch(self) -> None:
         while not self._stopping:
