@@ -24,8 +24,8 @@ OPTIONS = (
     *options.FED,
     options.SCENARIO.worded("single-stream, offline, paced or cold-start"),
     options.FPS,
-    option("--streams", options.MEASURE, "Number of parallel streams in the scenario offline", int),
-    option("--requests", options.MEASURE, "Number of requests in flight in the scenario offline", int),
+    option("--streams N", options.MEASURE, "Number of parallel streams in the scenario offline", int),
+    option("--requests N", options.MEASURE, "Number of requests in flight in the scenario offline", int),
     *options.PROTOCOL,
     options.DURATION,
     option(

@@ -192,9 +192,9 @@ INPUT_DATA = option(
     "File with one array per input; its sizes also fix open dimensions (default: random inputs)",
     Path,
 )
-SEED = option("--seed", MEASURE, "Random seed", int, default=0)
+SEED = option("--seed N", MEASURE, "Random seed", int, default=0)
 SCENARIO = option("--scenario KIND", MEASURE, "single-stream, offline or paced", default="single-stream")
-FPS = option("--fps", MEASURE, "Inputs per second in the scenario paced", float)
+FPS = option("--fps N", MEASURE, "Inputs per second in the scenario paced", float)
 ITERATIONS = option("--iterations N", MEASURE, "Number of timed inferences per session", int)
 WARMUP = option("--warmup N", MEASURE, "Number of warm-up inferences per session (default: found from the data)", int)
 DURATION = option("--duration 5s", MEASURE, "Measuring time per session", read=parse_duration)
@@ -264,7 +264,7 @@ JUDGING = (
         "Part of the data to evaluate (default: the first of test, validation, val, eval, dev, all, train)",
     ),
     option("--limit N", DATA, "Number of samples to evaluate, chosen at random by --seed (default: all)", int),
-    option("--seed", DATA, "Random seed", int, default=0),
+    option("--seed N", DATA, "Random seed", int, default=0),
     option("--strict", DATA, "Fail on a sample that can't be used", bool),
     option("--data-format FORMAT", DATA, "npz, folders, csv, coco, idx, wav, huggingface, loader"),
     option("--data-option NAME=VALUE", DATA, "How to read the data; repeatable", list[str], read=words.pairs),

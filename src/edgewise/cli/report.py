@@ -28,13 +28,13 @@ OPTIONS = (
         ".svg, .png; repeatable"
     ),
     option(
-        "--table",
+        "--table NAME",
         options.OUTPUT,
         "bench, zoo, long, watch, platform, profile or usage (default: profile for profiles, else bench)",
     ),
-    option("--task", options.OUTPUT, "Task of the models, for the table 'zoo'"),
-    option("--reference", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
-    option("--title", options.OUTPUT, "Heading of the report", default=""),
+    option("--task NAME", options.OUTPUT, "Task of the models, for the table 'zoo'"),
+    option("--reference TEXT", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
+    option("--title TEXT", options.OUTPUT, "Heading of the report", default=""),
     option("--only-table", options.OUTPUT, "Write only the table and its footnotes, as Markdown for a README", bool),
     options.DETAILS,
     options.STORE,

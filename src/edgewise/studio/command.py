@@ -17,9 +17,11 @@ SERVE = "How to serve"
 _ORIGIN = re.compile(r"https://[a-z0-9.-]+(:[0-9]{1,5})?")
 OPTIONS = (
     option("--root DIR", SERVE, "Folder whose models can be picked on the page; repeatable", list[Path]),
-    option("--port", SERVE, "Port to listen at; 0 takes any free one", int, default=DEFAULT_PORT, min=0, max=65535),
+    option("--port N", SERVE, "Port to listen at; 0 takes any free one", int, default=DEFAULT_PORT, min=0, max=65535),
     option("--next-port", SERVE, "Take the next free port where this one is in use", bool),
-    option("--host", SERVE, "Address to listen at; beyond this machine only with TLS or a proxy", default="127.0.0.1"),
+    option(
+        "--host NAME", SERVE, "Address to listen at; beyond this machine only with TLS or a proxy", default="127.0.0.1"
+    ),
     option("--tls-certificate F", SERVE, "Certificate, in PEM", Path),
     option("--tls-key F", SERVE, "Key of the certificate, in PEM", Path),
     option("--proxy https://NAME", SERVE, "Origin of a proxy in front, which does TLS"),
