@@ -52,9 +52,19 @@ _execute = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
 
 def children() -> list[psutil.Process]:
-    """Every process below this one that this test started: neither the nursery nor the browser that tests share."""
-    found = psutil.Process().children(recursive=True)
-    return [one for one in found if one.pid != _nursery_pid and _start_of(one.pid) >= test_began]
+    """Every process below this one that this test started: nothing of the nursery and of the browser that tests share.
+
+    A browser starts processes whenever it likes, so what counts is when the child of this process began that they are
+    below.
+    """
+    started = [
+        one for one in psutil.Process().children() if one.pid != _nursery_pid and _start_of(one.pid) >= test_began
+    ]
+    found = list(started)
+    for one in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += one.children(recursive=True)
+    return found
 
 
 def _start_of(pid: int) -> float:

@@ -156,7 +156,10 @@ def test_hostile_names_can_not_speak_to_the_terminal(call, tmp_path):
 LONG = pytest.mark.long
 
 
-@pytest.mark.parametrize("opset", [pytest.param(2**31, marks=LONG), 2**63 - 1, -1, pytest.param(-(2**63), marks=LONG)])
+@pytest.mark.parametrize(
+    "opset",
+    [pytest.param(2**31, marks=LONG), 2**63 - 1, pytest.param(-1, marks=LONG), pytest.param(-(2**63), marks=LONG)],
+)
 def test_an_opset_that_is_none_is_no_internal_error(call, tmp_path, opset):
     import onnx
 

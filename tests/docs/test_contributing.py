@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pages
-import pytest
 
 TEXT = (pages.ROOT / "CONTRIBUTING.md").read_text("utf-8")
 PACKAGE = pages.ROOT / "src" / "edgewise"
@@ -21,9 +20,10 @@ def named() -> list[str]:
     return sorted({path for path in found if "NAME" not in path})
 
 
-@pytest.mark.parametrize("path", named())
-def test_every_path_in_contributing_exists(path: str):
-    assert (pages.ROOT / path).exists() or (PACKAGE / path).exists()
+def test_every_path_in_contributing_exists():
+    paths = named()
+    absent = [path for path in paths if not (pages.ROOT / path).exists() and not (PACKAGE / path).exists()]
+    assert len(paths) > 200 and absent == []
 
 
 def test_every_package_and_module_of_the_house_has_its_line():

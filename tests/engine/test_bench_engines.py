@@ -504,7 +504,7 @@ def test_python_sees_the_same_engine_as_the_command_line():
     need("onnxruntime")
     code = (
         "import edgewise, sys; from edgewise.data import path;"
-        "runs = edgewise.bench(path('digits_cnn.onnx'), runtimes=['onnxruntime'], threads=[1, 2], iterations=5);"
+        "runs = edgewise.bench(path('digits_cnn.onnx'), runtimes=['onnxruntime'], threads=[1, 2], iterations=5, sessions=1, meters=False);"
         "assert [run.job.runtime.threads for run in runs] == [1, 2];"
         "assert 'onnxruntime' not in sys.modules and 'openvino' not in sys.modules"
     )

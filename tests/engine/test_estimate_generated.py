@@ -43,6 +43,7 @@ def files(chains, codes=CODES):
     return st.lists(chain(codes), min_size=chains, max_size=chains, unique_by=lambda each: each[0])
 
 
+@pytest.mark.long
 def test_chains_of_generated_operators(tmp_path_factory):
     codes = sorted(CODES)
     chains = [(seed, [codes[(seed + step) % len(codes)] for step in (0, 7, 20)]) for seed in range(2 * len(codes))]

@@ -50,8 +50,9 @@ MAKERS = {
 
 
 @pytest.fixture(params=MAKERS)
-def case(request, tmp_path, tiny_onnx):
-    """(format, path, engine)."""
+def case(request, tmp_path, tiny_onnx, monkeypatch):
+    """(format, path, engine); commands write into the test's own folder."""
+    monkeypatch.chdir(tmp_path)
     make, engine = MAKERS[request.param]
     if not (available := runtimes().get(engine).availability()):
         pytest.skip(f"{engine}: {available.reason}")

@@ -174,7 +174,7 @@ def test_biases_that_nncf_does_not_find_are_told(networks, samples, tmp_path):
     assert not any("no constants" in note for note in plain.notes)
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", ["onnx", pytest.param("openvino", marks=pytest.mark.long)])
 def test_layers_to_keep_stay_float_and_the_only_ones_change_alone(networks, samples, tmp_path, format_):
     facts = networks[format_]
     every = {each.name for each in facts.graph.operators if each.op in ("Conv", "Convolution")}

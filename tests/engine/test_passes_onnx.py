@@ -243,7 +243,7 @@ def test_histograms_are_fed_in_chunks_and_find_what_they_find_at_once(digits, tm
         np.testing.assert_allclose(first[name], second[name], rtol=0.02, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+@pytest.mark.parametrize("name", ["squeezenet", pytest.param("shufflenet", marks=pytest.mark.long)])
 def test_networks_of_old_operator_sets_are_quantised(tmp_path, name):
     path = LIGHT / f"light_{name}.onnx"
     facts = describe(path)

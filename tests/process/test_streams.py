@@ -106,7 +106,10 @@ def test_an_encoding_without_our_characters_is_no_error(place, encoding):
     assert done.returncode == 0 and json.loads(done.stdout[done.stdout.index("\n{") :])["fitness"]
 
 
-@pytest.mark.parametrize("columns", ["0", "²", "99999999999", "1"])
+@pytest.mark.parametrize(
+    "columns",
+    ["0", pytest.param("²", marks=pytest.mark.long), pytest.param("99999999999", marks=pytest.mark.long), "1"],
+)
 def test_a_width_that_is_none_is_not_believed(place, columns):
     done = shell(f"{GATE}; edgewise --help", COLUMNS=columns, LINES=columns)
     assert done.returncode == 0 and "internal" not in done.stderr and "Traceback" not in done.stderr

@@ -47,7 +47,7 @@ def in_a_turn(do: str, **settings) -> dict[str, object]:
 
 
 def compare(*paths: Path, **settings) -> ComparisonResult:
-    return edgewise.compare(list(paths), **{"rounds": 1, "timeout": 20.0, **settings})
+    return edgewise.compare(list(paths), **{"rounds": 1, "timeout": 120.0, **settings})
 
 
 def workers() -> list[psutil.Process]:
@@ -153,7 +153,7 @@ def test_a_budget_is_not_outlasted_by_a_worker_that_hangs(tmp_path, script):
     begin = time.monotonic()
     findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **script), time_budget=1.5)
     elapsed = time.monotonic() - begin
-    assert 1.0 < elapsed < 15.0  # the timeout is 20 s
+    assert 1.0 < elapsed < 60.0  # the timeout is 120 s
     assert workers() == []
     failed = [variant.run.failure for variant in findings.variants if variant.run.failure]
     assert [failure.cause for failure in failed] == ["Timeout"]
@@ -172,7 +172,7 @@ def stubborn(monkeypatch, code: str) -> None:
 
 
 FLOOD = (
-    'end = time.monotonic() + 60.0\nwhile time.monotonic() < end:\n    os.write(1, b\'{"kind":"alive"}\\n\' * 500)\n'
+    'end = time.monotonic() + 600.0\nwhile time.monotonic() < end:\n    os.write(1, b\'{"kind":"alive"}\\n\' * 500)\n'
 )
 
 
@@ -180,7 +180,7 @@ def test_a_budget_is_not_outlasted_by_a_worker_that_never_stops_talking(tmp_path
     stubborn(monkeypatch, FLOOD)
     begin = time.monotonic()
     compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
-    assert time.monotonic() - begin < 30.0
+    assert time.monotonic() - begin < 55.0  # the worker goes on for a minute and more
     assert workers() == []
 
 
@@ -189,7 +189,7 @@ def test_a_budget_is_not_outlasted_by_a_worker_that_closes_the_channel_and_stays
     stubborn(monkeypatch, "os.close(1)\ntime.sleep(600)\n")
     begin = time.monotonic()
     compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
-    assert time.monotonic() - begin < 30.0
+    assert time.monotonic() - begin < 55.0  # the worker goes on for a minute and more
     assert workers() == []
 
 

@@ -97,7 +97,7 @@ def test_intervals_hold_after_stopping(rule, ratio, scatter):
 @pytest.mark.parametrize(
     "families",
     [
-        ("log-normal 10 %", "drifting"),
+        pytest.param(("log-normal 10 %", "drifting"), marks=pytest.mark.long),
         pytest.param(("normal 2 %", "heavy tail"), marks=pytest.mark.long),
     ],
 )

@@ -72,19 +72,19 @@ def fuzz(count):
 
 
 @given(steps=damages())
-@fuzz(300)
+@fuzz(150)
 def test_damaged_onnx(tmp_path, steps):
     check(tmp_path / "m.onnx", damage((LIGHT / "light_bvlc_alexnet.onnx").read_bytes(), steps))
 
 
 @given(steps=damages())
-@fuzz(300)
+@fuzz(150)
 def test_damaged_ir(tmp_path, steps):
     check(tmp_path / "m.xml", damage(IR, steps))
 
 
 @given(steps=damages(), name=st.sampled_from(["kws_ref_model.tflite", "vww_96_int8.tflite", "ad01_int8.tflite"]))
-@fuzz(300)
+@fuzz(150)
 def test_damaged_tflite(tmp_path, shared_models, steps, name):
     check(tmp_path / "m.tflite", damage((shared_models / name).read_bytes(), steps))
 
@@ -93,6 +93,6 @@ def test_damaged_tflite(tmp_path, shared_models, steps, name):
     data=st.binary(min_size=1, max_size=200),
     mark=st.sampled_from([b"", b"\0\0\0\0TFL3", b"edgewise-fake 1\n", b"<net ", b"\x08\x08\x3a"]),
 )
-@fuzz(300)
+@fuzz(150)
 def test_noise_behind_a_mark(tmp_path, data, mark):
     check(tmp_path / "m", mark + data)

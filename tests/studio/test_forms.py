@@ -167,7 +167,7 @@ def filled(draw, verb):
 def test_a_form_makes_the_request_that_the_command_line_makes(verb, models):
     form = FORMS[verb]
 
-    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(texts=filled(verb))
     def check(texts):
         # Of a box that stands alone only "yes" can be typed: --drop-cache has no --no-drop-cache.

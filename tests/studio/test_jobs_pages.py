@@ -45,6 +45,7 @@ def test_the_list_and_the_page_of_jobs(studio, client, tmp_path):
     assert client.post(f"/jobs/{queued}/cancel").headers["location"] == f"/jobs/{queued}"
     again = client.post(f"/jobs/{queued}/cancel")
     assert again.status_code == 400 and "this job is cancelled already" in again.text
+    assert f'<a href="/jobs/{queued}">The job as it is now</a>' in again.text
     client.post(f"/jobs/{running}/cancel")
     (run,) = [each for each in ended(studio.store, running).runs if studio.store.get(each).status == "done"]
     page = client.get(f"/jobs/{running}").text
@@ -116,6 +117,7 @@ def watched(page):
     return page.locator("#headlines .figure").all_inner_texts(), page.locator("[data-field=where]").inner_text()
 
 
+@pytest.mark.long
 def test_a_live_job_in_two_tabs_and_after_a_reload(studio, open_page, tmp_path):
     page = open_page("/jobs")
     page.context.set_default_timeout(60_000)

@@ -37,14 +37,14 @@ def test_a_wait_is_woken_by_another_thread() -> None:
     timer.start()
     begin = time.monotonic()
     with cancellable(token), pytest.raises(Cancelled):
-        cancellation.sleep(30)
+        cancellation.sleep(600)
     timer.join()
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 60
 
 
 def test_a_deadline_sets_the_token() -> None:
     with cancellable(CancelToken(deadline_s=0.01)), pytest.raises(Cancelled, match="the time is over"):
-        cancellation.sleep(30)
+        cancellation.sleep(600)
 
 
 def test_a_token_without_its_deadline_is_forgotten() -> None:

@@ -46,9 +46,10 @@ def test_the_reader_of_imports_sees_what_runs_and_nothing_else(tmp_path: Path):
     assert set(imports_on_load(file)) == {"typing", "onnx", "numpy"}
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_engines_are_imported_inside_functions(path: Path):
-    assert set(imports_on_load(path)) & ENGINES == set()
+def test_engines_are_imported_inside_functions():
+    files = sorted(SOURCE.rglob("*.py"))
+    found = {str(path.relative_to(SOURCE)): set(imports_on_load(path)) & ENGINES for path in files}
+    assert len(files) > 500 and {name: engines for name, engines in found.items() if engines} == {}
 
 
 def test_layers_are_kept():

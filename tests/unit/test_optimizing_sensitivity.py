@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -90,11 +90,13 @@ class Answers:
     results: dict[str, PassResult] = field(default_factory=dict)
     asked: list[float] = field(default_factory=list)
     delay: float = 0.0
+    now: float = 0.0
+    """What `measure` takes for the time, s."""
 
     def make(self, tasks, *, seconds=None):
         self.asked.append(seconds)
         for task in tasks:
-            time.sleep(self.delay)
+            self.now += self.delay
             name = task.only[0] if task.only else f"all but {','.join(task.keep_float)}"
             default = PassResult(ref=replace(MODEL, name=name))
             yield self.results.get(name, default)
@@ -113,17 +115,27 @@ class Answers:
     measure = measure_part
 
 
-def measure(answers, *, seconds=30.0):
+@pytest.fixture
+def measure(monkeypatch):
+    """Tests the layers of three operators by a clock that only `Answers` moves."""
+
+    def run(answers, *, seconds=30.0):
+        monkeypatch.setattr("edgewise.optimizing.sensitivity.time", SimpleNamespace(monotonic=lambda: answers.now))
+        return measured(answers, seconds)
+
+    return run
+
+
+def measured(answers, end_by):
     source = Source(variant="original", facts=None, model="m", format="onnx", digest="")
     task = PlannedTask(one=None, recipe=Recipe(), source=source)
     names = ("Conv0", "Conv1", "Conv2")
     operators = [op(name, "convolution", ["x"], ["y"]) for name in names]
-    end_by = time.monotonic() + seconds
     test = SensitivityTest(task=task, cache=answers, checker=answers, job_of=lambda model: model.name, end_by=end_by)
     return test.run(operators)
 
 
-def test_each_layer_is_changed_alone_and_the_most_fragile_are_looked_at_closer():
+def test_each_layer_is_changed_alone_and_the_most_fragile_are_looked_at_closer(measure):
     told = []
     with reporting_to(told.append):
         found = measure(Answers({"Conv1": looking(5.0), "all but ": looking(4.0), "all but Conv1": looking(28.0)}))
@@ -134,7 +146,7 @@ def test_each_layer_is_changed_alone_and_the_most_fragile_are_looked_at_closer()
     assert found.fragile == ["Conv1"] and len(told) == 6
 
 
-def test_a_layer_that_can_t_be_tried_says_why_and_the_others_are_tried():
+def test_a_layer_that_can_t_be_tried_says_why_and_the_others_are_tried(measure):
     absent = PassResult(cause="failed", reason="odd")
     found = measure(
         Answers({"Conv1": BadInput("no such input"), "Conv2": looking(broken="broken: not finite")}, {"Conv0": absent})
@@ -147,7 +159,7 @@ def test_a_layer_that_can_t_be_tried_says_why_and_the_others_are_tried():
     assert found.fragile == ["Conv2"]
 
 
-def test_layers_for_which_there_was_no_time_say_so_and_no_pass_may_take_longer_than_all():
+def test_layers_for_which_there_was_no_time_say_so_and_no_pass_may_take_longer_than_all(measure):
     answers = Answers({}, delay=0.6)
     found = measure(answers, seconds=1.0)
     reasons = [one.absent_because for one in found.layers]

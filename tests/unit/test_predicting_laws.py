@@ -247,10 +247,8 @@ def test_a_profile_counts_each_kind_of_work_apart():
 class Known(Scale):
     """A law with the name of one that knows other devices: the value does not depend on this machine's."""
 
-    name = "fleet"
-
-    def __init__(self, error: float) -> None:
-        self.prior_error = error
+    def __init__(self, error: float, name: str = "fleet") -> None:
+        self.prior_error, self.name = error, name
 
     def fit(self, points):
         factor = float(np.exp(np.mean([math.log(point.value) for point in points])))
@@ -326,6 +324,18 @@ def scale_squares(points) -> list[float]:
     ratios = np.array([math.log(point.value / point.subject.host) for point in points])
     rest = [np.delete(ratios, at) for at in range(len(ratios))]
     return [(ratio - other.mean()) ** 2 / (1 + 1 / len(other)) for ratio, other in zip(ratios, rest, strict=True)]
+
+
+def test_the_catalogue_has_five_times_the_weight_of_a_law_that_is_as_good_on_the_points():
+    points = points_of(lambda host: 0.01 * (host / 0.011) ** 0.5)
+    catalogue, fleet, line = Known(0.28, "catalogue"), Known(0.28), Proportional()
+    mean = choose_among([line, fleet, catalogue], points).chosen.predictor
+    assert mean.name == "catalogue, fleet and line" and mean.weights == pytest.approx([5 / 7, 1 / 7, 1 / 7])
+    # A fleet with four times the error on other devices has less than a tenth of the weights, and no part in the mean.
+    assert choose_among([line, Known(1.2), catalogue], points).chosen.predictor.name == "catalogue and line"
+    # Of two laws that are not averaged, the catalogue is chosen, though its variance is twice that of the other.
+    other = Known(0.28, "other")
+    assert choose_among([other, Known(0.5, "catalogue")], points).chosen.predictor.name == "catalogue"
 
 
 def test_a_law_that_is_much_worse_is_not_averaged():

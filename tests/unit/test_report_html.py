@@ -233,6 +233,7 @@ def test_thinned_series_keep_the_extremes_of_every_stretch():
     assert len(dots) <= charts.STRIP_POINTS and min(dots) == min(values)
 
 
+@pytest.mark.long
 def test_a_page_of_twenty_runs_is_small():
     pytest.importorskip("vl_convert")
     runs = [

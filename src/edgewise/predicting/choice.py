@@ -17,22 +17,28 @@ COVERAGE = 0.90
 FEWEST_POINTS = 3
 FEWEST_FAMILIES = 3
 """With fewer, models that are to be predicted are mostly of a measured family."""
-PRIOR_POINTS = 2.0
-"""How many points the errors on public measurements count for, beside the errors on the points of the device."""
+PRIOR_POINTS = 0.25
+"""How many points the errors on public measurements count for, beside the errors on the points of the device: set so
+that 90 % intervals hold on public data with 3, 5 and 10 points (``benchmarks/prediction.py``)."""
 CHOICE_POINTS = 6.0
 """The same where laws are compared: with few points, the law that fits them best is often not the best one."""
-COEFFICIENTS = 2.0
-"""Of a law: points that its fit uses up."""
+MOST_FREEDOM = 8
+"""Degrees of freedom of an error are the number of points, and never more: errors of models have heavier tails than a
+normal distribution, however many are known."""
 MOST_REFITTED = 30
 """Points up to which the error of a law is found anew without each of them; of more, one hardly changes it."""
 OF_OTHERS = ("catalogue", "fleet")
 """Laws that know other devices."""
 PARTNERS = ("line", "host+operators")
 """The laws of this machine's value that are averaged with them: their errors are least alike."""
+TRUST = {"catalogue": 5.0}
+"""By which the variance of a law is divided where laws are compared; 1 where there is none. With few points, it is
+mostly chance when another law is better than what the same models take on other devices. 5 was chosen on ncnn's boards,
+AI Hub's devices and the known devices of HELP (``docs/benchmarks.md``)."""
 LEAST_WEIGHT = 0.1
 """Below, a law is not averaged with the better ones."""
-MOST_DOUBT = 2.0
-"""Variance of the mean relative to that of the best law, above which that law is taken."""
+MOST_VARIANCE = 2.0
+"""Variance of the mean relative to the least one of a law, above which the mean is not taken."""
 WIDEST = 50.0
 """Of an interval, to each side, as a logarithm: an interval as wide as this says that nothing is known."""
 
@@ -60,7 +66,7 @@ class Trial:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of `error`."""
-        return self.number + PRIOR_POINTS - COEFFICIENTS
+        return freedom_of(self.number)
 
     def lacking(self, subject: Subject) -> str:
         """What the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
@@ -128,6 +134,11 @@ class Choice:
         return found, spreads
 
 
+def freedom_of(number: int) -> float:
+    """Degrees of freedom of the error of a law that was fitted to `number` points."""
+    return float(min(number, MOST_FREEDOM))
+
+
 def _around(log: float, spread: float, freedom: float, coverage: float) -> Prediction:
     """The value with the logarithm `log` and its interval."""
     width = min(t_quantile(0.5 + coverage / 2, freedom) * spread, WIDEST)
@@ -170,9 +181,8 @@ def leave_out(trial: Trial, points: Sequence[Point]) -> list[LeftOut]:
         rest = without_kin(points, at)
         without = try_law(trial.predictor, rest) if len(points) <= MOST_REFITTED else trial
         logs, spread = trial.predictor.fit(rest).predict([point.subject])
-        freedom = len(rest) + PRIOR_POINTS - COEFFICIENTS
         spreads = without.error * math.sqrt(1.0 + float(spread[0]))
-        found.append(LeftOut(point=point, log=float(logs[0]), spread=spreads, freedom=freedom))
+        found.append(LeftOut(point=point, log=float(logs[0]), spread=spreads, freedom=freedom_of(len(rest))))
     return found
 
 
@@ -200,9 +210,10 @@ def choose_among(wanted: Sequence[Predictor], points: Sequence[Point]) -> Choice
             advice=f"measure at least {FEWEST_POINTS}, better 5 to 10, of different size and kind",
         )
     trials = sorted((try_law(law, points) for law in wanted), key=_doubt)
-    mean = _mean_of_some(trials)
-    if mean is not None and _doubt(trial := try_law(mean, points)) < MOST_DOUBT * _doubt(trials[0]):
-        trials.insert(0, trial)
+    if (mean := _mean_of_some(trials)) is not None:
+        trial = try_law(mean, points)
+        if _variance(trial) < MOST_VARIANCE * min(map(_variance, trials)):
+            trials.insert(0, trial)
     if not trials or trials[0].fitted is None:
         by_reason: dict[str, list[str]] = {}
         for trial in trials:
@@ -231,7 +242,7 @@ class FittedMean:
 
 
 class Mean:
-    """The weighted mean of the logarithms by a law that knows other devices and by laws of this machine's value.
+    """The weighted mean of the logarithms by laws that know other devices and by laws of this machine's value.
 
     Their errors have different causes, so that the mean is mostly better than each (Bates and Granger, The
     combination of forecasts, 1969).
@@ -261,19 +272,19 @@ class Mean:
 
 
 def _mean_of_some(trials: Sequence[Trial]) -> Mean | None:
-    """Of the best law of other devices and `PARTNERS`, by the inverse of their variances.
+    """Of the laws `OF_OTHERS` and `PARTNERS`, by the inverse of their `_doubt`.
 
-    None where fewer than two can be used and are not much worse than the others.
+    Those with other points than the best law of other devices, or with less weight than `LEAST_WEIGHT`, take no part.
+    None where fewer than two remain, or none that knows other devices.
 
     Args:
         trials: the best one first.
     """
-    usable = [trial for trial in trials if trial.fitted is not None]
+    usable = [trial for trial in trials if trial.fitted is not None and trial.predictor.name in (*OF_OTHERS, *PARTNERS)]
     first = next((trial for trial in usable if trial.predictor.name in OF_OTHERS), None)
     if first is None:
         return None
-    own = [trial for trial in usable if trial.predictor.name in PARTNERS and trial.number == first.number]
-    parts = sorted([first, *own], key=_doubt)
+    parts = [trial for trial in usable if trial.number == first.number]
     precisions = np.array([1 / _doubt(trial) for trial in parts])
     kept = int(np.sum(precisions >= LEAST_WEIGHT * precisions.sum()))
     if first not in parts[:kept] or kept < 2:
@@ -295,9 +306,16 @@ def without_kin(points: Sequence[Point], at: int) -> list[Point]:
 
 
 def _doubt(trial: Trial) -> float:
+    """By which laws are compared: the variance, less for laws of more `TRUST`."""
+    return _variance(trial) / TRUST.get(trial.predictor.name, 1.0)
+
+
+def _variance(trial: Trial) -> float:
     """The variance around the law with `CHOICE_POINTS` of prior error instead of `PRIOR_POINTS`."""
-    squares = trial.error**2 * (PRIOR_POINTS + trial.number - 1)
+    if trial.fitted is None:
+        return math.inf
     further = (CHOICE_POINTS - PRIOR_POINTS) * trial.predictor.prior_error**2
+    squares = trial.error**2 * (PRIOR_POINTS + trial.number - 1)
     return (squares + further) / (CHOICE_POINTS + trial.number - 1)
 
 
