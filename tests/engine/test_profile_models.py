@@ -39,9 +39,39 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
-def measured_peaks(tmp_path_factory):
+def measure_peaks(tmp_path_factory):
+    """Measures this machine's peaks, whatever was measured before."""
+    find_peaks = peaks.find_peaks
+    return lambda: find_peaks(("float32", "int8"), 1, cache=tmp_path_factory.mktemp("peaks") / "peaks.json")[0]
+
+
+@pytest.fixture(scope="module")
+def measured_peaks(measure_peaks):
     """This machine's peaks, measured once."""
-    return peaks.find_peaks(("float32", "int8"), 1, cache=tmp_path_factory.mktemp("peaks") / "peaks.json")[0]
+    return measure_peaks()
+
+
+@pytest.fixture(scope="module")
+def fastest(measure_peaks, measured_peaks):
+    """The fastest matrix product seen here, ops/s; where a layer seems too fast for it, peaks are measured again.
+
+    The machine may have been busy when they were measured, and less so when the layer was.
+    """
+    seen = measured_peaks
+
+    def find(rate):
+        nonlocal seen
+        for _ in range(ATTEMPTS):
+            if rate <= MOST_OF_PEAK * fastest_of(seen):
+                break
+            seen = max(seen, measure_peaks(), key=fastest_of)
+        return fastest_of(seen)
+
+    return find
+
+
+def fastest_of(measured):
+    return max(peak.value for peak in measured if peak.kind == "compute")
 
 
 @pytest.fixture
@@ -63,22 +93,21 @@ def profile(monkeypatch, measured_peaks):
     return profile
 
 
-def check(run, measured):
+def check(run, fastest):
     """What holds of every profile."""
     graph = read_graph(Path(run.job.model.path), shapes={spec.name: spec.shape for spec in run.job.workload.inputs})
     check_operators(run, graph)
     check_sums(run)
-    check_rates(run, measured)
+    check_rates(run, fastest)
     check_attributed(run)
 
 
-def check_rates(run, measured):
+def check_rates(run, fastest):
     """No layer is so fast that the time must be another's."""
-    fastest = max(peak.value for peak in measured if peak.kind == "compute")
     for layer in run.layers:
         if layer.kind == "operator" and layer.ops:
             least_rate = layer.ops / max(layer.high or layer.time, CLOCK_S)
-            assert least_rate <= MOST_OF_PEAK * fastest, f"{layer.name} can't reach {least_rate:.3g} ops/s"
+            assert least_rate <= MOST_OF_PEAK * fastest(least_rate), f"{layer.name} can't reach {least_rate:.3g} ops/s"
 
 
 def check_attributed(run):
@@ -165,9 +194,9 @@ def check_sums(run):
         ("litert", "digits_cnn.tflite", 7),
     ],
 )
-def test_digits(profile, measured_peaks, runtime, file, rows):
+def test_digits(profile, fastest, runtime, file, rows):
     run = profile(edgewise.data.path(file), runtime)
-    check(run, measured_peaks)
+    check(run, fastest)
     # Five convolutions with their activations, a matrix product and a pooling are steps of their own in every engine.
     assert sum(1 for layer in run.layers if layer.macs and layer.kind == "operator") == 6
     assert sum(1 for layer in run.layers if layer.kind == "operator") >= rows
@@ -184,8 +213,8 @@ def test_digits(profile, measured_peaks, runtime, file, rows):
         for runtime in ("litert", "openvino")
     ],
 )
-def test_mlperf_tiny(profile, measured_peaks, shared_models, name, runtime):
-    check(profile(shared_models / f"{name}.tflite", runtime), measured_peaks)
+def test_mlperf_tiny(profile, fastest, shared_models, name, runtime):
+    check(profile(shared_models / f"{name}.tflite", runtime), fastest)
 
 
 @pytest.mark.slow
@@ -199,8 +228,8 @@ def test_mlperf_tiny(profile, measured_peaks, shared_models, name, runtime):
         ]
     ],
 )
-def test_light_models(profile, measured_peaks, name, runtime):
+def test_light_models(profile, fastest, name, runtime):
     onnx = pytest.importorskip("onnx")
     path = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"
     assert path.exists()
-    check(profile(path, runtime), measured_peaks)
+    check(profile(path, runtime), fastest)

@@ -129,8 +129,16 @@ def test_mutations_of_the_bundled_model(count, tmp_path):
     assert outcomes["BadModel"] > count // 5
 
 
-@pytest.mark.parametrize("count", FEW_AND_MANY)
-@pytest.mark.parametrize("name", ["ad01_int8", "kws_ref_model", "str_ww_ref_model", "pretrainedResnet_quant"])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *((name, 24) for name in ("ad01_int8", "pretrainedResnet_quant")),
+        *(
+            pytest.param(name, 400, marks=pytest.mark.long)
+            for name in ("ad01_int8", "kws_ref_model", "str_ww_ref_model", "pretrainedResnet_quant")
+        ),
+    ],
+)
 def test_mutations_of_real_models(name, count, shared_models, tmp_path):
     data = (shared_models / f"{name}.tflite").read_bytes()
     outcomes = bombard(data, count=count, seed=count + 1, path=tmp_path / "m.tflite")

@@ -206,7 +206,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path):
         Csv().open(tmp_path / "none.csv", {})
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(alphabet=st.characters(codec="utf-8"))), st.data())
 def test_texts_are_kept_as_they_are(texts: list[str], data: st.DataObject):
     kept = Strings(texts)

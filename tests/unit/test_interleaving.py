@@ -508,8 +508,10 @@ BAD_ENDS: dict[str, tuple[Part, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", BAD_ENDS)
-@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize(
+    ("how", "at"),
+    [*((how, 0) for how in BAD_ENDS), ("done in a turn", 2), ("hangs in a turn", 2), ("samples of words", 2)],
+)
 def test_one_of_three_fails_and_the_others_go_on(tmp_path, transport, monkeypatch, how, at):
     part, cause, words = BAD_ENDS[how]
     transport.parts = {("b", at): part}

@@ -133,19 +133,19 @@ def test_prefixes(store):
             store.get(absent)
 
 
-@pytest.mark.parametrize(
-    "word", ["\udcff", "\udcff" * 8, "group:\udcff", "last\udcff", "0193\x00", "0193\x1b[31m", "a\nb"]
-)
-def test_stray_bytes_name_no_run(store, word):
+def test_stray_bytes_name_no_run(store):
     """What a command line holds may be no text at all, and a database can't be asked for that."""
     store.save(run(1))
-    for ask in (store.get, lambda one: store.find([one]), lambda one: store.resolve(["last", one])):
+    words = ("\udcff", "\udcff" * 8, "group:\udcff", "last\udcff", "0193\x00", "0193\x1b[31m", "a\nb")
+    asks = (store.get, lambda one: store.find([one]), lambda one: store.resolve(["last", one]))
+    for word, ask in itertools.product(words, asks):
         with pytest.raises(BadInput, match=r"^there is no (run|group) '") as caught:
             ask(word)
         caught.value.message.encode()
         assert caught.value.advice and not set("\x00\x1b\n") & set(caught.value.message)
-    with pytest.raises(BadInput, match="can't be a tag"):
-        store.tag(word, "last")
+    for word in words:
+        with pytest.raises(BadInput, match="can't be a tag"):
+            store.tag(word, "last")
     assert store.list()[0].id == run(1).id
 
 
@@ -332,13 +332,12 @@ def test_tags(store):
         store.get("baseline")
 
 
-@pytest.mark.parametrize(
-    "name", ["", "all", "last", "last~1", "lastly", "group:x", "01", "a b", "x" * 65, "é", "-a", "\n"]
-)
-def test_what_can_not_be_a_tag(store, name):
+def test_what_can_not_be_a_tag(store):
     store.save(run(1))
-    with pytest.raises(BadInput, match="can't be a tag"):
-        store.tag(name, "last")
+    for name in ("", "all", "last", "last~1", "lastly", "group:x", "01", "a b", "x" * 65, "é", "-a", "\n"):
+        with pytest.raises(BadInput, match="can't be a tag"):
+            store.tag(name, "last")
+    assert store.list()[0].tags == ()
 
 
 def test_a_tag_that_several_have_is_ambiguous(store):

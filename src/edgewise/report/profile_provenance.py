@@ -36,7 +36,7 @@ def how_times(run: Run, *, title: str = "Time of a layer", interval: str = "besi
     if run.profile is None:
         return None
     latency = run.measurement("latency")
-    basis = (latency.basis if latency is not None else None) or "measured"
+    basis = None if latency is None else latency.basis
     return partial(provenance_of_column, title, basis, timing_line(run, run.profile), interval, facts_of_run(run))
 
 
