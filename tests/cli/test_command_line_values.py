@@ -8,7 +8,7 @@ import sys
 import pytest
 import typer
 
-from edgewise.cli.main import COMMANDS, _take_plain_values, build
+from edgewise.cli.main import COMMANDS, _take_plain_values, build, run
 
 LINES = [
     ["serve"],
@@ -71,3 +71,10 @@ def test_help_is_printed_and_nothing_is_run(capsys, flag):
     group = typer.main.get_command(build("serve"))
     _take_plain_values(group)
     assert outcome(group, ["serve", flag], capsys)[0] == []
+
+
+@pytest.mark.parametrize("words", [[], ["bench"], ["runs"], ["runs", "show"], ["studio", "export"]])
+def test_help_shows_no_types_of_python(capsys, words):
+    assert run([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown and "bool" not in shown and "list[" not in shown

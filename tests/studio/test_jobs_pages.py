@@ -45,6 +45,7 @@ def test_the_list_and_the_page_of_jobs(studio, client, tmp_path):
     assert client.post(f"/jobs/{queued}/cancel").headers["location"] == f"/jobs/{queued}"
     again = client.post(f"/jobs/{queued}/cancel")
     assert again.status_code == 400 and "this job is cancelled already" in again.text
+    assert f'<a href="/jobs/{queued}">The job as it is now</a>' in again.text
     client.post(f"/jobs/{running}/cancel")
     (run,) = [each for each in ended(studio.store, running).runs if studio.store.get(each).status == "done"]
     page = client.get(f"/jobs/{running}").text

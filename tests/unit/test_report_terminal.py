@@ -153,3 +153,10 @@ def test_other_commands_put_the_rest_behind_details(brief, whole):
     assert len(brief.splitlines()) <= 0.75 * len(whole.splitlines())
     assert brief.splitlines()[0] == whole.splitlines()[0]
     assert "--details adds: " in brief and "--details adds: " not in whole
+
+
+def test_a_cell_with_two_notes_has_their_numbers_in_one_pair_of_brackets():
+    row = (Cell(text="inconclusive", notes=("too few", "18 s more")), Cell(text="n/a", notes=("18 s more",)))
+    table = Table(title="T", columns=(Column(title="Verdict"), Column(title="Ratio")), rows=(row,))
+    shown = to_text(Document(title="D", tables=(table,)))
+    assert "inconclusive [1,2]   n/a [2]" in shown and "[1] too few" in shown and "[2] 18 s more" in shown

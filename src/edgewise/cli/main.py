@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -116,6 +116,7 @@ def _run(arguments: list[str]) -> int:
     try:
         group = typer.main.get_command(build(wanted))
         _take_plain_values(group)
+        _hide_types(group)
         answer = group(arguments, standalone_mode=False)
     except Exception as error:
         return explain(error, debug=debug, command=wanted or "")
@@ -125,13 +126,27 @@ def _run(arguments: list[str]) -> int:
     return int(answer) if isinstance(answer, int) else ExitCode.DONE
 
 
-def _take_plain_values(command: Any, parent: typer.Context | None = None) -> None:
+def _take_plain_values(command: Any) -> None:
     """Convert plain values here: Typer would import pydantic, and build a model of each parameter, given or not."""
-    context = typer.Context(command, parent=parent, **command.context_settings)
-    for param in command.get_params(context):
+    for param in _params_of(command):
         param.process_value = partial(_value_of, param, param.process_value)
+
+
+def _hide_types(command: Any) -> None:
+    """Keep Python's types out of the help: Typer shows ``<bool>`` after a flag, ``<list[str]>`` after an argument."""
+    for param in _params_of(command):
+        if param.param_type_name == "argument":
+            param.display_type_rich = lambda ctx: None
+        elif param.is_flag and param.metavar is None:
+            param.metavar = ""
+
+
+def _params_of(command: Any, parent: typer.Context | None = None) -> Iterator[Any]:
+    """The parameters of a command and of the commands in it."""
+    context = typer.Context(command, parent=parent, **command.context_settings)
+    yield from command.get_params(context)
     for inner in getattr(command, "commands", {}).values():
-        _take_plain_values(inner, context)
+        yield from _params_of(inner, context)
 
 
 def _value_of(param: Any, by_typer: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:

@@ -199,7 +199,8 @@ def _heading(title: str) -> list[str]:
 
 
 def _marks(notes: tuple[str, ...], numbers: dict[str, int]) -> str:
-    return "".join(f" [{numbers[note]}]" for note in notes if note in numbers)
+    found = ",".join(str(numbers[note]) for note in notes if note in numbers)
+    return found and f" [{found}]"
 
 
 def _narrowest(table: Table, index: int, numbers: dict[str, int]) -> int:
