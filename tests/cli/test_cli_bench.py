@@ -357,6 +357,7 @@ def test_a_store_of_a_newer_edgewise_costs_no_measurement(tmp_path, capsys):
     assert "newer" in captured.err and "edgewise runs import" in captured.err
 
 
+@pytest.mark.long
 def test_a_full_disk_costs_no_measurement(tmp_path):
     """Files may not grow beyond 8 KiB, as on a disk that is full."""
     code = (

@@ -176,6 +176,7 @@ def test_the_next_plausible_size_where_an_engine_refuses_the_first(tmp_path):
         assert 0 <= record.effective["inputs"][0]["low"] < record.effective["inputs"][0]["high"] < 1
 
 
+@pytest.mark.long
 def test_compare_tries_the_next_plausible_size_for_all(tmp_path, capsys):
     need("onnxruntime")
     paths = [write_strided(tmp_path / f"{name}.onnx", stride) for name, stride in (("a", 32), ("b", 64))]
@@ -513,6 +514,7 @@ def test_python_sees_the_same_engine_as_the_command_line():
 
 
 @pytest.mark.cold
+@pytest.mark.long
 def test_memory_of_the_model_does_not_grow_with_the_samples(tiny_onnx):
     """A one-operator model adds next to nothing; a hundred thousand samples are ours and not its."""
     need("onnxruntime")

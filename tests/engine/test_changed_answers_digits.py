@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import edgewise
 from edgewise import data
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.model.identity import open_model
@@ -15,6 +16,8 @@ from edgewise.optimizing.candidate_checks import job_of
 from edgewise.optimizing.search_settings import SearchSettings, build_settings
 from edgewise.optimizing.thumbnails import draw_thumbnails
 from edgewise.record import RuntimeSpec
+from edgewise.report.evaluation import describe_results, evaluation_document
+from edgewise.report.evaluation_html import render_evaluation_html
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from small_pictures import pixels_of
 
@@ -70,3 +73,38 @@ def test_changed_samples_are_those_that_the_engine_answers_differently(tmp_path)
     assert set(pictures) == {one.index for one in changes.samples}
     for index, uri in pictures.items():
         assert np.array_equal(pixels_of(uri)[0], x[index, 0])
+
+
+def test_an_evaluation_against_a_reference_shows_the_samples_with_another_answer(tmp_path):
+    ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    reference, model = Path(data.path("digits_cnn.onnx")), leaning(tmp_path / "leaning.onnx")
+    results = edgewise.evaluate(
+        model,
+        data=data.path("digits_test.npz"),
+        reference=reference,
+        prepare=["scale=1/255"],
+        limit=COUNT,
+        latency=False,
+        store=str(tmp_path / "runs.db"),
+    )
+    (one,) = results.models
+    places = {entry.index: place for place, (entry, *_) in enumerate(one.answers)}
+    with np.load(data.path("digits_test.npz")) as test:
+        x = test["x"][list(places)].astype(np.float32) / 255
+    before, after = (
+        ort.InferenceSession(file, providers=["CPUExecutionProvider"]).run(None, {"image": x})[0].argmax(1)
+        for file in (reference, model)
+    )
+    assert one.changed.n == COUNT and one.changed.counts == {"other": (before != after).sum()}
+    assert one.changed.changed > 5
+    for sample in one.changed.samples:
+        at = places[sample.index]
+        assert (sample.label, sample.before, sample.after) == (None, before[at], 3)
+    assert set(results.thumbnails[0]) == {sample.index for sample in one.changed.samples}
+    page = render_evaluation_html(results)
+    assert page.count('src="data:image/png') == len(one.changed.samples)
+    told = evaluation_document(results)["evaluations"][0]["changed_answers"]
+    assert told["changed"] == one.changed.changed and len(told["samples"]) == len(one.changed.samples)
+    tables = [table for table in describe_results(results).tables if "hanged" in table.title]
+    assert [table.title for table in tables] == ["Changed answers", "Changed samples: leaning.onnx"]
+    assert [column.title for column in tables[1].columns] == ["Sample", "Reference", "Model"]

@@ -28,7 +28,13 @@ def printed_by_vela(path, folder, *flags):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", INT8_MODELS)
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=LONG if name in ("ad01_int8", "str_ww_ref_model") else ()) for name in INT8_MODELS],
+)
 def test_totals_are_those_that_vela_prints_and_layers_add_up(shared_models, tmp_path, name):
     path = shared_models / f"{name}.tflite"
     found = edgewise.estimate(path, "ethos-u55-128")

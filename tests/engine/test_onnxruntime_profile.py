@@ -197,7 +197,7 @@ def test_a_branch_is_one_step_with_its_inner_ones(tmp_path):
     assert [step["op"] for step in profile.nodes[2].detail["inner_steps"]] == ["Sin", "Exp"]
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2"])
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", pytest.param("inception_v2", marks=pytest.mark.long)])
 def test_real_networks(name):
     path = LIGHT / f"light_{name}.onnx"
     profile = load(path).profile_layers(2)

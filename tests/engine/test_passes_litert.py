@@ -78,6 +78,7 @@ def test_the_digits_network_agrees_and_keeps_accuracy(apply, digits_samples, one
     assert not result.unchanged
 
 
+@pytest.mark.long
 def test_the_widest_ranges_beat_the_moving_average_on_few_samples(apply, digits_samples):
     images, _ = read_digits("digits_test.npz")
     before = [logits(DIGITS, images[:64])]

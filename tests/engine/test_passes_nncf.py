@@ -163,6 +163,7 @@ def test_quantised_networks_agree_and_every_bias_correction_takes_effect(network
     assert noise["thorough"] > noise["none"]
 
 
+@pytest.mark.long
 def test_biases_that_nncf_does_not_find_are_told(networks, samples, tmp_path):
     import openvino
 

@@ -364,6 +364,7 @@ def test_runs_under_different_limits_are_not_compared(capfd, tmp_path, monkeypat
     assert "limits: " in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_without_permission_for_control_groups_the_next_mechanism_is_used(capfd):
     """In a mount namespace where every control group is read-only, as for a user without delegation."""
     readonly = "for each in /sys/fs/cgroup /sys/fs/cgroup/*/; do mount -o remount,bind,ro $each 2>/dev/null; done; "

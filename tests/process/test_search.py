@@ -231,6 +231,7 @@ def test_the_cancel_token_ends_a_pass_or_a_race_at_once_and_keeps_what_is_finish
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_hanging_pass_is_given_up_and_others_are_tried(bench, monkeypatch):
     monkeypatch.setattr("edgewise.optimizing.search.RACE_SHARE", 0.75)  # the pass hangs for the rest of the budget
     begin = time.monotonic()

@@ -199,6 +199,7 @@ def test_a_browser_makes_a_job_by_the_keyboard_alone(open_page, forms):
     forms.studio.jobs.cancel(made[0].id)
 
 
+@pytest.mark.long
 def test_a_second_click_at_once_sends_nothing(open_page, forms):
     page = open_page(f"/new/convert?model={ONNX}&to=openvino", at=forms)
     dropped = page.evaluate("""() => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -47,6 +48,9 @@ def studio(second):
     """A studio without runs and jobs, shared by the tests of this file."""
     yield second
     second.store.remove(second.store.find(["all"]) if second.store.list() else [])
+    for job in second.store.jobs.list():
+        with second.store.jobs.removing(job.id):
+            shutil.rmtree(second.studio.jobs.folder_of(job.id))
 
 
 def head_of(text):

@@ -23,6 +23,7 @@ def fidelity(monkeypatch):
     sys.modules.pop("models", None)
 
 
+@pytest.mark.long
 def test_each_peer_is_held_against_its_own_clock(fidelity, tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     model = write_fake_model(tmp_path / "m.fake", latency_ns=[1_080_000], engine_latency_ns=[1_000_000])

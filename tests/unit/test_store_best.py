@@ -82,7 +82,7 @@ def kept_rows(store) -> set[tuple[object, ...]]:
         return set(map(tuple, connected.execute(select(table))))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_best_runs_stay_the_best(store, seed):
     for step, stored in enumerate(random_changes(store, seed, steps=50)):
         if step % 16 == 0:

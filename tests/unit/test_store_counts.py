@@ -220,7 +220,7 @@ def kept_rows(store) -> set[tuple[object, ...]]:
         return set(map(tuple, connected.execute(select(run_counts))))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_counts_stay_those_of_the_runs(store, seed):
     """Saving, replacing, merging, removing and tagging keep every count; making them anew changes nothing."""
     for step, stored in enumerate(random_changes(store, seed, steps=26)):

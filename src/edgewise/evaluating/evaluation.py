@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgewise.comparing.subjects import native_runtime
 from edgewise.errors import BadInput, StoreError, Unavailable
+from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.custom_metric import with_custom_metrics
 from edgewise.evaluating.data_options import (
     DataOptions,
@@ -32,7 +34,7 @@ from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import describe, inference_time, measurement_of
 from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, score
-from edgewise.evaluating.task import Scorer, Task, TaskContext
+from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
 from edgewise.model.identity import open_model
 from edgewise.progress import JobStarted, RunFinished, emit
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec, new_run_id
@@ -44,6 +46,9 @@ from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
 from edgewise.run.trust import about_emulation
 from edgewise.workload.input_shapes import open_axes
+
+if TYPE_CHECKING:
+    from edgewise.optimizing.changed_answers import ChangedAnswers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +149,9 @@ class ModelEvaluation:
         differences: from the first model, on the samples that both answered; empty for the first.
         notes: how samples were prepared, one line per input.
         resumed: samples that come from an earlier, interrupted evaluation.
+        answers: of each sample that the reference and the model answer with a class: the sample, None for its label,
+            the reference's answer, the model's.
+        changed: those of `answers` that differ; None where answers are not classes, or there is no reference.
     """
 
     run: Run
@@ -152,6 +160,8 @@ class ModelEvaluation:
     headline: str = ""
     notes: tuple[str, ...] = ()
     resumed: int = 0
+    answers: tuple[tuple[Entry, None, ClassAnswer, ClassAnswer], ...] = field(default=(), repr=False)
+    changed: ChangedAnswers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +171,13 @@ class EvaluationResults:
     Attributes:
         save_errors: why runs could not be saved; the evaluation goes on.
         interrupted: whether it ended early on request; the same command resumes it.
+        thumbnails: number of a sample → picture, of the first model with changed answers, and how they were drawn.
     """
 
     models: tuple[ModelEvaluation, ...]
     save_errors: tuple[StoreError, ...] = ()
     interrupted: bool = False
+    thumbnails: tuple[Mapping[int, str], str] = field(default=({}, ""), repr=False)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -336,6 +348,7 @@ class _Evaluator:
             headline=scorer.headline,
             notes=results.notes,
             resumed=results.resumed,
+            answers=_answers(results.entries, scorer),
         )
 
     def _compare(
@@ -359,3 +372,11 @@ class _Evaluator:
             seed=self._plan.selection.seed,
             only=only,
         )
+
+
+def _answers(entries: Sequence[Entry], scorer: Scorer) -> tuple[tuple[Entry, None, ClassAnswer, ClassAnswer], ...]:
+    """`ModelEvaluation.answers` of the samples in `entries`."""
+    if not isinstance(scorer, ReferenceScorer):
+        return ()
+    known = ((entry, scorer.classes_of(entry.record, entry.record)) for entry in entries if not entry.reason)
+    return tuple((entry, *classes) for entry, classes in known if classes is not None)

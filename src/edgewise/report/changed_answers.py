@@ -1,11 +1,10 @@
-"""Samples that a variant answers with another class than the original: counts, a table, and a gallery of pictures."""
+"""Samples that two models answer with different classes: counts, a table, and a gallery of pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from edgewise.optimizing.changed_answers import ORDER, Change, ChangedAnswers, ChangedSample
-from edgewise.optimizing.variant import Optimization
 from edgewise.report.document import Cell, Column, Table, Tone
 from edgewise.report.names import shorten
 from edgewise.report.optimization_tables import number_cell
@@ -20,28 +19,35 @@ _LONGEST = 60
 """Characters of a name in a table."""
 
 
-def changed_tables(result: Optimization) -> list[Table]:
-    """The numbers of changed answers of all variants, and the changed samples of the first variant that has some."""
-    tables = [_counts_table(result.changed)] if result.changed else []
-    shown = result.changed_most
-    return tables if shown is None else [*tables, _samples_table(shown, result.changed[shown])]
+Roles = tuple[str, str]
+"""What the two models are: the one whose answers count, and the other."""
+VARIANTS: Roles = ("original", "variant")
+AGAINST_REFERENCE: Roles = ("reference", "model")
 
 
-def changed_part(result: Optimization) -> Part:
+def changed_tables(changed: Mapping[str, ChangedAnswers], roles: Roles = VARIANTS) -> list[Table]:
+    """The numbers of changed answers of all models, and the changed samples of the first model that has some."""
+    tables = [_counts_table(changed, roles)] if changed else []
+    return tables + [_samples_table(name, one, roles) for name, one in changed.items() if one.samples][:1]
+
+
+def changed_part(
+    changed: Mapping[str, ChangedAnswers], thumbnails: tuple[Mapping[int, str], str], roles: Roles = VARIANTS
+) -> Part:
     """The part of a page with the same tables; samples with pictures are a gallery."""
-    tables = changed_tables(result)
+    tables = changed_tables(changed, roles)
     blocks: list[Block] = [table_block(table, f"changed-{place}") for place, table in enumerate(tables)]
-    (pictures, words), shown = result.thumbnails, result.changed_most
+    (pictures, words), shown = thumbnails, next((one for one in changed.values() if one.samples), None)
     if pictures and shown is not None:
-        drawn = [pictures.get(one.index) for one in result.changed[shown].samples]
+        drawn = [pictures.get(one.index) for one in shown.samples]
         blocks[-1] = ("gallery", {"table": tables[-1], "pictures": drawn})
     blocks.append(("small", words))
     return Part(id="changed", title="Samples whose answer changed", nav="Changed answers", blocks=blocks)
 
 
-def _counts_table(changed: Mapping[str, ChangedAnswers]) -> Table:
+def _counts_table(changed: Mapping[str, ChangedAnswers], roles: Roles) -> Table:
     kinds = [change for change in ORDER if all("lost" in one.counts for one in changed.values())]
-    columns = [Column(title="Variant")]
+    columns = [Column(title=roles[1].capitalize())]
     titles = ("Samples", "Changed", "Share (95 % interval)", *(_WORDS[change][0].capitalize() for change in kinds))
     columns += [Column(title=title, numeric=True) for title in titles]
     rows = tuple(
@@ -53,15 +59,15 @@ def _counts_table(changed: Mapping[str, ChangedAnswers]) -> Table:
         )
         for name, one in changed.items()
     )
-    note = "changed: of the samples that both models answered, those with another class than the original's"
+    note = f"changed: of the samples that both models answered, those with another class than the {roles[0]}'s"
     return Table(title="Changed answers", columns=tuple(columns), rows=rows, notes=(note,), detail=True)
 
 
-def _samples_table(name: str, changes: ChangedAnswers) -> Table:
-    titles = ("Sample", *(("Change", "Label") if "lost" in changes.counts else ()), "Original", "Variant")
+def _samples_table(name: str, changes: ChangedAnswers, roles: Roles) -> Table:
+    titles = ("Sample", *(("Change", "Label") if "lost" in changes.counts else ()), *map(str.capitalize, roles))
     notes = (
         f"{len(changes.samples)} of {changes.changed} changed samples; in brackets the score, the model's output for "
-        "the class; of one kind of change, the original's highest score comes first",
+        f"the class; of one kind of change, the {roles[0]}'s highest score comes first",
     )
     return Table(
         title=f"Changed samples: {one_line(name)}",

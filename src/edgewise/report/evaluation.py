@@ -14,10 +14,18 @@ from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
 from edgewise.report.accuracy import preparation_of
 from edgewise.report.cells import failure_of, label_of
+from edgewise.report.changed_answers import AGAINST_REFERENCE, changed_tables
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.conditions import engine_of, flatten
 from edgewise.report.document import Document, Section
-from edgewise.report.evaluation_tables import NO_CHIEF, differences_table, metrics_table, model_labels, overview_table
+from edgewise.report.evaluation_tables import (
+    NO_CHIEF,
+    changed_models,
+    differences_table,
+    metrics_table,
+    model_labels,
+    overview_table,
+)
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
 
@@ -35,6 +43,7 @@ def describe_results(results: EvaluationResults) -> Document:
     rest = [metrics_table(one, label) for one, label in _pairs(results)]
     rest += [differences_table(one, label, labels[0]) for one, label in _pairs(results)]
     tables += [replace(table, detail=several) for table in rest if table is not None]
+    tables += changed_tables(changed_models(results), AGAINST_REFERENCE)
     return Document(title=title_of(results), tables=tuple(tables), sections=tuple(sections_of(results)))
 
 
@@ -49,6 +58,7 @@ def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
             "headline": one.headline or None,
             "metrics": [_metric(score) for score in one.scores],
             "confusion": _confusion(one.run.evaluation),
+            "changed_answers": None if one.changed is None else one.changed.to_document(),
             "notes": list(one.notes),
             "resumed": one.resumed,
             "run": to_document(one.run),

@@ -13,6 +13,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
 from edgewise.report.cautions import caution_lines
 from edgewise.report.cells import label_of
+from edgewise.report.changed_answers import AGAINST_REFERENCE, changed_part
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import (
     KEEP_APART,
@@ -26,7 +27,13 @@ from edgewise.report.charts import (
 )
 from edgewise.report.document import Section
 from edgewise.report.evaluation import IMPLAUSIBLE, chief_score, class_name, sections_of, title_of
-from edgewise.report.evaluation_tables import differences_table, metrics_table, model_labels, overview_table
+from edgewise.report.evaluation_tables import (
+    changed_models,
+    differences_table,
+    metrics_table,
+    model_labels,
+    overview_table,
+)
 from edgewise.report.names import short_names
 from edgewise.report.page import ChartRenderer, Part, metrics_part, render_result_page, table_block, warnings_part
 from edgewise.text import one_line
@@ -67,6 +74,7 @@ def render_evaluation_html(results: EvaluationResults) -> str:
             ],
         ),
         confusion_part((one.run.evaluation, label) for one, label in pairs),
+        changed_part(changed_models(results), results.thumbnails, AGAINST_REFERENCE),
         Part(
             id="conditions",
             title="Conditions",

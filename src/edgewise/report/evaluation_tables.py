@@ -8,6 +8,7 @@ from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
 from edgewise.metrics import METRICS
+from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.record import Run
 from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
@@ -26,6 +27,12 @@ def model_labels(results: EvaluationResults) -> list[str]:
     if len(set(names)) == len(names):
         return names
     return labels_of([one.run for one in results.models])
+
+
+def changed_models(results: EvaluationResults) -> dict[str, ChangedAnswers]:
+    """Label → the samples that the model answers with another class than the reference."""
+    pairs = zip(model_labels(results), results.models, strict=True)
+    return {label: one.changed for label, one in pairs if one.changed is not None}
 
 
 def overview_table(results: EvaluationResults) -> Table:

@@ -42,7 +42,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
         before_after_table(result),
         variants_table(result, narrow=narrow) if result.candidates else None,
         front_table(result),
-        *changed_tables(result),
+        *changed_tables(result.changed),
         layers_table(result, narrow=narrow),
     ]
     return Document(

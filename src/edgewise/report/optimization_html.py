@@ -65,7 +65,7 @@ def render_optimization_html(result: Optimization) -> str:
             ),
         ),
         Part(id="front", title="Pareto front", blocks=[table_block(front_table(result), "front-table", sortable=True)]),
-        changed_part(result),
+        changed_part(result.changed, result.thumbnails),
         confusion_part(
             (one.accuracy.evaluation, one_line(one.id))
             for one in (result.baseline, other)

@@ -8,6 +8,7 @@ from pathlib import Path
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions
+from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.evaluation import EvaluationResults, plan_evaluation, run_evaluation
 from edgewise.evaluating.formats.split import read_names
 from edgewise.record import Stopping
@@ -39,7 +40,23 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
     )
     with context.measuring(request.device), context.saving() as saver:
         results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF)
-    return replace(results, save_errors=saver.errors)
+    return _with_changes(replace(results, save_errors=saver.errors), plan.selection.data)
+
+
+def _with_changes(results: EvaluationResults, data: Dataset) -> EvaluationResults:
+    """`results` with the samples that a model answers with another class than the reference, and their pictures."""
+    from edgewise.optimizing.changed_answers import find_changes
+    from edgewise.optimizing.thumbnails import draw_thumbnails
+
+    models = tuple(
+        replace(one, changed=find_changes(one.answers, labelled=False, classes=one.run.evaluation.classes))
+        if one.answers and one.run.evaluation is not None
+        else one
+        for one in results.models
+    )
+    samples = next((one.changed.samples for one in models if one.changed and one.changed.samples), ())
+    thumbnails = draw_thumbnails(data, samples) if samples else results.thumbnails
+    return replace(results, models=models, thumbnails=thumbnails)
 
 
 def data_options_of(request: EvaluateRequest | OptimizeRequest, data: str) -> DataOptions:

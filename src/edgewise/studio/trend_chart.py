@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadInput
 from edgewise.report.chart_files import render_chart_file
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import SOFT, WIDE, Chart, colour_channel, colour_of, number_axis, rounded, wide_chart
@@ -28,12 +27,10 @@ def render_trend(store: Store, extension: str, *, query: Mapping[str, str], dark
         dark: whether a file has the colours of the dark scheme.
         version: changes with the runs, so that the server keeps no drawing of others.
 
-    Raises `BadInput` where the trend has no runs, `Unavailable` for a file without vl-convert.
+    The trend has at least one run. Raises `Unavailable` for a file without vl-convert.
     """
     del version
     found = find_trend(store, query)
-    if not found.rows:
-        raise BadInput("there are no runs to draw", advice="load the page of the trend again")
     chart = trend_chart(found)
     if extension == ".svg":
         under = [shorten(found.model, 60), *(shorten(wanted, 60) for _, wanted, _ in found.choices)]

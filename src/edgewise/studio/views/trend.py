@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,11 +12,11 @@ from starlette.responses import Response
 
 from edgewise.errors import BadInput
 from edgewise.report.cells import label_of
+from edgewise.report.chart_data import csv_text
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.trend import BREAKS, CHOICES, MOST, ModelTrend, find_trend
 from edgewise.studio.views.runs import GRADE_TONES, link
-from edgewise.text import for_csv
 
 if TYPE_CHECKING:
     from edgewise.store.tables import RunRow
@@ -71,10 +69,4 @@ def _file(content: str | bytes, name: str, media_type: str) -> Response:
 def _csv(rows: Sequence[RunRow]) -> str:
     """The runs of a trend in SI units."""
     names = ("id", "created_at", "model", "metric", "unit", "value", "low", "high", "basis", "grade", *BREAKS)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        cells = (getattr(row, name) for name in names)
-        writer.writerow([for_csv(cell) if isinstance(cell, str) else cell for cell in cells])
-    return text.getvalue()
+    return csv_text(names, ([getattr(row, name) for name in names] for row in rows))
