@@ -167,8 +167,9 @@ class Peer:
     ) -> Iterator[tuple[float, float, float]]:
         """Of each round edgewise's median, the tool's, s, and their ratio."""
         if self.timer is not None:
-            for _ in range(count):
-                pairs = take_turns(model, self.runtime, self.timer(model), turns=round(seconds / TURN_S), order=order)
+            timer, turns = self.timer(model), round(seconds / TURN_S)
+            for index in range(count):
+                pairs = take_turns(model, self.runtime, timer, turns=turns, order=order, mine_first=index % 2 == 0)
                 mine, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
                 yield mine, theirs, statistics.median(mine / theirs for mine, theirs in pairs)
             return

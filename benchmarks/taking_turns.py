@@ -2,10 +2,11 @@
 
     python benchmarks/taking_turns.py REQUEST    answers with the pairs of means, s, as JSON
 
-The peers of PyTorch, TensorFlow and Keras are timers in Python, so they can run where edgewise's adapter does, each
-with the model loaded on its own. In processes of their own, identical timers of one small network differed by -6 to
-+15 % from pair to pair, because pages and cores are dealt anew to each process: no row of 2 % could be told apart.
-Of each turn the means are compared, as timers time calls back to back.
+The peers of PyTorch, TensorFlow and Keras are timers in Python, so they can run where edgewise's adapter does. In
+processes of their own, identical timers of one small network differed by -6 to +15 % from pair to pair, because pages
+and cores are dealt anew to each process: no row of 2 % could be told apart. Within a process, the model that is loaded
+first was up to 11 % slower than the same one loaded third. So each side loads its model twice, in the order ABBA, and
+BAAB in the next round. Of each turn the means are compared, as timers time calls back to back.
 """
 
 from __future__ import annotations
@@ -55,9 +56,13 @@ class Timer:
 
 
 def take_turns(
-    model: Path, runtime: str, timer: Timer, *, turns: int, order: random.Random
+    model: Path, runtime: str, timer: Timer, *, turns: int, order: random.Random, mine_first: bool
 ) -> list[tuple[float, float]]:
-    """Per turn the means of edgewise and of the timer, s, from one fresh process with one thread."""
+    """Per turn the means of edgewise and of the timer, s, from one fresh process with one thread.
+
+    Args:
+        mine_first: whether edgewise's adapter loads the model first and last, or second and third.
+    """
     request = {
         "model": str(model),
         "runtime": runtime,
@@ -65,6 +70,7 @@ def take_turns(
         "words": list(timer.words),
         "turns": turns,
         "seed": order.randrange(2**32),
+        "mine_first": mine_first,
     }
     command = [sys.executable, __file__, json.dumps(request)]
     answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -110,22 +116,33 @@ def _for(seconds: float, mean_of: MeanOf) -> float:
 
 
 def _answer(request: Mapping[str, Any]) -> list[list[float]]:
-    sides = [
-        _adapter(request["model"], request["runtime"]),
-        import_module(request["module"]).timer(*request["words"]),
-    ]
+    def make(mine: bool) -> MeanOf:
+        if mine:
+            return _adapter(request["model"], request["runtime"])
+        timer: MeanOf = import_module(request["module"]).timer(*request["words"])
+        return timer
+
+    rng = random.Random(request["seed"])
+    first = request["mine_first"]
+    layout = (first, not first, not first, first)
+    sides = [make(mine) for mine in layout]
     gc.collect()
     gc.freeze()
     gc.disable()
     typical = min(_for(WARM_S, side) for side in sides)
     count = max(1, round(TURN_S / typical))
-    order, pairs = random.Random(request["seed"]), []
+    pairs = []
     for _ in range(request["turns"]):
-        pair = [0.0, 0.0]
-        for place in order.sample((0, 1), 2):
+        means: list[float] = [0.0] * len(sides)
+        for place in rng.sample(range(len(sides)), len(sides)):
             _for(SETTLE_S, sides[place])
-            pair[place] = sides[place](count)
-        pairs.append(pair)
+            means[place] = sides[place](count)
+        pairs.append(
+            [
+                statistics.fmean(mean for mean, mine in zip(means, layout, strict=True) if mine is wanted)
+                for wanted in (True, False)
+            ]
+        )
     return pairs
 
 

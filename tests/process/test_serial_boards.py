@@ -142,8 +142,9 @@ def test_steps_of_a_coarse_timer_are_found_and_are_in_the_interval(capsys):
 
 def test_a_timer_of_32_bits_may_wrap_within_a_window():
     with fake_board(latency_us=1000) as board:
+        connection = greeted(board)
         board.timer = 2**32 - 5000
-        window = greeted(board).infer(20, warmup=0, seconds=5)
+        window = connection.infer(20, warmup=0, seconds=5)
     assert window.end_us < window.begin_us and window.elapsed_us == 20_000
 
 
