@@ -76,6 +76,8 @@ class CompiledSession(TorchSession):
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
         # Sessions of one process compile the same code for their own modules.
         torch._dynamo.config.recompile_limit = 10_000
+        # Shapes stay static. ``dynamic=False`` sets the same for each call: 20 µs in which nothing is computed.
+        torch._dynamo.config.automatic_dynamic_shapes = False
         counters.clear()
         with config.patch({"freezing": bool(self._options.extra.get("freezing"))}):
             facts = self._make(folder)
@@ -104,7 +106,7 @@ class CompiledSession(TorchSession):
         if self._options.profile:
             self._recorder = KernelRecorder(torch._inductor.list_mode_options(self._mode))
             settings = {"backend": self._recorder}
-        self.module = torch.compile(self._source, dynamic=False, **settings)
+        self.module = torch.compile(self._source, **settings)
         args, keywords = self._call
         graphs = -1
         for _ in range(_SETTLES):  # a changed state may need another graph
