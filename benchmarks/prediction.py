@@ -13,8 +13,8 @@ with k models drawn at random, and others are predicted. There are four tables (
 - ``single``: device and models are new, and nothing of other devices is known.
 
 One device of the same table stands for this machine; the table ``fleet`` is also printed with what
-`prediction_host.py` measured on this one. Operators are those of `prediction_networks.py`; of AI Hub's networks only
-names are known.
+`prediction_host.py` measured on this one. Operators of ncnn's networks are those that edgewise ships, and those of
+NAS-Bench-201 are counted by `prediction_networks.py`; of AI Hub's networks only names are known.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prediction_networks import NCNN, cell_profile
+from prediction_networks import cell_profile
 
 from edgewise.errors import BadInput
 from edgewise.predicting.atlas import normal
 from edgewise.predicting.base import Point, Predictor, Subject, predictors
 from edgewise.predicting.calibration import rank_correlation
 from edgewise.predicting.choice import Choice, choose_among, try_law
+from edgewise.predicting.features import OperatorProfile
 from edgewise.predicting.fleet import Catalogue, Fleet, fleets
 from edgewise.predicting.laws import Line
-from edgewise.predicting.population import OtherDevices, estimate_population
+from edgewise.predicting.population import OtherDevices, estimate_population, networks
 from edgewise.predicting.tables import read_source
 
 POINTS = (3, 5, 10)
@@ -49,7 +50,7 @@ HOSTS = re.compile("Ryzen|EPYC|Intel|Xeon")
 BOARDS = re.compile("Cortex|RK3|Raspberry|Kryo|Snapdragon")
 FAMILIES = {
     "mobilenet": ("mobilenet", "mnasnet", "proxylessnasnet", "blazeface"),
-    "shufflenet": ("shufflenet", "nanodet", "yolo_fastestv2", "FastestDet"),
+    "shufflenet": ("shufflenet", "nanodet", "yolofastestv2", "fastestdet"),
     "squeezenet": ("squeezenet",), "resnet": ("resnet", "regnety"), "efficientnet": ("efficientnet",),
 }  # fmt: skip
 HELP_KNOWN = (
@@ -150,7 +151,7 @@ def newcomers(folder: Path, per_fleet: int, random: np.random.Generator) -> Iter
 
     Those of ncnn come a second time with the models alone whose operators are known.
     """
-    profiles = {normal(name): profile for name, profile in NCNN.items()}
+    profiles = networks_by_name()
     for file in ("aihub.csv", "ncnn_bench.csv"):
         rows = read_source("table", folder / file)
         for fleet in fleets({file: rows}):
@@ -199,21 +200,35 @@ def catalogue(arguments: argparse.Namespace) -> None:
         sets[device.title].append(device)
     print("| fleet | new devices | k | error | coverage of 90 % | rank correlation |")
     print("|---|--:|--:|--:|--:|--:|")
+    pooled: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
     for title, devices in sets.items():
         for count in POINTS:
             random = np.random.default_rng(arguments.seed)
             rows = [judge_newcomer(device, count, random) for device in devices for _ in range(arguments.draws)]
-            error, held, rank = np.array(rows).T
-            print(
-                f"| {title} | {len(devices)} | {count} | {np.median(error):.1%} | {np.mean(held):.1%} "
-                f"| {np.median(rank):.3f} |",
-                flush=True,
-            )
+            print_newcomers(title, len(devices), count, rows)
+            if title.startswith("aihub"):
+                pooled[count] += rows
+    for count, rows in pooled.items():
+        print_newcomers("aihub: all its fleets", len(rows) // arguments.draws, count, rows)
+
+
+def print_newcomers(title: str, devices: int, count: int, rows: list[tuple[float, float, float]]) -> None:
+    """One row: medians of errors and rank correlations, mean of coverage."""
+    error, held, rank = np.array(rows).T
+    print(
+        f"| {title} | {devices} | {count} | {np.median(error):.1%} | {np.mean(held):.1%} | {np.median(rank):.3f} |",
+        flush=True,
+    )
+
+
+def networks_by_name() -> dict[str, OperatorProfile]:
+    """The networks of ncnn's benchmark; an int8 model has the work of the float one."""
+    return networks() | {f"{name}int8": profile for name, profile in networks().items()}
 
 
 def family(model: str) -> str:
     """Networks of one design: detectors belong to the network that they are built on."""
-    stem = model.removesuffix("_int8").replace("-", "_")
+    stem = model.removesuffix("int8")
     for name, members in FAMILIES.items():
         if stem.startswith(members):
             return name
@@ -225,7 +240,7 @@ def known_networks(folder: Path) -> tuple[Fleet, list[Subject], list[int]]:
     rows = [replace(row, precision="") for row in read_source("table", folder / "ncnn_bench.csv") if row.unit == "CPU"]
     (fleet,) = fleets({"ncnn": rows})
     subjects, columns = [], []
-    for name, profile in NCNN.items():
+    for name, profile in networks_by_name().items():
         if (column := fleet.find(name)) is not None:
             precision = "int8" if name.endswith("int8") else ""
             subjects.append(Subject(name=name, profile=profile, precision=precision, family=family(name)))
@@ -254,7 +269,7 @@ class Draw(NamedTuple):
 
 def new_models(arguments: argparse.Namespace) -> None:
     """Print the table of new models on new devices, with a population of other devices."""
-    here = {row["model"]: float(row["latency_ms"]) / 1e3 for row in rows_of(arguments.host)}
+    here = {normal(row["model"]): float(row["latency_ms"]) / 1e3 for row in rows_of(arguments.host)}
     print(
         "| host | models | devices | k | error | of the line | better than it: draws | devices | coverage of 90 % "
         "| rank correlation |"

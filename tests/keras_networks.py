@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 
-def small():
-    """Images of 16 × 16 × 3 → 10 classes: a block in a model of its own, a branch, a product."""
+def small(side=16):
+    """Images of `side` × `side` × 3 → 10 classes: a block in a model of its own, a branch, a product."""
     import keras
 
     keras.utils.set_random_seed(7)
     layers = keras.layers
-    inner = keras.Input((16, 16, 8))
+    inner = keras.Input((side, side, 8))
     block = keras.Model(inner, layers.Conv2D(8, 3, padding="same", name="conv")(inner), name="block")
-    image = keras.Input((16, 16, 3), name="image")
+    image = keras.Input((side, side, 3), name="image")
     stem = layers.Conv2D(8, 3, padding="same", activation="relu", name="stem")(image)
     joined = layers.Add(name="add")([stem, block(stem)])
     pooled = layers.GlobalAveragePooling2D(name="pool")(joined)

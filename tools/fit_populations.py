@@ -1,10 +1,11 @@
 """Fits ``src/edgewise/predicting/populations.json`` to ncnn's benchmark table.
 
-    python tools/fit_populations.py ncnn_bench.csv
+    pip install -e . ncnn
+    python tools/fit_populations.py ncnn_bench.csv FOLDER
 
 The table has the columns model, device, threads, compute_unit, precision and latency_ms. The file has no rows of it,
-only what is fitted: coefficients and their covariance over devices. It also has the work of the networks, as
-`benchmarks/prediction_networks.py` counts it.
+only what is fitted: coefficients and their covariance over devices. It also has the work of the networks, counted from
+their files in FOLDER, which is ``benchmark/`` of ncnn's source.
 """
 
 from __future__ import annotations
@@ -18,33 +19,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ncnn_networks import profiles
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+from edgewise.predicting.atlas import normal
+from edgewise.predicting.base import Subject
+from edgewise.predicting.features import OperatorProfile
+from edgewise.predicting.fleet import fleets
+from edgewise.predicting.population import FEATURES, Population, estimate_population
+from edgewise.predicting.tables import read_source
 
-from prediction_networks import NCNN  # noqa: E402
-
-from edgewise.predicting.atlas import normal  # noqa: E402
-from edgewise.predicting.base import Subject  # noqa: E402
-from edgewise.predicting.fleet import fleets  # noqa: E402
-from edgewise.predicting.population import FEATURES, Population, estimate_population  # noqa: E402
-from edgewise.predicting.tables import read_source  # noqa: E402
-
-TARGET = ROOT / "src" / "edgewise" / "predicting" / "populations.json"
+TARGET = Path(__file__).parents[1] / "src" / "edgewise" / "predicting" / "populations.json"
 SOURCE = "ncnn's benchmark table: github.com/Tencent/ncnn, benchmark/README.md, commit a4d2ea1d4422 (BSD-3-Clause)"
 TITLES = {"CPU": "processors with ncnn", "GPU": "graphics units with ncnn (Vulkan)"}
 
 
-def fit(table: Path, unit: str) -> Population:
+def fit(table: Path, unit: str, networks: dict[str, OperatorProfile]) -> Population:
     """The devices of one kind, with float and int8 models together."""
     rows = [replace(row, precision="") for row in read_source("table", table) if row.unit == unit]
     (fleet,) = fleets({table.name: rows})
     subjects, columns = [], []
-    for name, profile in NCNN.items():
-        column = fleet.find(name)
-        if column is not None:
-            subjects.append(Subject(name=name, profile=profile, precision="int8" if name.endswith("int8") else ""))
-            columns.append(column)
+    for name, profile in networks.items():
+        for full, precision in ((name, ""), (f"{name}_int8", "int8")):
+            if (column := fleet.find(full)) is not None:
+                subjects.append(Subject(name=full, profile=profile, precision=precision))
+                columns.append(column)
     return estimate_population(fleet.logs[:, columns], fleet.groups, subjects, title=TITLES[unit], on_cpu=unit == "CPU")
 
 
@@ -69,23 +67,18 @@ def rounded(number: float) -> float:
 
 def main() -> None:
     """Fit, print, and write the file."""
-    table = Path(sys.argv[1])
-    populations = [fit(table, unit) for unit in TITLES]
+    table, networks = Path(sys.argv[1]), profiles(Path(sys.argv[2]))
+    populations = [fit(table, unit, networks) for unit in TITLES]
     for found in populations:
         print(f"{found.title}: {found.hardware} kinds of hardware, sd of a model "
               f"{np.sqrt(found.model_variance):.3f}, noise {np.sqrt(found.noise):.3f}")  # fmt: skip
         parts = FEATURES, found.mean, np.diag(found.covariance), np.diag(found.doubt)
         for name, mean, variance, doubt in zip(*parts, strict=True):
             print(f"  {name:16s} {mean:+.2f} ± {np.sqrt(variance):.2f}, mean ± {np.sqrt(doubt):.2f}")
-    networks = {
-        normal(name): [int(amount) for amount in profile.amounts]
-        for name, profile in NCNN.items()
-        if not name.endswith("int8")
-    }
     content = {
         "features": FEATURES,
         "populations": [document(found) for found in populations],
-        "networks": networks,
+        "networks": {normal(name): [int(amount) for amount in each.amounts] for name, each in networks.items()},
         "sources": [
             {
                 "what": SOURCE,

@@ -157,7 +157,7 @@ def test_the_module_of_the_documentation_can_be_built(tmp_path: Path):
     save = block.text.replace(load, '    torch.save(net.state_dict(), "weights.pt")\n') + "\nbuild()\n"
     assert pages.run([sys.executable, "-c", save], folder=tmp_path, environment=environment).returncode == 0
     command = [sys.executable, "-m", "edgewise", "optimize", "net.py:build", "--data", "digits.npz", "--task"]
-    command += ["classification", "--prepare", "scale=1/255", "--passes", "torch-to-onnx", "--time-budget", "60s"]
+    command += ["classification", "--prepare", "scale=1/255", "--passes", "torch-to-onnx", "--time-budget", "5min"]
     done = pages.run(command, folder=tmp_path, environment=environment)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "export @ onnxruntime" in done.stdout

@@ -103,12 +103,17 @@ def test_two_inputs_by_name(tmp_path):
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow's profiler times the layers")
-def test_layers_of_a_profile(saved, capsys):
-    words = ["profile", str(saved[0]), "-r", "keras", "--iterations", "20", "--sessions", "1", "--json", "-q"]
-    assert run(words) == 0
+@pytest.mark.parametrize(("onednn", "fused"), [("0", ["block/conv"]), ("1", ["block/conv", "add"])])
+def test_layers_of_a_profile(tmp_path, capsys, monkeypatch, onednn, fused):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
+    # TensorFlow lists operators of more than 8,000 cycles: on a fast processor, the layers of small images take less.
+    small(side=128).save(tmp_path / "model.keras")
+    words = ["profile", str(tmp_path / "model.keras"), "-r", "keras", "--iterations", "20", "--sessions", "1"]
+    assert run([*words, "--json", "-q"]) == 0
     (record,) = json.loads(capsys.readouterr().out)["runs"]
-    timed = {row["name"]: row["time"] for row in record["layers"] if row["time"]}
-    assert {"stem", "block/conv"} <= {name for names in timed for name in names.split(" + ")}
+    timed = [row["nodes"] for row in record["layers"] if row["time"]]
+    assert ["stem"] in timed
+    assert fused in timed
 
 
 @pytest.mark.parametrize("provider", ["call", "predict"])
@@ -267,7 +272,7 @@ def test_a_model_in_memory_runs_as_it_is_and_exported():
 
 
 def test_models_in_memory_are_compared():
-    found = edgewise.compare([small(), small()], runtimes=["keras"], rounds=1, time_budget=20.0)
+    found = edgewise.compare([small(), small()], runtimes=["keras"], rounds=1, time_budget=600)
     assert [variant.run.job.runtime.name for variant in found.variants] == ["keras", "keras"]
     assert {variant.run.status for variant in found.variants} == {"done"}
 

@@ -205,6 +205,6 @@ def test_without_an_engine_for_the_module_the_export_is_the_original(capfd):
 def test_compare_runs_the_module_as_it_is_where_a_subject_says_so(capfd):
     capfd.readouterr()
     subjects = ("nets.py:training,runtime=torch/eager", "nets.py:training,runtime=onnxruntime")
-    assert run(["compare", *subjects, "--rounds", "1", "--json", "-q", "--no-store"]) == 0
+    assert run(["compare", *subjects, "--rounds", "1", "--time-budget", "10min", "--json", "-q", "--no-store"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert {(row["a"], row["b"]) for row in document["comparisons"]} == {("nets-training.eager", "nets-training.onnx")}

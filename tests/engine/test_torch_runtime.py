@@ -493,7 +493,7 @@ def test_modules_are_compared_as_they_are():
     import edgewise
 
     small, large = nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 64), nn.Linear(64, 8))
-    found = edgewise.compare([small, large], torch.rand(1, 8), rounds=1, time_budget=60)
+    found = edgewise.compare([small, large], torch.rand(1, 8), rounds=1, time_budget=600)
     assert found.failures == {}
     assert [each.run.job.runtime.name for each in found.variants] == ["torch", "torch"]
     assert [each.run.job.model.name for each in found.variants] == ["Linear.eager", "Sequential.eager"]

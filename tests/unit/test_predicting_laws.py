@@ -290,6 +290,18 @@ def test_two_laws_of_different_evidence_are_averaged_by_their_variances():
     assert wider.name == "line and fleet" and wider.weights == pytest.approx(1 / variances / np.sum(1 / variances))
 
 
+@pytest.mark.parametrize(("laws", "freedom", "quantile"), [("mean", 5, 2.0150), ("line", 8, 1.8595)])
+def test_the_error_of_a_mean_has_fewer_degrees_of_freedom_than_that_of_one_law(laws, freedom, quantile):
+    """The points that give the error of a mean also chose its laws and their weights."""
+    points = points_of(lambda host: 0.01 * (host / 0.011) ** 0.5, np.geomspace(0.002, 0.09, 10).tolist())
+    choice = choose_among([Known(0.28), Proportional()] if laws == "mean" else [Proportional()], points)
+    new = Subject(name="new", host=0.02)
+    (found,), (log,), (spread,) = choice.predict([new]), *choice.chosen.fitted.predict([new])
+    error = choice.chosen.error * math.sqrt(1 + spread)
+    assert choice.freedom == freedom == leave_out(choice.chosen, [*points, points[0]])[0].freedom
+    assert math.log(found.high) - log == pytest.approx(quantile * error, rel=1e-4)  # Student's t, 95 %
+
+
 class Rooted(Proportional):
     """A multiple of the root of this machine's value, with the name of the second law that others are averaged with."""
 

@@ -203,7 +203,7 @@ def test_the_shipped_file_is_what_the_script_fits(monkeypatch):
     import fit_populations
 
     for unit, found in zip(("CPU", "GPU"), shipped(), strict=True):
-        again = fit_populations.fit(TABLE, unit)
+        again = fit_populations.fit(TABLE, unit, networks())
         assert again.mean == pytest.approx(found.mean, abs=1e-3)
         assert again.covariance == pytest.approx(found.covariance, abs=1e-3)
 
@@ -211,3 +211,30 @@ def test_the_shipped_file_is_what_the_script_fits(monkeypatch):
 @pytest.mark.parametrize("profile", [None, OperatorProfile(amounts=(0.0,) * 6)])
 def test_a_model_of_unknown_operators_is_lacking(profile):
     assert OtherDevices(shipped()).lacking(Subject(name="x", host=1.0, profile=profile))
+
+
+def test_the_work_of_a_network_is_counted_in_its_param_file(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
+    from ncnn_networks import Layer, Network, profile
+
+    lines = """Input input 0 1 a 0=8 1=8 2=4
+    Convolution first 1 1 a b 0=6 1=3 4=1 6=216
+    Split two 1 2 b b0 b1
+    ConvolutionDepthWise each 1 1 b0 c 0=6 1=3 4=1 6=54 7=6
+    ConvolutionDepthWise grouped 1 1 c d 0=6 1=3 4=1 6=108 7=3
+    Convolution wide 1 1 d e 0=6 1=1 11=3 6=108
+    Convolution point 1 1 e f 0=2 1=1 6=12
+    DeconvolutionDepthWise up 1 1 f g 0=2 1=2 3=2 6=8 7=2
+    InnerProduct dense 1 1 b1 h 0=5 6=0 2=1920
+    MultiHeadAttention attention 1 1 i j 0=6 1=2 2=36"""
+    network = Network.__new__(Network)
+    network.layers = [Layer.of(line.split()) for line in lines.splitlines()]
+    shapes = dict.fromkeys("a", (4, 8, 8)) | dict.fromkeys(["b", "b0", "b1", "c", "d", "e"], (6, 8, 8))
+    shapes |= {"f": (2, 8, 8), "g": (2, 16, 16), "h": (5,), "i": (3, 6), "j": (3, 6)}
+    network.sizes = lambda: shapes
+    found = dict(zip(TERMS, profile(network).amounts, strict=True))
+    assert network.ends == ["g", "h", "j"]
+    assert found == {
+        "spatial": 64 * (216 + 108 + 108), "depthwise": 64 * 54 + 64 * 8, "pointwise": 64 * 12,
+        "dense": 1920 + 4 * 3 * 36 + 2 * 9 * 6, "elements": 2 * 9, "operators": 7 + 7,
+    }  # fmt: skip

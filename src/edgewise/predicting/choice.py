@@ -25,6 +25,8 @@ CHOICE_POINTS = 6.0
 MOST_FREEDOM = 8
 """Degrees of freedom of an error are the number of points, and never more: errors of models have heavier tails than a
 normal distribution, however many are known."""
+MOST_FREEDOM_OF_MEAN = 5
+"""The same of a mean of laws: the points that give its error also chose the laws and their weights."""
 MOST_REFITTED = 30
 """Points up to which the error of a law is found anew without each of them; of more, one hardly changes it."""
 OF_OTHERS = ("catalogue", "fleet")
@@ -66,7 +68,7 @@ class Trial:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of `error`."""
-        return freedom_of(self.number)
+        return freedom_of(self.predictor, self.number)
 
     def lacking(self, subject: Subject) -> str:
         """What the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
@@ -134,9 +136,9 @@ class Choice:
         return found, spreads
 
 
-def freedom_of(number: int) -> float:
-    """Degrees of freedom of the error of a law that was fitted to `number` points."""
-    return float(min(number, MOST_FREEDOM))
+def freedom_of(law: Predictor, number: int) -> float:
+    """Degrees of freedom of the error of `law` where it was fitted to `number` points."""
+    return float(min(number, MOST_FREEDOM_OF_MEAN if isinstance(law, Mean) else MOST_FREEDOM))
 
 
 def _around(log: float, spread: float, freedom: float, coverage: float) -> Prediction:
@@ -181,8 +183,8 @@ def leave_out(trial: Trial, points: Sequence[Point]) -> list[LeftOut]:
         rest = without_kin(points, at)
         without = try_law(trial.predictor, rest) if len(points) <= MOST_REFITTED else trial
         logs, spread = trial.predictor.fit(rest).predict([point.subject])
-        spreads = without.error * math.sqrt(1.0 + float(spread[0]))
-        found.append(LeftOut(point=point, log=float(logs[0]), spread=spreads, freedom=freedom_of(len(rest))))
+        spreads, freedom = without.error * math.sqrt(1.0 + float(spread[0])), freedom_of(trial.predictor, len(rest))
+        found.append(LeftOut(point=point, log=float(logs[0]), spread=spreads, freedom=freedom))
     return found
 
 

@@ -17,7 +17,6 @@ layers; elements that all other operators write; and the number of operators."""
 RELATIVE_COSTS = np.array([1.0, 1.0, 2.2, 2.5, 1.0, 2000.0])
 """What a unit of each term takes on a CPU, relative to a MAC of a 1×1 convolution: a starting point, from which the
 points of a device move it."""
-_NO_WORK = ("branch", "loop", "counted")
 _DENSE = ("matrix-multiplication", "attention", "recurrent")
 
 

@@ -64,7 +64,7 @@ COLD_START_COLUMNS = (
     ("memory_peak", 4, False),
 )
 """(metric, rank, interval in the text) of cold starts."""
-_EXPORT_COLUMNS = (("model_size", 1, False), ("output_max_abs_error", 0, False))
+_EXPORT_COLUMNS = (("model_size", 2, False), ("output_max_abs_error", 0, False))
 """(metric, rank, interval in the text) that runs of a network's exports have besides."""
 PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 """Metrics that may exceed 1 and are printed in percent; 100 % is one core."""

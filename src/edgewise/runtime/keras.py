@@ -208,8 +208,8 @@ class KerasSession:
             )
         from edgewise.runtime.tensorflow_profile import profile_calls
 
-        known = set(_layer_paths(self._model, ""))
-        return profile_calls(self.invoke, inferences, name_layers=lambda name: _layers_of(name, known))
+        known, graph = set(_layer_paths(self._model, "")), getattr(self._function, "graph", None)
+        return profile_calls(self.invoke, inferences, name_layers=lambda name: _layers_of(name, known), graph=graph)
 
     def close(self) -> None:
         """Release the model."""

@@ -131,7 +131,8 @@ class TensorFlowSession:
         self.invoke: Callable[[], object] = closed
         self._loaded: _Loaded | None = loaded
         self._provider, self._requests = provider, requests
-        self._call: Callable[[], Mapping[str, Any]] = partial(dict)
+        self._functions = self._one_for_each(loaded, requests)
+        self._calls: list[Callable[[], Mapping[str, Any]]] = [partial(dict)]
         self._result: Mapping[str, Any] = {}
 
     @cached_property
@@ -157,11 +158,11 @@ class TensorFlowSession:
             closed()
             return
         tensors = {spec.name: tf.constant(copy) for spec, copy in zip(self.inputs, copies, strict=True)}
-        self._call = partial(self._loaded.function, **tensors)
+        self._calls = [partial(function, **tensors) for function in self._functions]
         self.invoke = self._infer
 
     def _infer(self) -> None:
-        self._result = self._call()
+        self._result = self._calls[0]()
 
     def read_outputs(self) -> Sequence[Any]:
         """Copies of the outputs of the last inference."""
@@ -172,9 +173,21 @@ class TensorFlowSession:
     def run_many(
         self, *, clock: Callable[[], int], until_ns: int | None, count: int | None, completions: list[int]
     ) -> None:
-        """As many Python threads as there are requests call the function, which releases Python's lock."""
-        calls = [self._call] * self._requests
-        run_on_threads(calls, clock=clock, until_ns=until_ns, count=count, completions=completions)
+        """As many Python threads as there are requests call their function, which releases Python's lock."""
+        run_on_threads(self._calls, clock=clock, until_ns=until_ns, count=count, completions=completions)
+
+    @staticmethod
+    def _one_for_each(loaded: _Loaded, requests: int) -> list[Callable[..., Mapping[str, Any]]]:
+        """As many functions as there are requests, with operators of their own and the same variables.
+
+        TensorFlow 2.21 crashes where two threads call one function that adds to the output of a convolution, as
+        residual networks do, with oneDNN (its default on processors with AVX-512 VNNI).
+        """
+        import tensorflow as tf
+
+        specs = {spec.name: tf.TensorSpec(spec.shape, spec.dtype) for spec in loaded.inputs}
+        others = [tf.function(loaded.function, autograph=False) for _ in range(requests - 1)]
+        return [loaded.function, *(other.get_concrete_function(**specs) for other in others)]
 
     def profile_layers(self, inferences: int) -> EngineProfile:
         """Time the operators by TensorFlow's profiler. Raises `CannotProfile` where it lists none."""
@@ -185,11 +198,16 @@ class TensorFlowSession:
     def close(self) -> None:
         """Release the function and its variables."""
         self.invoke = closed
-        self._call, self._loaded, self._result = partial(dict), None, {}
+        self._functions, self._calls, self._loaded, self._result = [], [partial(dict)], None, {}
 
 
 class XlaSession(TensorFlowSession):
     """A model that XLA compiles for the shapes of the inputs."""
+
+    @staticmethod
+    def _one_for_each(loaded: _Loaded, requests: int) -> list[Callable[..., Mapping[str, Any]]]:
+        """The function itself: what XLA compiles may be called by several threads, and is compiled once."""
+        return [loaded.function] * requests
 
     def compile(self) -> Mapping[str, Any]:
         """Compile the function for the bound inputs; see `edgewise.runtime.base.Compiles`."""

@@ -7,11 +7,13 @@ to which inference.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from edgewise.runtime.arrays import time_calls
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile
@@ -25,16 +27,25 @@ _CALL = "EagerExecute"
 _BLOCKS = 4
 _Event = tuple[float, float, str]
 """Begin and duration in ns, name."""
+_VARIANT = re.compile(r"_(?:Mkl)?(?:Native)?(?:Fused)?(?=[A-Z])")
+"""Of an operator's type, where TensorFlow runs a variant that does more or computes with oneDNN."""
+_MOST_FUSED = 6
+"""Operators in one variant: a convolution, its bias, a batch normalisation, a sum, an activation."""
 
 
 def profile_calls(
-    invoke: Callable[[], object], inferences: int, *, name_layers: Callable[[str], Collection[str]] | None = None
+    invoke: Callable[[], object],
+    inferences: int,
+    *,
+    name_layers: Callable[[str], Collection[str]] | None = None,
+    graph: Any = None,
 ) -> EngineProfile:
     """Profile `inferences` calls, in blocks between ordinary ones.
 
     Args:
         invoke: calls one function of TensorFlow.
         name_layers: of an operator's name, the names of the model's operators that it executes; None: its own name.
+        graph: of the function, before TensorFlow fuses operators; None takes each operator for itself.
 
     Raises:
         CannotProfile: the profiler lists no operators.
@@ -51,7 +62,7 @@ def profile_calls(
         told += events
     if not any(told):
         raise CannotProfile("TensorFlow's profiler lists no operators of this function")
-    nodes = _nodes(told, name_layers or (lambda name: (name,)))
+    nodes = _nodes(told, name_layers or (lambda name: (name,)), graph)
     steps = [sum(duration for _, duration, _ in events) for events in told]
     return EngineProfile(
         method=_METHOD,
@@ -116,7 +127,9 @@ def _is_operator(name: str, kind: str) -> bool:
     return bool(kind) and name.endswith(f":{kind}")
 
 
-def _nodes(told: list[list[_Event]], name_layers: Callable[[str], Collection[str]]) -> tuple[EngineNode, ...]:
+def _nodes(
+    told: list[list[_Event]], name_layers: Callable[[str], Collection[str]], graph: Any
+) -> tuple[EngineNode, ...]:
     """One step per operator; one that runs several times in an inference (a loop's) has their sum."""
     sums: dict[str, list[float]] = {}
     starts: dict[str, list[float]] = {}
@@ -124,9 +137,31 @@ def _nodes(told: list[list[_Event]], name_layers: Callable[[str], Collection[str
         for begin, duration, name in events:
             sums.setdefault(name, [0.0] * len(told))[at] += duration
             starts.setdefault(name, []).append(begin)
-    nodes = []
+    nodes, timed = [], {full.rpartition(":")[0] for full in sums}
     for full, times in sums.items():
         name, _, kind = full.rpartition(":")
-        layers, start = tuple(name_layers(name)), median(starts[full])
+        executed = [name] if graph is None else _executed(name, kind, graph, timed)
+        layers = tuple(dict.fromkeys(layer for each in executed for layer in name_layers(each)))
+        start = median(starts[full])
         nodes.append(EngineNode(name=name, op=kind, times_ns=tuple(times), originals=layers, start_ns=start))
     return tuple(sorted(nodes, key=lambda node: node.start_ns or 0.0))
+
+
+def _executed(name: str, kind: str, graph: Any, timed: Collection[str]) -> list[str]:
+    """The operators of `graph` that ran as one of type `kind` under the name of the last.
+
+    TensorFlow fuses what follows a convolution or a product into it: this goes back from `name` to the operator of that
+    type, past none that was `timed` itself.
+    """
+    wanted = _VARIANT.sub("", kind, count=1)
+    paths = [[name]]
+    for path in paths:
+        try:
+            operator = graph.get_operation_by_name(path[-1])
+        except (KeyError, ValueError):
+            continue
+        if operator.type == wanted:
+            return path
+        if len(path) < _MOST_FUSED:
+            paths += [[*path, source.op.name] for source in operator.inputs if source.op.name not in timed]
+    return [name]
