@@ -253,9 +253,42 @@ def test_outputs_are_compared():
         _compare([(np.array([3], np.int8), np.array([4], np.int8))])
 
 
-def test_times_are_compared():
-    _compare_times(150_000, 240_000)
-    _compare_times(1_000_000, 1_900_000)
-    for own, compiled in ((1_676_000, 158_000), (158_000, 1_676_000)):
-        with pytest.raises(CannotProfile, match="runs other kernels"):
-            _compare_times(own, compiled)
+class Clock:
+    """Time that passes only in calls."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0
+        for module in ("arrays", "litert_profile"):
+            monkeypatch.setattr(f"edgewise.runtime.{module}.monotonic_ns", lambda: self.now)
+
+    def call(self, *times_ns):
+        """A function whose calls take these times, and from then on the last of them."""
+        left = list(times_ns)
+
+        def run():
+            self.now += left.pop(0) if len(left) > 1 else left[0]
+
+        return run
+
+
+@pytest.mark.parametrize(
+    ("own", "compiled"),
+    [
+        ([150_000], [240_000]),
+        ([1_000_000], [1_900_000]),
+        ([285_000], [629_000] * 500 + [300_000]),  # slowed down for 0.3 s
+        ([704_000] * 500 + [300_000], [292_000]),
+    ],
+)
+def test_times_are_compared(monkeypatch, own, compiled):
+    clock = Clock(monkeypatch)
+    _compare_times(clock.call(*own), clock.call(*compiled))
+    assert clock.now < 1_000_000_000
+
+
+@pytest.mark.parametrize(("own", "compiled"), [(1_676_000, 158_000), (158_000, 1_676_000)])
+def test_a_compiled_model_that_stays_slower_or_faster_is_refused(monkeypatch, own, compiled):
+    clock = Clock(monkeypatch)
+    with pytest.raises(CannotProfile, match=rf"takes {compiled // 1000} µs.*takes {own // 1000} µs.*other kernels"):
+        _compare_times(clock.call(own), clock.call(compiled))
+    assert clock.now > 2_000_000_000
