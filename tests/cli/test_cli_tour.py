@@ -1,6 +1,7 @@
 """`edgewise tour`: what a new user runs first."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +37,10 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     assert run(["tour", "-o", "here", *store, "-q"]) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("Fastest: ")
-    # The answers and their tables; what they rest on is in the pages and behind --details.
-    assert len(captured.out.splitlines()) + len(captured.err.splitlines()) <= 200
+    # The answers and their tables; what they rest on is in the pages and behind --details. How many findings and
+    # cautions there are is up to the machine and its load.
+    calm = re.sub(r"^(?:Findings|Cautions).*\n(?: +.*\n)*", "", captured.out, flags=re.MULTILINE)
+    assert len(calm.splitlines()) + len(captured.err.splitlines()) <= 190
     written = {path.name for path in (tmp_path / "here").iterdir()}
     tables = {"zoo.md", "platform.md", "watch.md", "accuracy.md"}
     pages = {"profile.html", "report.html", "evaluate.html", "optimize.html", "compare.html"}

@@ -20,6 +20,7 @@ from edgewise.record import Caution, Measurement, Trust
 from edgewise.report.bench import bench_document
 from edgewise.report.bench_table import bench_table
 from edgewise.report.cautions import caution_lines
+from edgewise.report.conditions import lines_by_run
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.field_tables import Options, field_document
@@ -27,7 +28,7 @@ from edgewise.report.markdown import render_markdown
 from edgewise.report.text import to_text
 from edgewise.run.agreement import Outputs, compare_outputs
 from edgewise.text import for_markdown
-from sample_runs import all_runs, failed_run, make_run, missing, paced_run, run_id, same_model_runs
+from sample_runs import KWS, VWW, all_runs, failed_run, make_run, missing, paced_run, run_id, same_model_runs
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "report"
 OPTIONS = Options(task="Keyword Spotting", reference="[MLPerf Tiny](https://mlcommons.org/)")
@@ -86,6 +87,18 @@ def test_settings_are_columns_only_where_they_vary():
     index = next(index for index, column in enumerate(vary.columns) if column.title == "Threads")
     assert not vary.columns[index].hidden
     assert [row[index].text for row in vary.rows] == ["1", "2", "1"]
+
+
+def test_a_line_about_all_runs_of_a_model_names_the_model():
+    runs = [make_run(1), make_run(2, runtime="openvino"), make_run(3, model=VWW), make_run(4, model=VWW, threads=2)]
+    first, second = KWS.name, VWW.name
+    assert lines_by_run(runs, lambda run: run.job.model.name) == (f"{first}: {first}", f"{second}: {second}")
+    assert lines_by_run(runs, lambda run: run.job.runtime.name) == (
+        f"{first} · onnxruntime/cpu, {second} · onnxruntime/cpu · 1 thread and {second} · onnxruntime/cpu · 2 threads: "
+        "onnxruntime",
+        f"{first} · openvino/cpu: openvino",
+    )
+    assert lines_by_run(runs, lambda run: "same") == ("all runs: same",)
 
 
 def test_a_failed_run_is_a_row_with_its_cause():

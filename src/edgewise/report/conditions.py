@@ -253,9 +253,19 @@ def named(labels: Sequence[str], total: int) -> str:
 
 
 def lines_by_run(runs: Sequence[Run], words_of: Callable[[Run], str]) -> tuple[str, ...]:
-    """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty."""
-    said: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels_of(runs), strict=True):
+    """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty.
+
+    A line that is about all runs of a model names the model.
+    """
+    said: dict[str, list[int]] = {}
+    for index, run in enumerate(runs):
         if words := words_of(run):
-            said.setdefault(words, []).append(label)
-    return tuple(f"{named(who, len(runs))}{words}" for words, who in said.items())
+            said.setdefault(words, []).append(index)
+    labels, models = labels_of(runs), [one_line(run.job.model.name) for run in runs]
+
+    def names(who: Sequence[int]) -> list[str]:
+        about = list(dict.fromkeys(models[index] for index in who))
+        everything = sum(models.count(model) for model in about) == len(who)
+        return about if everything and len(about) < len(who) < len(runs) else [labels[index] for index in who]
+
+    return tuple(f"{named(names(who), len(runs))}{words}" for words, who in said.items())
