@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -60,10 +61,15 @@ def test_energy_is_what_the_meter_measured_above_idle(terminal, tmp_path, monkey
         stream.stop()
     assert rows["power"]["value"] == pytest.approx(3.0, abs=0.01)
     assert rows["power"]["low"] <= 3.0 <= rows["power"]["high"]
-    assert rows["energy"]["value"] > 0
     assert (
-        f"power meter at {terminal.path}" in rows["energy"]["method"] and "read by the host" in rows["energy"]["method"]
+        f"power meter at {terminal.path}" in rows["power"]["method"] and "read by the host" in rows["power"]["method"]
     )
+    energy = rows["energy"]
+    if energy["value"] is None:  # an inference of the fake engine takes what its Python takes, which load changes
+        assert re.search(r"above idle can't be told from 0: .*, 6 pairs", energy["absent_because"])
+    else:
+        assert 0 < energy["low"] < energy["value"] < energy["high"]
+        assert f"power meter at {terminal.path}" in energy["method"] and "mean of 6 pairs" in energy["method"]
 
 
 def test_a_meter_that_stops_costs_the_energy_and_nothing_else(terminal, tmp_path, monkeypatch, capsys):
