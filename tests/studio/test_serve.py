@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import re
@@ -180,6 +181,17 @@ def test_an_answer_that_is_cut_off_at_the_end_prints_no_traceback(tmp_path, capf
         thread.join(60)
     assert not thread.is_alive()
     assert capfd.readouterr() == ("", "")
+
+
+def test_log_handlers_of_the_process_stay_open(tmp_path):
+    handler = logging.FileHandler(tmp_path / "own.log")
+    try:
+        listener, settings = listen(Settings(port=0, folder=tmp_path), next_port=False)
+        with listener:
+            make_server(None, settings)
+        assert handler.stream is not None  # as it is once the handler is closed
+    finally:
+        handler.close()
 
 
 def test_the_first_answer_needs_no_page_no_form_and_no_model(tmp_path):

@@ -76,6 +76,7 @@ def make_server(app: Starlette, settings: Settings) -> uvicorn.Server:
         ws="none",
         loop="asyncio",
         lifespan="on",
+        log_config=None,  # uvicorn's closes the log handlers of the whole process
         log_level="error",
         access_log=False,
         server_header=False,
