@@ -18,10 +18,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
-from ncnn_networks import Network  # noqa: E402
+from ncnn_networks import Network
 
 SECONDS = 0.1
 """Of one network in one round, but at least one run."""

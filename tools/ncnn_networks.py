@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 from edgewise.predicting.features import TERMS, OperatorProfile
@@ -101,14 +102,14 @@ def profile(network: Network) -> OperatorProfile:
                 add("dense", amount)
             add("elements", heads * rows * rows)
         elif layer.kind == "InnerProduct":
-            add("dense", elements(after[0]) // layer.number(0) * layer.number(2))
+            add("dense", prod(after[0]) // layer.number(0) * layer.number(2))
         elif "onvolution" in layer.kind:
             transposed = layer.kind.startswith("Deconvolution")
-            channels = before[0][0] if len(before[0]) == 3 else elements(before[0])
-            places = elements(before[0]) // channels if transposed else elements(after[0]) // layer.number(0)
+            channels = before[0][0] if len(before[0]) == 3 else prod(before[0])
+            places = prod(before[0]) // channels if transposed else prod(after[0]) // layer.number(0)
             add(term_of(layer, channels), places * layer.number(6))
         else:
-            add("elements", sum(map(elements, after)))
+            add("elements", sum(map(prod, after)))
     return OperatorProfile(amounts=tuple(float(amounts[term]) for term in TERMS))
 
 
@@ -118,14 +119,6 @@ def term_of(layer: Layer, channels: int) -> str:
     if layer.number(7, 1) == channels:
         return "depthwise"
     return "pointwise" if kernel * layer.number(11, kernel) == 1 else "spatial"
-
-
-def elements(shape: tuple[int, ...]) -> int:
-    """Of a tensor."""
-    product = 1
-    for side in shape:
-        product *= side
-    return product
 
 
 def profiles(folder: Path) -> dict[str, OperatorProfile]:

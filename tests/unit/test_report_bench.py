@@ -99,6 +99,9 @@ def test_a_line_about_all_runs_of_a_model_names_the_model():
         f"{first} · openvino/cpu: openvino",
     )
     assert lines_by_run(runs, lambda run: "same") == ("all runs: same",)
+    slow = Caution(code="busy-host", message="other programs ran", advice="end them")
+    cautious = [replace(run, cautions=(slow, slow) * (run.job.model == KWS)) for run in runs]
+    assert caution_lines(cautious) == [f"busy-host: {first}: other programs ran → end them"]
 
 
 def test_a_failed_run_is_a_row_with_its_cause():

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgewise.record import CAUTIONS, Run
-from edgewise.report.conditions import (
-    labels_of,
-    named,
-)
+from edgewise.report.conditions import labels_of, namer
 from edgewise.report.document import Section
 from edgewise.text import one_line
 
@@ -21,23 +18,23 @@ def caution_sections(runs: Sequence[Run]) -> list[Section]:
 
 def caution_lines(runs: Sequence[Run]) -> list[str]:
     """One line per kind of caution: the runs, the observation, the advice; equal messages are merged."""
-    labels = labels_of(runs)
-    by_code: dict[str, dict[str, list[str]]] = {}
+    names = namer(runs)
+    by_code: dict[str, dict[str, list[int]]] = {}
     advice: dict[str, str] = {}
-    for run, label in zip(runs, labels, strict=True):
+    for index, run in enumerate(runs):
         for caution in run.cautions:
-            by_code.setdefault(caution.code, {}).setdefault(one_line(caution.message), []).append(label)
+            by_code.setdefault(caution.code, {}).setdefault(one_line(caution.message), []).append(index)
             advice.setdefault(caution.code, one_line(caution.advice))
     lines = []
     for code, messages in by_code.items():
-        said = "; ".join(f"{named(who, len(runs))}{message}" for message, who in messages.items())
+        said = "; ".join(f"{names(who)}{message}" for message, who in messages.items())
         lines.append(f"{code}: {said}" + (f" → {advice[code]}" if advice[code] else ""))
-    graded: dict[str, list[str]] = {}
-    for run, label in zip(runs, labels, strict=True):
+    graded: dict[str, list[int]] = {}
+    for index, run in enumerate(runs):
         if run.status == "done" and run.trust is not None:
             for reason in uncovered_reasons(run):
-                graded.setdefault(f"grade {run.trust.grade}: {reason}", []).append(label)
-    return lines + [f"{named(who, len(runs))}{said}" for said, who in graded.items()]
+                graded.setdefault(f"grade {run.trust.grade}: {reason}", []).append(index)
+    return lines + [f"{names(who)}{said}" for said, who in graded.items()]
 
 
 def uncovered_reasons(run: Run) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -245,27 +246,32 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield one_line(name), value_text(name, value)
 
 
-def named(labels: Sequence[str], total: int) -> str:
-    """The runs that a statement is about, as the beginning of its line; empty for the only one of `total` runs."""
-    if total == 1:
-        return ""
-    return "all runs: " if len(labels) == total else f"{enumerate_few(labels)}: "
+def namer(runs: Sequence[Run]) -> Callable[[Sequence[int]], str]:
+    """A function that names the runs with these indices, as the beginning of the line that is about them.
+
+    Empty for the only run; models instead of runs where the line is about all runs of these models.
+    """
+    labels, models = labels_of(runs), [one_line(run.job.model.name) for run in runs]
+    number = Counter(models)
+
+    def names(who: Sequence[int]) -> str:
+        if len(runs) == 1:
+            return ""
+        who = list(dict.fromkeys(who))
+        if len(who) == len(runs):
+            return "all runs: "
+        about = list(dict.fromkeys(models[index] for index in who))
+        whole = len(about) < len(who) == sum(number[model] for model in about)
+        return f"{enumerate_few(about if whole else [labels[index] for index in who])}: "
+
+    return names
 
 
 def lines_by_run(runs: Sequence[Run], words_of: Callable[[Run], str]) -> tuple[str, ...]:
-    """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty.
-
-    A line that is about all runs of a model names the model.
-    """
+    """What `words_of` says of each run, one line for those of which it says the same; nothing where it is empty."""
     said: dict[str, list[int]] = {}
     for index, run in enumerate(runs):
         if words := words_of(run):
             said.setdefault(words, []).append(index)
-    labels, models = labels_of(runs), [one_line(run.job.model.name) for run in runs]
-
-    def names(who: Sequence[int]) -> list[str]:
-        about = list(dict.fromkeys(models[index] for index in who))
-        everything = sum(models.count(model) for model in about) == len(who)
-        return about if everything and len(about) < len(who) < len(runs) else [labels[index] for index in who]
-
-    return tuple(f"{named(names(who), len(runs))}{words}" for words, who in said.items())
+    names = namer(runs)
+    return tuple(f"{names(who)}{words}" for words, who in said.items())

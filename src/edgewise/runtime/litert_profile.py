@@ -247,11 +247,10 @@ def _compare_times(own: Callable[[], object], compiled: Callable[[], object]) ->
         if long <= _FACTOR * short or long - short <= _MARGIN_NS:
             return
         if monotonic_ns() - began > _PATIENCE_NS:
-            break
-    raise CannotProfile(
-        f"the compiled model that LiteRT's profiler needs takes {fastest_compiled / 1000:.0f} µs, but the session "
-        f"takes {fastest_own / 1000:.0f} µs, so it runs other kernels"
-    )
+            raise CannotProfile(
+                f"the compiled model that LiteRT's profiler needs takes {fastest_compiled / 1000:.0f} µs, but the "
+                f"session takes {fastest_own / 1000:.0f} µs, so it runs other kernels"
+            )
 
 
 def read_inference(events: Sequence[Event], began_ns: int, ended_ns: int) -> ProfiledInference:
