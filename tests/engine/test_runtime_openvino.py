@@ -1,5 +1,6 @@
 """OpenVINO on graphs whose answers are known by hand."""
 
+import re
 import subprocess
 import sys
 
@@ -220,3 +221,22 @@ def test_a_closed_session_does_not_infer(difference):
         session.run_many(clock=lambda: 0, until_ns=None, count=1, completions=[])
     session.close()
     session.close()
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64", "i8", "i32", "i64", "u8", "u32", "boolean"])
+@pytest.mark.parametrize("version", [10, 11])
+def test_the_reader_signs_a_file_with_the_types_that_the_engine_takes(tmp_path, version, kind):
+    import openvino
+    from openvino import opset1
+
+    from edgewise.model.identity import open_model
+
+    given = opset1.parameter([1, 4], getattr(openvino.Type, kind), name="x")
+    path = tmp_path / "m.xml"
+    openvino.serialize(openvino.Model([opset1.result(given, name="y")], [given], "m"), path, path.with_suffix(".bin"))
+    text = re.sub(r' names="[^"]*"', "", path.read_text())  # files of that time name no tensors
+    path.write_text(text.replace('version="11"', f'version="{version}"', 1))
+    session = RUNTIME.load(path, options())
+    signature = open_model(path).signature
+    assert [spec.dtype for spec in signature.inputs] == [spec.dtype for spec in session.inputs]
+    assert [spec.dtype for spec in signature.outputs] == [spec.dtype for spec in session.outputs]

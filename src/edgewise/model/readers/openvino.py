@@ -33,6 +33,10 @@ _DTYPES = {
 }  # fmt: skip
 
 
+_OLD = 10
+"""Files of this version are presented with the types of OpenVINO's interface before 2022.1, whatever they declare."""
+
+
 class OpenVinoReader:
     """Reads OpenVINO IR."""
 
@@ -92,7 +96,9 @@ def _parse(path: Path) -> _Facts:
     """What the file tells of inputs, outputs and weights. Raises `BadModel`."""
     from edgewise.model.readers.openvino_layers import read_layers
 
-    network = read_layers(path).network
+    file = read_layers(path)
+    network = file.network
+    input_type, output_type = (_old_input, _old_output) if file.version == _OLD else (name_type, name_type)
     producers = {edge[2]: edge[:2] for edge in network.edges}  # an input has one; only those of Results are asked for
     names = {(layer.id, port.id): port.names for layer in network.layers for port in layer.outputs}
     inputs, outputs = [], []
@@ -101,7 +107,7 @@ def _parse(path: Path) -> _Facts:
             if "shape" not in layer.options or "element_type" not in layer.options:
                 raise damaged(path, f"input {layer.name!r} has no shape or element type")
             given = layer.outputs[-1].names if layer.outputs else ""
-            shape, dtype = read_shape(path, layer.options["shape"]), name_type(layer.options["element_type"])
+            shape, dtype = read_shape(path, layer.options["shape"]), input_type(layer.options["element_type"])
             inputs.append(TensorSpec(name=choose_name(given) or layer.name, shape=shape, dtype=dtype))
         elif layer.type == "Result":
             given = layer.output_names or names.get(producers.get(layer.id, ("", "")), "")
@@ -111,7 +117,7 @@ def _parse(path: Path) -> _Facts:
                     name=choose_name(given) or layer.name,
                     # A port without dimensions is a scalar or of unknown rank: the file does not tell which.
                     shape=port.dims or None if port is not None else None,
-                    dtype=name_type(port.precision if port is not None else ""),
+                    dtype=output_type(port.precision if port is not None else ""),
                 )
             )
     return _Facts(make_signature(path, inputs=inputs, outputs=outputs), _measure_weights(path, network))
@@ -164,3 +170,17 @@ def choose_name(names: str) -> str:
 def name_type(text: str) -> str:
     """The name numpy has for an element type, else the format's own."""
     return _DTYPES.get(text.lower(), text.lower() or "undefined")
+
+
+def _old_input(text: str) -> str:
+    """The type in which OpenVINO takes an input of IR 10 with the element type `text`."""
+    declared = name_type(text)
+    return "float32" if declared == "float16" else declared
+
+
+def _old_output(text: str) -> str:
+    """The type in which OpenVINO gives an output of IR 10 with the element type `text`."""
+    declared = name_type(text)
+    if declared == "undefined":
+        return declared
+    return "int32" if declared in ("int32", "int64", "uint32", "uint64") else "float32"
