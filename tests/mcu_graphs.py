@@ -74,6 +74,24 @@ class Net:
         return path
 
 
+def open_reshape(path, *, batch=1):
+    """RELU, then a Keras Reshape with an open batch to rows of 8: SHAPE, STRIDED_SLICE and PACK compute its shape."""
+    net = Net()
+    given, made, flat = net.tensor([batch, 4, 2], 0.1), net.tensor([batch, 4, 2], 0.1), net.tensor([batch, 8], 0.1)
+    shape, first, wanted = (net.tensor(sizes, kind=INT32) for sizes in ([3], [], [2]))
+    rows = net.tensor([], kind=INT32, data=np.int32(8))
+    net.step("RELU", [given], [made])
+    net.step("SHAPE", [made], [shape], Shape={"out_type": INT32})
+    net.step(
+        "STRIDED_SLICE", [shape, net.words([0]), net.words([1]), net.words([1])], [first],
+        StridedSlice={"shrink_axis_mask": 1},
+    )  # fmt: skip
+    net.step("PACK", [first, rows], [wanted], Pack={"values_count": 2, "axis": 0})
+    net.step("RESHAPE", [made, wanted], [flat], Reshape={})
+    net.inputs, net.outputs = [given], [flat]
+    return net.finish(path)
+
+
 def spatial(size, kernel, stride, dilation, same):
     """Output size of a convolution or pooling along one dimension."""
     return -(-size // stride) if same else -(-(size - (kernel - 1) * dilation) // stride)

@@ -46,7 +46,8 @@ def test_five_models_of_a_phone_predict_two_others(capsys, tmp_path):
     capsys.readouterr()
     assert run(["estimate", "new.csv", "-d", "phone", "--target", "latency=200ms", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    small, large = document["models"]
+    assert document["models"] == document["estimates"] and document["refused"] is None
+    small, large = document["estimates"]
     assert small["low"] < 0.115 < small["high"] and large["low"] < 0.42 < large["high"]
     assert small["on_target"] > 0.9 > 0.1 > large["on_target"]
     assert document["undecided"] == {"latency": []}
@@ -121,7 +122,7 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     (kept, *_) = json.loads(capsys.readouterr().out)["metrics"]["memory_peak"]["points"]
     assert kept["host"] > 1e7  # the peak of the same stored run, in bytes
     assert run(["estimate", str(digits), "-d", "board", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["models"]
+    (row,) = json.loads(capsys.readouterr().out)["estimates"]
     assert row["value"] > 0 and math.isfinite(row["high"])
 
 
@@ -210,7 +211,7 @@ def test_three_files_of_several_families_are_enough_without_this_machine_or_an_a
     assert (
         run(["estimate", "nets/mobilenet-v2-w0.5-r64.onnx", "-d", "board", "--target", "latency=20ms", "--json"]) == 0
     )
-    (row,) = json.loads(capsys.readouterr().out)["models"]
+    (row,) = json.loads(capsys.readouterr().out)["estimates"]
     assert 0.001 < row["low"] < row["value"] < row["high"] < 0.05 and row["on_target"] > 0.8
     assert row["method"].startswith("fleet: as on 75 kinds of hardware: processors with ncnn")
 

@@ -17,7 +17,7 @@ from edgewise.estimating.mcu import cores, cortex_m, firmware
 from edgewise.estimating.mcu.arena import arena_on_32_bits
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.reference import run_reference, runs_in
-from mcu_graphs import dense
+from mcu_graphs import dense, open_reshape
 from tflite_writer import FLOAT, INT8, INT32, Writer
 
 pytestmark = pytest.mark.engine
@@ -184,6 +184,25 @@ def test_what_can_not_be_lowered_is_refused(tmp_path, capsys, options, reason):
     assert edgewise_command(["estimate", str(dense(tmp_path, **options)), "-d", "cortex-m4", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
     assert reason in document["refused"] and document["estimates"] == []
+
+
+def test_a_refusal_on_a_board_tells_what_is_known_of_its_memories(tmp_path, capsys):
+    path = dense(tmp_path, code="CUMSUM")
+    assert edgewise_command(["estimate", str(path), "-d", "nucleo-l4r5zi"]) == 4
+    told = capsys.readouterr()
+    assert "at least" in told.out and "lower bound: the weights, without code" in told.out
+    assert told.err.count("CUMSUM") == 1 and "CUMSUM" not in told.out
+    assert edgewise_command(["estimate", str(path), "-d", "nucleo-l4r5zi", "--json"]) == 4
+    fit = json.loads(capsys.readouterr().out)["fit"]
+    assert fit["fits"] is None and set(fit["at_least"]) == {"RAM", "flash"}
+
+
+def test_a_reshape_with_an_open_batch_is_executed(tmp_path):
+    """Its outputs are compared with those of tflite-micro, which computes the shape with each inference."""
+    found = edgewise.estimate(open_reshape(tmp_path / "open.tflite"), "cortex-m4")
+    assert found.refused is None and found.measurement("instructions").value > 0
+    assert [layer.unit for layer in found.layers[:5]][1:4] == ["", "", ""]
+    assert "nothing is executed for SHAPE, STRIDED_SLICE, PACK" in " ".join(found.conditions)
 
 
 def test_all_that_can_not_be_lowered_is_listed(tmp_path):

@@ -13,8 +13,8 @@ import pytest
 import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.estimating.mcu.cortex_m import CortexM
-from mcu_graphs import Net
-from tflite_writer import INT8, Writer
+from mcu_graphs import Net, open_reshape
+from tflite_writer import FLOAT, INT8, Writer
 
 pytestmark = pytest.mark.engine
 pytest.importorskip("ethosu.vela", reason="ethos-u-vela is not installed")
@@ -145,6 +145,28 @@ def test_a_core_without_published_latencies_leaves_the_latency_unknown(rearrange
         assert core.absent_because in latency.absent_because and "the NPU takes" in latency.absent_because
     else:
         assert latency.value > 640 / 500e6
+
+
+def test_operators_on_shapes_leave_the_latency_known(tmp_path):
+    available = CortexM().availability()
+    if not available:
+        pytest.skip(available.reason)
+    found = edgewise.estimate(open_reshape(tmp_path / "open.tflite"), "ethos-u55-128")
+    npu = found.measurement("accelerator_cycles").value
+    assert found.measurement("latency").value == pytest.approx(npu / 500e6)
+    assert found.measurement("cpu_cycles").value is None
+    assert "nothing is executed for SHAPE" in " ".join(found.conditions)
+
+
+def test_a_model_with_int8_weights_alone_is_not_sent_to_quantise_itself_again(tmp_path):
+    net = Net()
+    given, out = net.tensor([1, 8], kind=FLOAT), net.tensor([1, 8], kind=FLOAT)
+    weights = net.tensor([8, 8], 0.1, data=np.ones((8, 8), np.int8))
+    net.step("FULLY_CONNECTED", [given, weights], [out], FullyConnected={})
+    net.inputs, net.outputs = [given], [out]
+    found = edgewise.estimate(net.finish(tmp_path / "hybrid.tflite"), "ethos-u55-128")
+    assert "none of the model's operators" in found.refused
+    assert found.advice.startswith("only the weights are int8") and "FLOAT_MODEL" in found.advice
 
 
 def test_a_float_model_is_refused(capsys):

@@ -8,10 +8,11 @@ import pytest
 from edgewise.errors import BadModel
 from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.emit import CanNotLower
+from edgewise.estimating.mcu.folding import fold_shapes, is_folded
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import read_network
-from mcu_graphs import INT16, RESOURCE, Net
-from tflite_writer import FLOAT, INT8
+from mcu_graphs import INT16, RESOURCE, Net, open_reshape
+from tflite_writer import FLOAT, INT8, INT32
 
 
 def refusal(tmp_path, net):
@@ -129,3 +130,46 @@ def test_constants_alone_need_no_folding(tmp_path):
     net.inputs, net.outputs = [source], [out]
     network = read_network(net.finish(tmp_path / "m.tflite"))
     assert lower(network, plan_arena(network)[1]).kernels == ["C", "C"]
+
+
+def test_operators_on_shapes_are_constants(tmp_path):
+    network = fold_shapes(read_network(open_reshape(tmp_path / "m.tflite", batch=3)))
+    relu, shape, first, wanted, reshape = network.operators
+    assert [is_folded(each) for each in network.operators] == [False, True, True, True, False]
+    made = [each.outputs[0].data for each in (shape, first, wanted)]
+    assert [each.tolist() for each in made] == [[3, 4, 2], 3, [3, 8]]
+    assert reshape.inputs[1].data.tolist() == [3, 8] and relu.outputs[0].data is None
+    assert lower(network, plan_arena(network)[1]).calls[1:4] == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("code", "operands", "shape", "values", "options"),
+    [
+        ("CONCATENATION", [[1, 2], [3]], [3], [1, 2, 3], {"Concatenation": {"axis": 0}}),
+        ("GATHER", [[5, 6, 7], [2, 0]], [2], [7, 5], {"Gather": {"axis": 0}}),
+        ("REDUCE_PROD", [[2, 3, 4], [0]], [1], [24], {"Reducer": {"keep_dims": True}}),
+        ("ADD", [[2, 3], [4, 5]], [2], [6, 8], {"Add": {}}),
+        ("SUB", [[2, 3], [4, 5]], [2], [-2, -2], {"Sub": {}}),
+        ("MUL", [[2, 3], [4, 5]], [2], [8, 15], {"Mul": {}}),
+        ("RESHAPE", [[1, 2, 3, 4], [2, 2]], [2, 2], [[1, 2], [3, 4]], {"Reshape": {}}),
+        ("STRIDED_SLICE", [[1, 2, 3, 4], [1], [4], [2]], [2], [2, 4], {"StridedSlice": {}}),
+        ("GATHER", [[5, 6, 7], [3]], [1], None, {"Gather": {"axis": 0}}),
+        ("ADD", [[2, 3], [4, 5]], [3], None, {"Add": {}}),
+    ],
+)
+def test_integers_that_are_known_are_computed(tmp_path, code, operands, shape, values, options):
+    net = Net()
+    net.step(code, [net.words(each) for each in operands], [out := net.tensor(shape, kind=INT32)], **options)
+    net.inputs, net.outputs = [net.tensor([1], 0.1)], [out]
+    (operator,) = fold_shapes(read_network(net.finish(tmp_path / "m.tflite"))).operators
+    found = operator.outputs[0].data
+    assert (None if found is None else found.tolist()) == values
+
+
+def test_integers_of_an_input_are_not_constants(tmp_path):
+    net = Net()
+    given, out = net.tensor([2], kind=INT32), net.tensor([2], kind=INT32)
+    net.step("ADD", [given, net.words([1, 1])], [out], Add={})
+    net.inputs, net.outputs = [given], [out]
+    (operator,) = fold_shapes(read_network(net.finish(tmp_path / "m.tflite"))).operators
+    assert not is_folded(operator)

@@ -108,6 +108,7 @@ def test_another_unit_and_a_constant_are_seen():
         check_points(points(c=120.0), what="latency")
     with pytest.raises(BadInput, match="all models have the same latency"):
         check_points(points(**dict.fromkeys(HOSTS, 0.05)), what="latency")
+    assert check_points(points(**dict.fromkeys(HOSTS, 70e6)), what="memory peak") == []
     assert check_points(points(), what="latency") == []
 
 

@@ -71,13 +71,18 @@ class EstimatePresentation(Presentation["Estimate"]):
     files = "ESTIMATES"
 
     def show(self, result: Estimate, console: Console, *, output: Output) -> None:
-        """The totals, the layers, and what the estimate rests on; nothing where there is no estimate."""
-        if not result.measurements:
+        """The totals, the layers, and what the estimate rests on; of a refused one what is known of the memory."""
+        if not result.measurements and result.fit is None:
             return
+        from dataclasses import replace
+
         from edgewise.report.estimate import estimate_document
         from edgewise.report.text import print_document
 
-        print_document(estimate_document(result, top=output.top), console, details=output.details)
+        document = estimate_document(result, top=output.top)
+        if not result.measurements:
+            document = replace(document, sections=document.sections[:1])  # `finish` tells the reason
+        print_document(document, console, details=output.details)
 
     def finish(self, result: Estimate, *, output: Output) -> int:
         """A refusal has its own exit code."""

@@ -141,6 +141,7 @@ class Estimate:
         """The document that ``edgewise estimate --json`` prints."""
         rows = [
             {
+                "model": self.model.get("name"),
                 "metric": row.metric,
                 "unit": row.unit,
                 "basis": row.basis,

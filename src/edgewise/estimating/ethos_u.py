@@ -21,6 +21,9 @@ from pathlib import Path
 from edgewise.child_process import Outcome, run_child
 from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.estimating.mcu.folding import tell_folded
+from edgewise.estimating.mcu.lowering import advice_of
+from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.processor import ProcessorPart, processor_part
 from edgewise.model.cost import count, total_of
 from edgewise.model.graph import Graph, Operator
@@ -116,15 +119,15 @@ class _Compiled:
         device, software = self.device, self.software
         if not any(row["Target"] == "NPU" for row in self.rows):
             why = f": {next(iter(self.refused.values()))}" if self.refused else ""
+            # Other integers than int8 are no obstacle here.
             in_float = any(tensor.dtype == "float32" for tensor in graph.tensors.values())
+            advice = advice_of(read_network(path)) if in_float else ""
             return Estimate(
                 model={},
                 device=device,
                 software=software,
                 refused=f"the NPU can execute none of the model's operators{why}",
-                advice="Ethos-U executes int8 and int16: quantise the model with 'edgewise optimize MODEL --data DATA'"
-                if in_float
-                else f"'edgewise estimate {path} -d cortex-m55' estimates it on a core",
+                advice=advice or f"'edgewise estimate {path} -d cortex-m55' estimates it on a core",
             )
         clock = float(self.summary["core_clock"])
         device = replace(device, clock_hz=clock)
@@ -135,7 +138,10 @@ class _Compiled:
             model={},
             device=device,
             software=f"{software}; CPU: {part.software}" if part.software else software,
-            conditions=self._conditions(),
+            conditions=(
+                *self._conditions(),
+                *tell_folded([layer.op for layer in part.layers.values() if not layer.unit]),
+            ),
             measurements=self._measurements(graph, clock, list(left.values()), part),
             layers=tuple(part.layer(each, because=each.because) if each.index in left else each for each in layers),
         )
@@ -166,7 +172,7 @@ class _Compiled:
             latency = part.absent_latency(names, known=f"the NPU takes {npu}")
         else:
             cpu = f"{self.device.settings['cpu']} {format_duration(part.seconds)} for {', '.join(names)}"
-            how = f"{method}: cycles divided by the clock" + (f"; NPU {npu} + {cpu}" if left else "")
+            how = f"{method}: cycles divided by the clock" + (f"; NPU {npu} + {cpu}" if part.seconds else "")
             latency = _estimated("latency", cycles / clock + part.seconds, how)
         flash = 1024 * (float(summary["on_chip_flash_memory_used"]) + float(summary["off_chip_flash_memory_used"]))
         rows = [

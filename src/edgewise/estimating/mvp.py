@@ -23,6 +23,7 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import MVP, boards
+from edgewise.estimating.mcu.folding import fold_shapes
 from edgewise.estimating.mcu.lowering import advice_of
 from edgewise.estimating.mcu.network import IntNetwork, read_network
 from edgewise.estimating.mvp_programs import NotAccelerated, NotModelled, Programs, programs_of
@@ -85,7 +86,7 @@ class Mvp:
         if device.clock_hz is None or not 1e6 <= device.clock_hz <= CLOCK_HZ:
             raise BadInput(f"the clock of {device.name} is 1 to 78 MHz", advice=f"such as {device.name}@39MHz")
         fit = fitted(device.settings["software"])
-        network = read_network(path)
+        network = fold_shapes(read_network(path))
         placed = place(network, scaled_first=fit["scaled_first"])
         if not placed.programs and not placed.unknown:
             reasons = "; ".join(dict.fromkeys(placed.left.values())) or "it has none"

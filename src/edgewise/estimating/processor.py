@@ -53,6 +53,8 @@ class ProcessorPart:
             return (Measurement.absent("cpu_cycles", self.absent_because),)
         if self.clock_hz is None:
             return ()
+        if self.layers and not any(layer.unit for layer in self.layers.values()):
+            return (Measurement.absent("cpu_cycles", "nothing is executed for the operators on the CPU"),)
         low, high = (None if end is None else end * self.clock_hz for end in (self.low, self.high))
         how = f"the operators on the CPU, without its time to start the accelerator: {self.software}"
         cycles = self.seconds * self.clock_hz
@@ -94,6 +96,8 @@ def processor_part(
     layers = {layer.index: layer for layer in found.layers if layer.index in wanted}
     part = ProcessorPart(layers=layers, clock_hz=clock_hz, software=found.software)
     times = [layer.time for layer in layers.values() if layer.unit]
+    if not times:  # nothing is executed for them
+        return replace(part, seconds=0.0, low=0.0, high=0.0)
     latency = found.measurement("latency")
     if latency is None or latency.value is None or None in times:
         because = latency.absent_because if latency is not None else None

@@ -85,12 +85,17 @@ class Forecasts:
         return self.calibration.choices[metric].freedom
 
     def to_document(self) -> dict[str, Any]:
-        """What ``edgewise estimate --json`` prints for a calibrated device."""
+        """What ``edgewise estimate --json`` prints for a calibrated device: rows as in `Estimate.to_document`."""
+        rows = [_document(row) for row in self.rows]
+        refused = [f"{row.subject.name}: {row.refused}" for row in self.rows if row.refused]
         return {
             "schema": SCHEMA,
             "device": {"name": self.calibration.name, "estimator": "calibration"},
             "calibration": self.calibration.to_document(),
-            "models": [_document(row) for row in self.rows],
+            "estimates": rows,
+            "refused": "; ".join(refused) if len(refused) == len(rows) else None,
+            # The name of "estimates" here until 0.1.0; it goes with the release after it.
+            "models": rows,
             "undecided": {
                 metric: [[one.subject.name, other.subject.name] for one, other in self.alike(metric)]
                 for metric in self.metrics
@@ -110,6 +115,7 @@ def _document(row: Forecast) -> dict[str, Any]:
         "low": found and found.low,
         "high": found and found.high,
         "coverage": COVERAGE if found else None,
+        "absent_because": row.refused,
         "nearest": list(row.nearest),
         "cautions": list(row.cautions),
         "refused": row.refused,

@@ -42,12 +42,13 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
         top: number of layers, the slowest, with a row of their own; None shows all in order.
     """
     device = estimate.device
-    sections = [Section(title=f"Estimated by {estimate.software}", lines=_conditions(estimate))]
+    known = [Section(title=f"Estimated by {estimate.software}", lines=_conditions(estimate))]
+    sections = known if estimate.measurements else []
     if estimate.refused is not None:
         refusal = (one_line(estimate.refused), one_line(estimate.advice))
         title = "Does not fit" if estimate.measurements else "No estimate"
         sections.insert(0, Section(title=title, lines=tuple(filter(None, refusal)), tone="poor"))
-    elif estimate.fit is not None:
+    if estimate.fit is not None and (estimate.refused is None or not estimate.measurements):
         sections.insert(0, Section(title=f"Memory of {device.name}", lines=_fit_lines(estimate, estimate.fit)))
     tables = [totals_table(estimate)] if estimate.measurements else []
     if (classes := class_table(estimate)) is not None:

@@ -20,6 +20,7 @@ from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.costs import OperatorCosts, sum_costs, typical_costs
 from edgewise.estimating.mcu.emit import CanNotLower
 from edgewise.estimating.mcu.firmware import QEMU, Emulated, emulate
+from edgewise.estimating.mcu.folding import fold_shapes, is_folded, tell_folded
 from edgewise.estimating.mcu.latency import SETTING, time_layers
 from edgewise.estimating.mcu.lowering import Lowered, lower
 from edgewise.estimating.mcu.network import LAYOUTS, IntNetwork, IntTensor, read_network
@@ -143,7 +144,7 @@ class _Model:
             CanNotLower: an operator can't be lowered.
             TooLarge: no microcontroller has memory for the activations.
         """
-        network = read_network(path)
+        network = fold_shapes(read_network(path))
         _check_shapes(path, network, graph)
         plan, offsets = plan_arena(network)
         if (plan.arena_bytes or 0) > MOST_ARENA_BYTES:
@@ -219,6 +220,7 @@ class _Model:
         planned = Measurement.of(
             "memory_arena", self.arena_bytes, "static plan of the activations and states", basis="derived"
         )
+        conditions += tell_folded([each.code for each in self.network.operators if is_folded(each)])
         timings = [time_layers(device, layers, executed, count_error=count_error) for device in devices]
         return [
             Estimate(
@@ -387,7 +389,9 @@ def _layers(graph: Graph, lowered: Lowered, costs: Sequence[OperatorCosts | None
             instruction_classes=each.classes if each else None,
             flash_read_bytes=each.flash_bytes if each else None,
             steps=(kernel,) if kernel else (),
-            because="" if each else "nothing to execute: its output is its input, or the handle of a state",
+            because=""
+            if each
+            else "nothing to execute: its output is its input, a constant shape, or the handle of a state",
         )
         for operator, kernel, each in zip(graph.operators, lowered.kernels, costs, strict=True)
     ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgewise.estimating.mcu.cmsis import CMSIS_NN
 from edgewise.estimating.mcu.emit import CanNotLower, Emitter, OperatorRefused, refuse
+from edgewise.estimating.mcu.folding import is_folded
 from edgewise.estimating.mcu.moving import MOVING
 from edgewise.estimating.mcu.network import IntNetwork, IntOperator
 from edgewise.estimating.mcu.portable import PORTABLE
@@ -60,6 +61,10 @@ def lower(network: IntNetwork, offsets: Mapping[int, int]) -> Lowered:
     emitter, lowered = Emitter(offsets), Lowered()
     refused: dict[str, list[IntOperator]] = defaultdict(list)
     for operator in network.operators:
+        if is_folded(operator):
+            lowered.calls.append("")
+            lowered.kernels.append("")
+            continue
         try:
             if operator.code not in LOWERINGS:
                 raise refuse(operator, _NOT_SUPPORTED)

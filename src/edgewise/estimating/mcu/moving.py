@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,8 @@ def _rearrange(change: Callable[[IntOperator, View], View]) -> Lowering:
     return make
 
 
-def _strided_slice(operator: IntOperator, base: View) -> View:
+def strided(operator: IntOperator, base: NDArray[Any]) -> NDArray[Any]:
+    """The view of `base` that STRIDED_SLICE takes; an axis that it removes stays, with one element."""
     options = operator.options
     if options.get("ellipsis_mask") or options.get("new_axis_mask"):
         raise refuse(operator, "has an ellipsis or a new axis")
@@ -268,7 +270,7 @@ MOVING: Mapping[str, Lowering] = {
     "SPLIT": _split,
     "SPLIT_V": _split,
     "SQUEEZE": _reshape,
-    "STRIDED_SLICE": _rearrange(_strided_slice),
+    "STRIDED_SLICE": _rearrange(strided),
     "TRANSPOSE": _rearrange(lambda operator, base: base.transpose(numbers(operator, 1))),
     "UNPACK": _split,
 }

@@ -20,6 +20,7 @@ from edgewise.estimating.mcu.arena import plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
 from edgewise.estimating.mcu.cortex_m import check_outputs, emulation_availability, sample_inputs
 from edgewise.estimating.mcu.firmware import emulate
+from edgewise.estimating.mcu.folding import fold_shapes
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import IntNetwork, IntTensor, read_network
 from edgewise.estimating.mcu.reference import run_reference
@@ -81,7 +82,7 @@ def _write(path: Path, folder: Path, core: Core, identity: str) -> None:
         raise BadInput(
             f"--model-id {identity!r} can't be used", advice="use 1 to 32 letters, digits, points, - and _, as in kws01"
         )
-    network = read_network(path)
+    network = fold_shapes(read_network(path))
     settings = _settings(network, core, identity)
     plan, offsets = plan_arena(network)
     arena_bytes = plan.arena_bytes or 0
