@@ -146,3 +146,28 @@ def dense(batch=(1, 4), marks=None):
     ]
     step = w.operator(0, [0, 1, 2], [3], FullyConnected={"fused_activation_function": 3, "keep_num_dims": False})
     return w.finish([w.graph(tensors, [step], [0], [3])], ["FULLY_CONNECTED"], [floats(3, 4), floats(3)])
+
+
+def with_buffers_behind(data, *, least=64):
+    """The TFLite file `data` with its buffers of at least so many bytes behind the flatbuffer, as above 2 GB."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    held = [(buffer, b"" if buffer.data is None else bytes(buffer.data)) for buffer in model.buffers]
+    moved = [(buffer, data) for buffer, data in held if len(data) >= least]
+    for buffer, held in moved:
+        buffer.data, buffer.offset, buffer.size = None, 2, len(held)
+
+    def pack():
+        builder = flatbuffers.Builder()
+        builder.Finish(model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+    end = -len(pack()) % 16 + len(pack())  # numbers of a fixed width: the same length with the right places
+    for buffer, held in moved:
+        buffer.offset, end = end, end + len(held) + -len(held) % 16
+    return b"".join([_padded(pack()), *(_padded(held) for _, held in moved)])
+
+
+def _padded(data):
+    return data + bytes(-len(data) % 16)

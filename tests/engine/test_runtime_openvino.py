@@ -7,8 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from edgewise.data import path as bundled
 from edgewise.runtime.base import InvalidModel, LoadOptions, ReportsEngineLatency, RunsConcurrently, UnsupportedModel
 from edgewise.runtime.openvino import OpenVino, _explain
+from tflite_writer import with_buffers_behind
 
 onnx = pytest.importorskip("onnx")
 pytestmark = [
@@ -240,3 +242,34 @@ def test_the_reader_signs_a_file_with_the_types_that_the_engine_takes(tmp_path, 
     signature = open_model(path).signature
     assert [spec.dtype for spec in signature.inputs] == [spec.dtype for spec in session.inputs]
     assert [spec.dtype for spec in signature.outputs] == [spec.dtype for spec in session.outputs]
+
+
+@pytest.fixture
+def far(tmp_path):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT, whose schema writes the file, is not installed")
+    path = tmp_path / "far.tflite"
+    path.write_bytes(with_buffers_behind(bundled("digits_cnn.tflite").read_bytes()))
+    return path
+
+
+def test_weights_behind_the_flatbuffer_are_unsupported_and_not_a_damaged_file(far):
+    from edgewise.runtime.litert import LiteRt
+
+    with pytest.raises(UnsupportedModel, match="behind the flatbuffer"):
+        RUNTIME.load(far, options())
+    near = bundled("digits_cnn.tflite")
+    outputs = []
+    for path in (near, far):
+        session = LiteRt().load(path, LoadOptions(provider="interpreter", threads=1))
+        session.bind([np.full(session.inputs[0].shape, 0.25, "float32")])
+        session.invoke()
+        outputs.append(session.read_outputs()[0])
+    assert np.array_equal(*outputs)
+
+
+def test_weights_behind_the_flatbuffer_are_not_converted(far, tmp_path, capsys):
+    from edgewise.cli.main import run
+
+    assert run(["convert", str(far), "--to", "openvino", "-o", str(tmp_path / "far.xml")]) == 3
+    told = capsys.readouterr().err
+    assert "behind the flatbuffer" in told and "replace the operator" not in told

@@ -7,7 +7,9 @@ from typing import Any
 
 from edgewise.converting.base import ConvertOptions, calling
 from edgewise.converting.torch_program import TorchSource
+from edgewise.errors import Unavailable
 from edgewise.model.identity import open_model
+from edgewise.runtime.tflite_buffers import NOT_IN_OPENVINO, has_buffers_behind
 
 
 def write_from_file(source: Path, path: Path, options: ConvertOptions) -> None:
@@ -17,6 +19,8 @@ def write_from_file(source: Path, path: Path, options: ConvertOptions) -> None:
     that are constants.
     """
     files = open_model(source).files
+    if has_buffers_behind(files[0]):
+        raise Unavailable(NOT_IN_OPENVINO, advice="keep the .tflite file, and use -r litert")
     with calling("OpenVINO", to="IR"):
         import openvino
 

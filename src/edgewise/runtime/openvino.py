@@ -34,6 +34,7 @@ from edgewise.runtime.base import (
     check_settings,
     package_availability,
 )
+from edgewise.runtime.tflite_buffers import NOT_IN_OPENVINO, has_buffers_behind
 from edgewise.text import means_out_of_memory
 
 #: the engine's element types → numpy's names
@@ -148,6 +149,8 @@ def _read_model(core: Any, path: Path) -> Any:
             link.symlink_to(path.resolve())
             return core.read_model(str(link))
     except Exception as error:
+        if has_buffers_behind(path):
+            raise UnsupportedModel(NOT_IN_OPENVINO) from error
         raise _explain(error, otherwise=InvalidModel) from error
 
 

@@ -128,7 +128,7 @@ def outline_of_tflite(path: Path) -> Outline:
         model = tables.read_model()
         graph = next(iter(model["subgraphs"]), {"tensors": (), "operators": ()})
         operators = TfliteOperatorReader(path, tables, model).read_all(graph)
-    filled = [bool(buffer["data"] and buffer["data"].length) or buffer["offset"] > 1 for buffer in model["buffers"]]
+    filled = [bool(buffer["data"] and buffer["data"].length) for buffer in model["buffers"]]
     names: list[str] = []
     constants: set[str] = set()
     taken: set[str] = set()

@@ -131,6 +131,8 @@ class Tables:
             # Models of more than 2 GiB keep such bytes behind the flatbuffer; 0 and 1 stand for "not there".
             if table[start] > 1:
                 self.check_span(table[start], table[length])
+                if name == "Buffer":
+                    table["data"] = Vector(table[start], table[length], "B", 1)
         self._read[name, at] = table
         return table
 

@@ -123,8 +123,6 @@ class TensorReader:
         if record["buffer"] >= len(self.buffers):
             raise damaged(self.path, f"{name!r} refers to buffer {record['buffer']} of {len(self.buffers)}")
         buffer = self.buffers[record["buffer"]]
-        if buffer["offset"] > 1:
-            return buffer["offset"], buffer["size"]
         data: Vector | None = buffer["data"]
         return (data.start, data.length) if data is not None else (None, None)
 
