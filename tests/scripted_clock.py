@@ -20,6 +20,9 @@ from edgewise.clock import timed_by
 PATIENCE_S = 300.0
 """Real seconds after which a test fails in which a thread or process neither speaks nor falls silent."""
 
+LOOK_S = 0.02
+"""How often `ScriptedClock.silent_when` is asked."""
+
 
 class Gone(BaseException):
     """The host does not listen any more: whoever was silent ends."""
@@ -31,6 +34,7 @@ class Speaker:
     def __init__(self, clock: ScriptedClock | None = None) -> None:
         self._clock = clock
         self._gone = False
+        self._lock = threading.Lock()
         self._woken = threading.Event()
         self.until: float | None = None
         """When its silence ends; None while it is not silent."""
@@ -39,8 +43,11 @@ class Speaker:
 
     def sleep(self, seconds: float = math.inf) -> None:
         """Say nothing for so long by the scripted clock. Raises `Gone` where the host does not wait for that."""
-        self._woken.clear()
-        self.until = math.inf if self._clock is None else self._clock.now() + seconds
+        with self._lock:
+            if self._gone:
+                raise Gone
+            self._woken.clear()
+            self.until = math.inf if self._clock is None else self._clock.now() + seconds
         if self._clock is not None:
             self._clock.ring()
         self.changed.set()
@@ -50,20 +57,27 @@ class Speaker:
 
     def wake(self) -> None:
         """Its silence is over."""
-        self.until = None
-        self.changed.clear()
-        self._woken.set()
+        with self._lock:
+            self.until = None
+            self.changed.clear()
+            self._woken.set()
 
     def end(self) -> None:
         """Nobody listens any more."""
-        self._gone = True
-        self._woken.set()
+        with self._lock:
+            self._gone = True
+            self._woken.set()
 
 
 class ScriptedClock:
-    """A `edgewise.clock.Clock` whose time is a number."""
+    """A `edgewise.clock.Clock` whose time is a number.
+
+    Attributes:
+        silent_when: tells that a real process, which is waited for like a busy thread, has said all that it will say.
+    """
 
     def __init__(self) -> None:
+        self.silent_when: Callable[[], bool] = lambda: False
         self._time = 1000.0
         self._bell, self._rope = os.pipe()
         self._speakers: dict[int, Speaker] = {}
@@ -110,15 +124,21 @@ class ScriptedClock:
             if ready or self._time >= end:
                 return ready
             speakers = [self._speakers[each] for each in descriptors if each in self._speakers]
-            if descriptors and not (speakers and all(speaker.until is not None for speaker in speakers)):
-                found = _poll(watched | {self._bell: select.POLLIN}, PATIENCE_S)
-                assert found, f"nothing came for {PATIENCE_S:g} real seconds"
-                if self._bell in found:
-                    os.read(self._bell, 2**16)
-                continue
-            if _poll(watched, 0):
-                continue  # said before it fell silent
-            self._pass_until(end, speakers)
+            if speakers:
+                silent = all(speaker.until is not None for speaker in speakers)
+            else:
+                silent = not descriptors or self.silent_when()
+            if not silent:
+                self._wait_really(watched, patience_s=PATIENCE_S if speakers else LOOK_S)
+            elif not _poll(watched, 0):  # nothing was said before it fell silent
+                self._pass_until(end, speakers)
+
+    def _wait_really(self, watched: dict[int, int], *, patience_s: float) -> None:
+        """Until somebody speaks or falls silent; for a process, until it is time to look whether it did."""
+        found = _poll(watched | {self._bell: select.POLLIN}, patience_s)
+        assert found or patience_s < PATIENCE_S, f"nothing came for {PATIENCE_S:g} real seconds"
+        if self._bell in found:
+            os.read(self._bell, 2**16)
 
     def _pass_until(self, end: float, speakers: Sequence[Speaker]) -> None:
         """Go to the next moment at which something happens, or to `end`."""

@@ -279,3 +279,9 @@ def interrupt_round(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         return take_turns(*words, **settings)
 
     monkeypatch.setattr(interleaving, "_take_turns", interrupted)
+
+
+@pytest.fixture(name="threads")
+def threaded(monkeypatch: pytest.MonkeyPatch, clock: ScriptedClock) -> ThreadTransport:
+    """Workers are threads in this test, and time is what `clock` says."""
+    return install(monkeypatch, turns=5)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from edgewise.evaluating.evaluator import ModelAdapter
+from scripted_clock import scripted_clock  # noqa: F401 - fixtures
 from search_bench import Bench
+from threaded_workers import threaded  # noqa: F401
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable, sleep, wait_readable, wait_writable
 from edgewise.clock import clock_in_force, now, timed_by
-from scripted_clock import Gone, ScriptedClock, scripted_clock  # noqa: F401 - a fixture
+from scripted_clock import Gone, ScriptedClock
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from edgewise.run.measurements import WARMUP_KEPT
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import Sensors
 from edgewise.testing import write_fake_model
-from scripted_clock import ScriptedClock, scripted_clock  # noqa: F401 - a fixture
+from scripted_clock import ScriptedClock
 from threaded_workers import Line, Part, install, interrupt_round, play_worker
 
 MS = 1_000_000

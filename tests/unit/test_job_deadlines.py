@@ -12,7 +12,7 @@ from edgewise.cancellation import CancelToken, sleep
 from edgewise.clock import now
 from edgewise.store import open_store
 from edgewise.studio.jobs import dispatcher
-from scripted_clock import ScriptedClock, scripted_clock  # noqa: F401 - a fixture
+from scripted_clock import ScriptedClock
 
 JOB = SimpleNamespace(id="0" * 36, fence=1)
 

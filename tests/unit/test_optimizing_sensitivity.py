@@ -18,7 +18,7 @@ from edgewise.optimizing.variant import LayerSensitivity, MetricValue
 from edgewise.progress import reporting_to
 from edgewise.record import ModelRef
 from graphs import convnet, graph, op, tensor
-from scripted_clock import ScriptedClock, scripted_clock  # noqa: F401 - a fixture
+from scripted_clock import ScriptedClock
 
 
 def layer(name, snr=None, **facts):

@@ -16,7 +16,6 @@ from edgewise.optimizing.microbenchmarks import PassTiming
 from edgewise.optimizing.preflight import MODEL_ERROR, Preflight
 from edgewise.registry import Availability
 from graphs import convnet
-from scripted_clock import scripted_clock  # noqa: F401 - a fixture
 
 FACTS = Facts(
     path=Path("net.fake"), format="fake", graph=convnet(), signature=Signature(inputs=(), outputs=()), quantized=False,
