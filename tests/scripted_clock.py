@@ -11,6 +11,7 @@ import math
 import os
 import select
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -119,6 +120,7 @@ class ScriptedClock:
         """As `Clock.wait`. Time passes once nobody who is waited for is busy."""
         end = self._time + max(0.0, seconds)
         watched = dict.fromkeys(descriptors, event) | ({} if alarm is None else {alarm: select.POLLIN})
+        give_up = time.monotonic() + PATIENCE_S
         while True:
             ready = _poll(watched, 0)
             if ready or self._time >= end:
@@ -129,15 +131,15 @@ class ScriptedClock:
             else:
                 silent = not descriptors or self.silent_when()
             if not silent:
-                self._wait_really(watched, patience_s=PATIENCE_S if speakers else LOOK_S)
+                left = give_up - time.monotonic()
+                assert left > 0.0, f"nothing came for {PATIENCE_S:g} real seconds"
+                self._wait_really(watched, left if speakers else LOOK_S)
             elif not _poll(watched, 0):  # nothing was said before it fell silent
                 self._pass_until(end, speakers)
 
-    def _wait_really(self, watched: dict[int, int], *, patience_s: float) -> None:
+    def _wait_really(self, watched: dict[int, int], seconds: float) -> None:
         """Until somebody speaks or falls silent; for a process, until it is time to look whether it did."""
-        found = _poll(watched | {self._bell: select.POLLIN}, patience_s)
-        assert found or patience_s < PATIENCE_S, f"nothing came for {PATIENCE_S:g} real seconds"
-        if self._bell in found:
+        if self._bell in _poll(watched | {self._bell: select.POLLIN}, seconds):
             os.read(self._bell, 2**16)
 
     def _pass_until(self, end: float, speakers: Sequence[Speaker]) -> None:

@@ -266,6 +266,11 @@ def install(monkeypatch: pytest.MonkeyPatch, *, turns: int) -> ThreadTransport:
     return threads
 
 
+def living() -> list[str]:
+    """The workers that have not ended."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("worker-")]
+
+
 def interrupt_round(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """The user presses Ctrl-C while the processes of round `number`, counted from 0, take turns.
 
