@@ -338,6 +338,7 @@ class Hanging(Faster):
     name = "hanging"
 
     def apply(self, task):
+        (task.folder / "hangs").touch()
         time.sleep(3600)
 
 

@@ -1,7 +1,8 @@
 """Workers as threads of the test, for tests of their host: the real worker's code over real pipes, without processes.
 
-What only a process can do (crash, hang with the lock held, be killed) is tested with processes in ``tests/process``.
-Here a round takes milliseconds, every order is written down, and a worker may be replaced by one that talks nonsense.
+What only a process can do (crash, hang with the lock held, be killed) is tested with processes in ``tests/process``;
+here a script's bad deed becomes what the host sees of it. A round takes milliseconds, every order is written down, a
+worker may be replaced by one that talks nonsense, and under a scripted clock a hang ends at the host's deadline at once.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,22 +21,49 @@ from typing import Any
 
 import pytest
 
+from edgewise.clock import clock_in_force
 from edgewise.device.target import LocalTarget
 from edgewise.run import interleaving
 from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.run.worker import Worker, explain
+from edgewise.runtime import fake_script
+from scripted_clock import PATIENCE_S, Gone, ScriptedClock, Speaker
 
 GONE = -9
 
 
-class Line:
-    """The worker's end of the two pipes."""
+class Ended(BaseException):
+    """The worker's process ends, with this code (−N after signal N)."""
 
-    def __init__(self, job: Mapping[str, Any], number: int, orders: queue.SimpleQueue[bytes], channel: int) -> None:
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Line:
+    """The worker's end of the two pipes.
+
+    Attributes:
+        sleep: says nothing for some seconds of the scripted clock, without a number until the host ends it.
+        printed: the worker's standard error.
+    """
+
+    def __init__(
+        self,
+        job: Mapping[str, Any],
+        number: int,
+        orders: queue.SimpleQueue[bytes],
+        channel: int,
+        *,
+        speaker: Speaker | None = None,
+        printed: Path = Path(os.devnull),
+    ) -> None:
         self.job = job
         self.number = number
         self.orders = orders
-        self._channel = channel
+        self.printed = printed
+        self.sleep = (speaker or Speaker()).sleep
+        self._channel: int | None = channel
 
     @property
     def name(self) -> str:
@@ -48,7 +77,20 @@ class Line:
     def write(self, data: bytes) -> None:
         """Any bytes to the host."""
         while data:
+            if self._channel is None:
+                raise OSError("the channel is closed")
             data = data[os.write(self._channel, data) :]
+
+    def print(self, words: str) -> None:
+        """Words on standard error."""
+        with self.printed.open("a") as file:
+            file.write(words)
+
+    def close(self) -> None:
+        """Close the channel, if that was not done."""
+        if self._channel is not None:
+            os.close(self._channel)
+            self._channel = None
 
     def hear(self) -> dict[str, Any]:
         """The next order."""
@@ -62,10 +104,40 @@ class Line:
 Part = Callable[[Line], None]
 
 
+_here = threading.local()
+"""The line of the worker that this thread plays."""
+
+
+def _end(code: int) -> Callable[[str], None]:
+    def deed(place: str) -> None:
+        raise Ended(code)
+
+    return deed
+
+
+def _close(place: str) -> None:
+    """What a worker without a channel comes to: its next message is an error, and it exits."""
+    _here.line.close()
+    raise Ended(1)
+
+
+DEEDS: Mapping[str, Callable[[str], None]] = {
+    "segfault": _end(-signal.SIGSEGV),
+    "abort": _end(-signal.SIGABRT),
+    "exit": _end(7),
+    "hang": lambda place: _here.line.sleep(),
+    "spin": lambda place: _here.line.sleep(),
+    "garbage": lambda place: _here.line.write(b"\x00\xff this is no message of the protocol\n"),
+    "close-channel": _close,
+}
+"""What the host sees of the deeds of a fake model that end or stop a process; the others are exceptions already."""
+
+
 def play_worker(line: Line) -> None:
     """The real worker, from hello to done or failed."""
     worker = Worker(line.job, line, line.orders)  # type: ignore[arg-type]
     line.say_hello()
+    _here.line = line
     try:
         worker.run()
     except Exception as error:
@@ -84,6 +156,10 @@ class ThreadProcess:
         self.stdin = os.fdopen(heard[1], "wb")
         self.stdout = os.fdopen(told[0], "rb")
         self._orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._code = GONE
+        self._clock = found if isinstance(found := clock_in_force(), ScriptedClock) else None
+        self._mouth = told[0]
+        self._speaker = Speaker() if self._clock is None else self._clock.listen(self._mouth)
         self._thread = threading.Thread(
             target=self._live, args=(transport, number, heard[0], told[1]), daemon=True, name=f"worker-{number}"
         )
@@ -92,7 +168,7 @@ class ThreadProcess:
     def _live(self, transport: ThreadTransport, number: int, ears: int, mouth: int) -> None:
         with os.fdopen(ears, "rb") as heard:
             job = decode(heard.readline())
-            line = Line(job, number, self._orders, mouth)
+            line = Line(job, number, self._orders, mouth, speaker=self._speaker, printed=self.stderr)
             transport.jobs.append(job)
 
             def listen() -> None:
@@ -104,29 +180,39 @@ class ThreadProcess:
             ear = threading.Thread(target=listen, daemon=True)
             ear.start()
             # A host that has gone closes the pipes: whatever is written then is an error and the end.
-            with suppress(Exception):
-                transport.part_of(line)(line)
+            try:
+                with suppress(Exception, Gone):
+                    transport.part_of(line)(line)
+            except Ended as end:
+                self._code = end.code
             transport.ended.append((line.name, number))
-            os.close(mouth)
+            line.close()
+            self._speaker.changed.set()
             ear.join()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Until the thread has ended, by itself or because nobody listens."""
+        """Until the thread has ended, by itself or because nobody listens; one that is silent does not end."""
         self.stdin.close()
-        self._thread.join(timeout)
-        if self._thread.is_alive():
+        assert self._speaker.changed.wait(PATIENCE_S)
+        if self._speaker.until is not None:
+            if self._clock is not None:
+                self._clock.let_pass(timeout or 0.0)
             raise TimeoutError
-        self.returncode = GONE
+        self._thread.join(PATIENCE_S)
+        self.returncode = self._code
         return self.returncode
 
     def kill(self) -> None:
-        """Close the pipes, which ends every well-behaved thread."""
+        """Close the pipes, which ends every well-behaved thread; one that had ended keeps its code."""
+        if self._clock is not None:
+            self._clock.forget(self._mouth)
+        self._speaker.end()
         for stream in (self.stdin, self.stdout):
             with suppress(OSError):
                 stream.close()
-        self._thread.join(60.0)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "a worker's thread did not end with its host"
-        self.returncode = GONE
+        self.returncode = self._code
 
 
 class ThreadTransport:
@@ -175,8 +261,14 @@ def install(monkeypatch: pytest.MonkeyPatch, *, turns: int) -> ThreadTransport:
     monkeypatch.setattr("edgewise.device.target._TARGETS", {"local": LocalTarget(threads)})
     words = ("collect", "freeze", "disable", "enable")
     monkeypatch.setattr("edgewise.run.worker.gc", SimpleNamespace(**dict.fromkeys(words, lambda: None)))
+    monkeypatch.setattr("edgewise.runtime.fake_script.DEEDS", {**fake_script.DEEDS, **DEEDS})
     monkeypatch.setattr("edgewise.run.interleaving.TURNS", turns)
     return threads
+
+
+def living() -> list[str]:
+    """The workers that have not ended."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("worker-")]
 
 
 def interrupt_round(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -192,3 +284,9 @@ def interrupt_round(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         return take_turns(*words, **settings)
 
     monkeypatch.setattr(interleaving, "_take_turns", interrupted)
+
+
+@pytest.fixture(name="threads")
+def threaded(monkeypatch: pytest.MonkeyPatch, clock: ScriptedClock) -> ThreadTransport:
+    """Workers are threads in this test, and time is what `clock` says."""
+    return install(monkeypatch, turns=5)

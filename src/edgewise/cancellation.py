@@ -16,10 +16,11 @@ import os
 import select
 import signal
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
+
+from edgewise.clock import clock_in_force
 
 GRACE_S = 0.4
 """How long the work has to look at the token after a signal."""
@@ -158,18 +159,11 @@ def check() -> None:
 
 def sleep(seconds: float) -> None:
     """Sleep, woken by the token in force. Raises `Cancelled`."""
-    token = _TOKEN.get()
-    if token is None:
-        time.sleep(max(0.0, seconds))
-    else:
-        wait_readable([], seconds)
+    wait_readable([], max(0.0, seconds))
 
 
 def wait_readable(descriptors: list[int], seconds: float = math.inf) -> list[int]:
-    """Those of `descriptors` that can be read or were closed; empty after `seconds`. Raises `Cancelled`.
-
-    Blocks without polling: a parent that polls slows its child down.
-    """
+    """Those of `descriptors` that can be read or were closed; empty after `seconds`. Raises `Cancelled`."""
     return _wait(descriptors, select.POLLIN, seconds)
 
 
@@ -180,13 +174,8 @@ def wait_writable(descriptor: int, seconds: float = math.inf) -> bool:
 
 def _wait(descriptors: list[int], event: int, seconds: float) -> list[int]:
     token = _TOKEN.get()
-    poller = select.poll()
-    for descriptor in descriptors:
-        poller.register(descriptor, event)
-    if token is not None:
-        poller.register(token.fileno(), select.POLLIN)
-    limit = None if math.isinf(seconds) else max(0.0, seconds) * 1000
-    ready = {descriptor for descriptor, _ in poller.poll(limit)}
-    if token is not None and token.fileno() in ready:
+    alarm = None if token is None else token.fileno()
+    ready = clock_in_force().wait(descriptors, event, seconds, alarm=alarm)
+    if token is not None and alarm in ready:
         token.check()
     return [descriptor for descriptor in descriptors if descriptor in ready]

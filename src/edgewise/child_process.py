@@ -25,7 +25,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +32,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from edgewise.cancellation import wait_readable
+from edgewise.clock import now
 from edgewise.text import means_out_of_memory
 
 TAIL_BYTES = 4000
@@ -130,7 +130,7 @@ class ChildProcess:
         folder: Path | None = None,
         inherited: Sequence[int] = (),
     ) -> None:
-        self.started = time.monotonic()
+        self.started = now()
         # A file instead of a pipe: a large request can not block the parent while the child answers.
         with tempfile.TemporaryFile() as stdin:
             stdin.write(request or b"")
@@ -193,11 +193,11 @@ class ChildProcess:
             if not waiting:
                 # Streams closed and no descriptor for its end: what is left of it takes no time.
                 try:
-                    self._process.wait(max(0.1, until - time.monotonic()))
+                    self._process.wait(max(0.1, until - now()))
                 except subprocess.TimeoutExpired as error:
                     raise TimeoutError from error
                 return b""
-            left = until - time.monotonic()
+            left = until - now()
             ready = wait_readable(waiting, left) if left > 0 else []
             if not ready:
                 raise TimeoutError
@@ -259,7 +259,7 @@ def run_child(
     Raises:
         Cancelled: the token in force is set; the child has been killed.
     """
-    started = time.monotonic()
+    started = now()
     output = bytearray()
     cause: Cause = ""
     try:
@@ -283,7 +283,7 @@ def run_child(
         output=bytes(output),
         returncode=child.returncode,
         tail=tail,
-        seconds=time.monotonic() - started,
+        seconds=now() - started,
         cause=cause,
         failure=failure,
     )

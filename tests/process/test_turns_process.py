@@ -20,10 +20,10 @@ import pytest
 import edgewise
 import warm_start
 from edgewise.comparing.comparison import ComparisonResult
-from edgewise.progress import Event, SessionStarted, reporting_to
 from edgewise.run.counters import usable_cores
 from edgewise.testing import write_fake_model
 
+pytestmark = pytest.mark.long
 MS = 1_000_000
 
 
@@ -63,10 +63,7 @@ def workers() -> list[psutil.Process]:
         pytest.param(in_a_turn("segfault"), "EngineError", "crashed in phase 'steady' (SIGSEGV)", id="crash"),
         pytest.param(in_a_turn("exit"), "EngineError", "exit code 7", id="exit"),
         pytest.param(in_a_turn("garbage"), "Garbage", "broke the protocol", id="garbage"),
-        pytest.param(in_a_turn("raise"), "EngineError", "the script says so", id="raise"),
-        pytest.param(in_a_turn("memory-error"), "OutOfMemory", "", id="memory"),
         pytest.param(in_a_turn("close-channel"), "EngineError", "exit code", id="silence"),
-        pytest.param(behaving("load", "unsupported"), "Unsupported", "the script says so", id="load"),
     ],
 )  # fmt: skip
 def test_a_worker_that_ends_in_a_turn_is_a_failed_run_with_its_cause(tmp_path, script, cause, words):
@@ -79,12 +76,20 @@ def test_a_worker_that_ends_in_a_turn_is_a_failed_run_with_its_cause(tmp_path, s
 
 
 @pytest.mark.parametrize("do", ["hang", "spin"])
-def test_a_worker_that_hangs_in_a_turn_is_killed_at_its_deadline(tmp_path, do):
-    begin = time.monotonic()
-    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn(do)), timeout=3.0)
-    assert time.monotonic() - begin < 60.0  # the default timeout is 120 s
+def test_a_worker_that_hangs_in_a_turn_is_killed_at_its_deadline(tmp_path, clock, do):
+    begin, reached = clock.now(), tmp_path / "reached"
+    clock.silent_when = reached.exists
+    paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn(do, touch=reached))]
+    findings = compare(*paths, time_budget=600.0)
+    assert clock.now() - begin == 120.0
     failure = findings.variants[1].run.failure
-    assert failure.cause == "Timeout" and failure.phase == "steady" and "3 s" in failure.message
+    assert failure.cause == "Timeout" and failure.phase == "steady"
+    assert workers() == []
+
+
+def test_every_round_has_fresh_processes(tmp_path):
+    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), rounds=2)
+    assert len({session.pid for variant in findings.variants for session in variant.run.sessions}) == 4
     assert workers() == []
 
 
@@ -93,24 +98,6 @@ def test_a_worker_that_takes_all_memory_takes_nobody_with_it(tmp_path):
     findings = compare(*paths, memory_limit=400 * 2**20)
     assert findings.variants[1].run.failure.cause == "OutOfMemory"
     assert workers() == []
-
-
-def test_a_crash_at_load_in_the_third_round_leaves_two(tmp_path):
-    paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", latency_ns=[2 * MS])]
-
-    def sabotage(event: Event) -> None:
-        if isinstance(event, SessionStarted) and event.index == 2:
-            model(tmp_path, "b.fake", **behaving("load", "segfault"))
-
-    with reporting_to(sabotage):
-        findings = compare(*paths, rounds=4)
-    a, b = (variant.run for variant in findings.variants)
-    assert (a.status, b.status) == ("done", "failed")
-    assert [len(run.sessions) for run in (a, b)] == [2, 2]
-    assert b.failure.signal == "SIGSEGV" and b.failure.phase == "load"
-    assert b.value("latency") == pytest.approx(2e-3)
-    pids = {session.pid for run in (a, b) for session in run.sessions}
-    assert len(pids) == 4  # fresh processes, all of them
 
 
 def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
@@ -122,8 +109,8 @@ def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
         # A worker's folder is called by the place of its job.
         (victim,) = [child for child in children if Path(child.cwd()).name == "1"]
         victim.send_signal(signal.SIGKILL)
-        out, err = process.communicate(timeout=60)
-        _, alive = psutil.wait_procs(children, timeout=60)
+        out, err = process.communicate(timeout=600)
+        _, alive = psutil.wait_procs(children, timeout=600)
     assert process.returncode == 4 and not alive
     document = json.loads(out)
     assert document["failures"]["b.fake"] == "the worker was killed in phase 'steady'"
@@ -140,56 +127,6 @@ def test_cores_that_are_not_there_are_a_failed_run_with_that_reason(tmp_path, mo
     assert failure.cause == "Unsupported"
     assert re.match(r"the worker can't be pinned to cores \[10000[01]\]: ", failure.message)
     assert not any(variant.run.measurements for variant in findings.variants if variant.run.status == "done")
-    assert workers() == []
-
-
-# --- the budget ---
-
-
-@pytest.mark.parametrize(
-    "script", [behaving("load", "hang"), in_a_turn("spin")], ids=["hangs when loading", "spins in a turn"]
-)
-def test_a_budget_is_not_outlasted_by_a_worker_that_hangs(tmp_path, script):
-    begin = time.monotonic()
-    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **script), time_budget=1.5)
-    elapsed = time.monotonic() - begin
-    assert 1.0 < elapsed < 60.0  # the timeout is 120 s
-    assert workers() == []
-    failed = [variant.run.failure for variant in findings.variants if variant.run.failure]
-    assert [failure.cause for failure in failed] == ["Timeout"]
-    assert "the time budget ended" in failed[0].message and "--time-budget" in failed[0].advice
-
-
-def stubborn(monkeypatch, code: str) -> None:
-    """Workers are this program: it says hello, and then `code`."""
-    begin = (
-        "import json, os, sys, time\n"
-        "sys.stdin.readline()\n"
-        "hello = {'kind': 'hello', 'protocol': 1, 'pid': os.getpid(), 'python': '3', 'started_ns': 0}\n"
-        "os.write(1, json.dumps(hello).encode() + b'\\n')\n"
-    )
-    monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", begin + code))
-
-
-FLOOD = (
-    'end = time.monotonic() + 600.0\nwhile time.monotonic() < end:\n    os.write(1, b\'{"kind":"alive"}\\n\' * 500)\n'
-)
-
-
-def test_a_budget_is_not_outlasted_by_a_worker_that_never_stops_talking(tmp_path, monkeypatch):
-    stubborn(monkeypatch, FLOOD)
-    begin = time.monotonic()
-    compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
-    assert time.monotonic() - begin < 55.0  # the worker goes on for a minute and more
-    assert workers() == []
-
-
-def test_a_budget_is_not_outlasted_by_a_worker_that_closes_the_channel_and_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.run.host.REAP_S", 60.0)
-    stubborn(monkeypatch, "os.close(1)\ntime.sleep(600)\n")
-    begin = time.monotonic()
-    compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), time_budget=0.5)
-    assert time.monotonic() - begin < 55.0  # the worker goes on for a minute and more
     assert workers() == []
 
 
@@ -214,7 +151,7 @@ def comparing(folder: Path, *paths: Path, words: tuple[str, ...] = ()):
             process.kill()
 
 
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], *, patience: float = 60.0) -> None:
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], *, patience: float = 600.0) -> None:
     end = time.monotonic() + patience
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -254,8 +191,8 @@ def test_ctrl_c_keeps_the_complete_rounds_and_prints_what_they_say(tmp_path):
         children = psutil.Process(process.pid).children()
         assert len(children) == 2
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        _, alive = psutil.wait_procs(children, timeout=60)
+        out, err = process.communicate(timeout=600)
+        _, alive = psutil.wait_procs(children, timeout=600)
     assert process.returncode == 130 and not alive, err
     assert "interrupted" in err and "Traceback" not in err
     document = json.loads(out)
@@ -267,7 +204,6 @@ def test_ctrl_c_keeps_the_complete_rounds_and_prints_what_they_say(tmp_path):
     assert count >= 1 and found == {"a.fake": ("cancelled", count), "b.fake": ("cancelled", count)}
 
 
-@pytest.mark.long
 def test_a_killed_host_leaves_no_worker_and_what_it_looked_at(tmp_path):
     paths, _, hangs = sabotaged(tmp_path)
     with comparing(tmp_path, *paths) as process:
@@ -275,7 +211,7 @@ def test_a_killed_host_leaves_no_worker_and_what_it_looked_at(tmp_path):
         children = psutil.Process(process.pid).children()
         process.kill()
         process.wait()
-        _, alive = psutil.wait_procs(children, timeout=60)
+        _, alive = psutil.wait_procs(children, timeout=600)
     assert len(children) == 2 and not alive
     found = rounds_stored(tmp_path)
     assert set(found) == {"a.fake", "b.fake"} and len(set(found.values())) == 1
@@ -290,7 +226,7 @@ def duet(tmp_path_factory) -> list[list[set[int]]]:
     folder = tmp_path_factory.mktemp("duet")
     marks = [folder / "a-reached", folder / "b-reached"]
     paths = [model(folder, f"{mark.name[0]}.fake", **in_a_turn("hang", touch=mark)) for mark in marks]
-    with comparing(folder, *paths, words=("--duet", "--timeout", "30s")) as process:
+    with comparing(folder, *paths, words=("--duet", "--timeout", "120s")) as process:
         wait_for(lambda: all(mark.exists() for mark in marks), process)
         children = psutil.Process(process.pid).children()
         # The first thread is the one that infers.
@@ -298,7 +234,7 @@ def duet(tmp_path_factory) -> list[list[set[int]]]:
             [set(os.sched_getaffinity(one.id)) for one in sorted(child.threads(), key=lambda one: one.id != child.pid)]
             for child in children
         ]
-    _, alive = psutil.wait_procs(children, timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=600)
     assert not alive
     return cores
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +22,7 @@ from edgewise.run.measurements import WARMUP_KEPT
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import Sensors
 from edgewise.testing import write_fake_model
+from scripted_clock import ScriptedClock
 from threaded_workers import Line, Part, install, interrupt_round, play_worker
 
 MS = 1_000_000
@@ -31,8 +30,8 @@ NO_METERS = Sensors(absences={"energy": "no meter was asked"})
 
 
 @pytest.fixture(autouse=True)
-def transport(monkeypatch):
-    """All workers are threads; what they heard is written down."""
+def transport(monkeypatch, clock):
+    """All workers are threads; what they heard is written down. Time is what the tests say."""
     return install(monkeypatch, turns=5)
 
 
@@ -183,9 +182,9 @@ def test_a_slow_model_ends_a_round_by_time_but_not_before_some_turns(tmp_path, m
 
 
 class Player:
-    """A live session whose turns take `seconds` of the time in `clock`."""
+    """A live session whose turns take `seconds` of `clock`."""
 
-    def __init__(self, clock: list[float], seconds: float) -> None:
+    def __init__(self, clock: ScriptedClock, seconds: float) -> None:
         self.turns = 0
         self._clock = clock
         self._seconds = seconds
@@ -197,15 +196,13 @@ class Player:
     def wait_for(self, kind: str) -> bool:
         assert kind == "turned"
         self.turns += 1
-        self._clock[0] += self._seconds
+        self._clock.let_pass(self._seconds)
         return True
 
 
-def turns_of(monkeypatch, *seconds: float, duet: bool = False, turns: int = 100) -> int:
+def turns_of(clock, *seconds: float, duet: bool = False, turns: int = 100) -> int:
     """How many turns each has in a round, where one turn takes them so long."""
-    monkeypatch.setattr(interleaving, "TURNS", 100)
-    clock = [0.0]
-    monkeypatch.setattr(interleaving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    assert interleaving.TURNS == 100
     live = dict(enumerate(Player(clock, each) for each in seconds))
     assert interleaving._take_turns(live, turns, order=Random(1), duet=duet) is None
     (count,) = {player.turns for player in live.values()}
@@ -225,9 +222,10 @@ def turns_of(monkeypatch, *seconds: float, duet: bool = False, turns: int = 100)
         ((60.0, 0.001), 2),  # above 6 s after one turn, but one has no neighbour
     ],
 )
-def test_a_round_ends_by_what_all_of_its_turns_took(monkeypatch, seconds, turns):
-    assert turns_of(monkeypatch, *seconds) == turns
-    assert turns_of(monkeypatch, *seconds[::-1]) == turns
+def test_a_round_ends_by_what_all_of_its_turns_took(monkeypatch, clock, seconds, turns):
+    monkeypatch.setattr(interleaving, "TURNS", 100)
+    assert turns_of(clock, *seconds) == turns
+    assert turns_of(clock, *seconds[::-1]) == turns
 
 
 @pytest.mark.parametrize(
@@ -240,8 +238,9 @@ def test_a_round_ends_by_what_all_of_its_turns_took(monkeypatch, seconds, turns)
         ((8.0, 0.001), 2),
     ],
 )
-def test_a_short_round_is_shorter_in_proportion(monkeypatch, seconds, turns):
-    assert turns_of(monkeypatch, *seconds, turns=25) == turns
+def test_a_short_round_is_shorter_in_proportion(monkeypatch, clock, seconds, turns):
+    monkeypatch.setattr(interleaving, "TURNS", 100)
+    assert turns_of(clock, *seconds, turns=25) == turns
 
 
 def test_a_schedule_may_ask_for_few_turns(tmp_path, monkeypatch):
@@ -250,10 +249,11 @@ def test_a_schedule_may_ask_for_few_turns(tmp_path, monkeypatch):
     assert len(turn_counts(a)[0]) == len(turn_counts(b)[0]) == 7
 
 
-def test_a_round_of_a_duet_ends_by_what_its_turns_took_at_once(monkeypatch):
+def test_a_round_of_a_duet_ends_by_what_its_turns_took_at_once(monkeypatch, clock):
+    monkeypatch.setattr(interleaving, "TURNS", 100)
     # The first to tell was waited for 0.125 s, the second, which ran meanwhile, as long again: 0.1875 s on average.
-    assert turns_of(monkeypatch, 0.5, 0.5, duet=True) == interleaving.LEAST_TURNS
-    assert turns_of(monkeypatch, 0.125, 0.125, duet=True) == 8
+    assert turns_of(clock, 0.5, 0.5, duet=True) == interleaving.LEAST_TURNS
+    assert turns_of(clock, 0.125, 0.125, duet=True) == 8
 
 
 def test_places_and_cores_of_odd_rounds_are_those_of_the_round_before_reversed():
@@ -406,14 +406,14 @@ def test_so_many_rounds_and_no_more(tmp_path, monkeypatch):
     assert (done.rounds, done.stopped_because) == (3, "the maximum of 3 rounds was reached")
 
 
-def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
+def test_a_round_that_would_not_fit_is_not_begun(tmp_path, clock):
     """A round takes more than half of the budget: there is one, and the judge is asked in the end."""
     begun = []
-    monkeypatch.setattr(interleaving, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 60.0 * len(begun)))
 
     def slow(event: Event) -> None:
         if isinstance(event, SessionStarted):
             begun.append(event)
+            clock.let_pass(60.0)
 
     asked: list[int] = []
 
@@ -426,6 +426,7 @@ def test_a_round_that_would_not_fit_is_not_begun(tmp_path, monkeypatch):
     assert asked == [1]
     assert done.stopped_because == "the time budget of 100 s ended"
     assert [len(run.sessions) for run in done.runs] == [1, 1]
+    assert done.elapsed_s == 60.0
 
 
 def test_a_judge_that_refuses_ends_it(tmp_path, transport):
@@ -479,7 +480,7 @@ def silent(line: Line) -> None:
     line.say_hello()
     line.send("ready")
     line.hear()
-    line.orders.get()
+    line.sleep()
 
 
 def dead_at_once(line: Line) -> None:
@@ -512,12 +513,13 @@ BAD_ENDS: dict[str, tuple[Part, str, str]] = {
     ("how", "at"),
     [*((how, 0) for how in BAD_ENDS), ("done in a turn", 2), ("hangs in a turn", 2), ("samples of words", 2)],
 )
-def test_one_of_three_fails_and_the_others_go_on(tmp_path, transport, monkeypatch, how, at):
+def test_one_of_three_fails_and_the_others_go_on(tmp_path, transport, clock, how, at):
     part, cause, words = BAD_ENDS[how]
     transport.parts = {("b", at): part}
     saved: list[Run] = []
-    jobs = jobs_of(tmp_path, "a", "b", "c", timeout=1.5 if how == "hangs in a turn" else 120.0)
-    done = measure(jobs, rounds=4, saved=saved)
+    begin, hangs = clock.now(), how == "hangs in a turn"
+    done = measure(jobs_of(tmp_path, "a", "b", "c"), rounds=4, saved=saved, budget_s=3600.0)
+    assert clock.now() - begin == (120.0 if hangs else 0.0)  # the timeout
     b = done.runs[1]
     assert [run.status for run in done.runs] == ["done", "failed", "done"]
     assert b.failure.cause == cause and words in b.failure.message, b.failure
@@ -589,18 +591,17 @@ def test_a_worker_that_is_done_without_any_turn_broke_the_protocol(tmp_path, tra
 
 
 def chatty(line: Line) -> None:
-    """A worker that is alive, alive, alive … for a minute."""
+    """A worker that is alive, alive, alive … for ever."""
     line.say_hello()
-    end = time.monotonic() + 60.0
-    while time.monotonic() < end:
+    while True:
         line.send("alive")
+        line.sleep(0.25)
 
 
 def test_a_worker_that_talks_without_end_does_not_outlast_the_budget(tmp_path, transport):
     transport.parts = {("b", 0): chatty, ("a", 0): chatty}
-    begin = time.monotonic()
-    measure(jobs_of(tmp_path, "a", "b"), budget_s=0.5)
-    assert time.monotonic() - begin < 30.0
+    done = measure(jobs_of(tmp_path, "a", "b"), budget_s=0.5)
+    assert done.elapsed_s == 0.5
 
 
 # --- the budget ends in a round ---
@@ -608,9 +609,8 @@ def test_a_worker_that_talks_without_end_does_not_outlast_the_budget(tmp_path, t
 
 def test_a_budget_that_ends_in_the_first_round_is_the_one_reason(tmp_path, transport):
     transport.parts = {("b", 0): silent}
-    begin = time.monotonic()
     done = measure(jobs_of(tmp_path, "a", "b"), budget_s=0.7)
-    assert time.monotonic() - begin < 60.0  # the job's own timeout is 120 s
+    assert done.elapsed_s == pytest.approx(0.7)  # the job's own timeout is 120 s
     a, b = done.runs
     assert (a.status, b.status) == ("cancelled", "failed")
     assert b.failure.cause == "Timeout" and "time budget ended" in b.failure.message
@@ -620,10 +620,9 @@ def test_a_budget_that_ends_in_the_first_round_is_the_one_reason(tmp_path, trans
 
 @pytest.mark.parametrize("scenario", [None, Scenario(kind="offline")])
 def test_a_budget_that_ends_in_a_later_round_leaves_the_complete_ones(tmp_path, transport, monkeypatch, scenario):
-    transport.parts = {("b", 2): silent if scenario is None else lambda line: line.orders.get()}
-    begin = time.monotonic()
+    transport.parts = {("b", 2): silent if scenario is None else lambda line: line.sleep()}
     done = measure(jobs_of(tmp_path, "a", "b", scenario=scenario), rounds=None, budget_s=2.5)
-    assert time.monotonic() - begin < 60.0  # the job's own timeout is 120 s
+    assert done.elapsed_s == 2.5  # the job's own timeout is 120 s
     assert [run.status for run in done.runs] == ["done", "done"], [run.failure for run in done.runs]
     assert [len(run.sessions) for run in done.runs] == [2, 2]
     assert done.stopped_because == "the time budget of 2.5 s ended"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -19,6 +18,7 @@ from edgewise.optimizing.variant import LayerSensitivity, MetricValue
 from edgewise.progress import reporting_to
 from edgewise.record import ModelRef
 from graphs import convnet, graph, op, tensor
+from scripted_clock import ScriptedClock
 
 
 def layer(name, snr=None, **facts):
@@ -90,13 +90,13 @@ class Answers:
     results: dict[str, PassResult] = field(default_factory=dict)
     asked: list[float] = field(default_factory=list)
     delay: float = 0.0
-    now: float = 0.0
-    """What `measure` takes for the time, s."""
+    clock: ScriptedClock | None = None
 
     def make(self, tasks, *, seconds=None):
         self.asked.append(seconds)
         for task in tasks:
-            self.now += self.delay
+            if self.clock is not None:
+                self.clock.let_pass(self.delay)
             name = task.only[0] if task.only else f"all but {','.join(task.keep_float)}"
             default = PassResult(ref=replace(MODEL, name=name))
             yield self.results.get(name, default)
@@ -116,12 +116,12 @@ class Answers:
 
 
 @pytest.fixture
-def measure(monkeypatch):
+def measure(clock):
     """Tests the layers of three operators by a clock that only `Answers` moves."""
 
     def run(answers, *, seconds=30.0):
-        monkeypatch.setattr("edgewise.optimizing.sensitivity.time", SimpleNamespace(monotonic=lambda: answers.now))
-        return measured(answers, seconds)
+        answers.clock = clock
+        return measured(answers, clock.now() + seconds)
 
     return run
 

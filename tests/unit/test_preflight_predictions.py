@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from edgewise.model.signature import Signature
-from edgewise.optimizing import microbenchmarks, preflight
+from edgewise.optimizing import microbenchmarks
 from edgewise.optimizing.base import Capabilities, EngineSettings, Facts, PassResult, PassTask, Recipe
 from edgewise.optimizing.microbenchmarks import PassTiming
 from edgewise.optimizing.preflight import MODEL_ERROR, Preflight
@@ -125,16 +125,20 @@ def test_a_pass_that_changes_nothing_has_no_speed_up(timed, tmp_path):
     assert told.because == "it finds nothing to change"
 
 
-def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch):
+def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch, clock):
     asked, answers = timed
     answers.append(None)
-    now = iter(range(0, 10_000, 30))
-    monkeypatch.setattr(preflight.time, "monotonic", lambda: float(next(now)))
+    answer, end = microbenchmarks.time_request, clock.now() + 30.0
+
+    def answer_late(*words, **settings):
+        clock.let_pass(30.0)
+        return answer(*words, **settings)
+
+    monkeypatch.setattr(microbenchmarks, "time_request", answer_late)
     flight = Preflight(FACTS, budget_s=30.0, subgraph_s=5.0, cache=tmp_path / "c")
-    assert (
-        flight.predict(Halve(), Recipe(), engines=["fake"])["fake"].because == "the time for the pre-flight was used up"
-    )
-    assert asked[0][2] == 30.0
+    told = flight.predict(Halve(), Recipe(), engines=["fake"])["fake"]
+    assert told.because == "the time for the pre-flight was used up"
+    assert asked[0][2] == end
     assert flight.predict(Halve(), Recipe(), engines=["fake"])["fake"].speedup is None
     assert len(asked) == 1
 

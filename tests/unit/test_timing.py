@@ -1,6 +1,7 @@
 """The timed loops, exact on a scripted clock."""
 
 from dataclasses import asdict
+from itertools import pairwise
 
 import pytest
 
@@ -170,6 +171,19 @@ def test_paced_counts_misses_and_queueing():
     assert steady.extra["arrivals"] == 5
     assert set(steady.samples["latency"]) == {MS}
     assert session.sleeps == pytest.approx([0.008, 0.001])
+
+
+def test_a_slow_schedule_gives_signs_of_life():
+    """Sixty arrivals at 10 a second: the host takes a silence of the timeout for a hang, whatever the schedule."""
+
+    class Beats(NoLines):
+        def beat(self):
+            told.append(session.time)
+
+    session, told = ScriptedSession(MS), [0]
+    paced(session, fps=10, stopping=stopping(iterations=60), clock=Clock.of(session), reporter=Beats())
+    assert told[-1] >= 5_900 * MS
+    assert max(after - before for before, after in pairwise(told)) <= 1_100 * MS
 
 
 def test_paced_latency_is_the_call_too():

@@ -11,12 +11,12 @@ import errno
 import math
 import os
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from edgewise.cancellation import wait_readable
+from edgewise.clock import now
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.errors import BadInput, Unavailable
 from edgewise.text import one_line
@@ -117,13 +117,13 @@ class Board:
 
     def greet(self) -> None:
         """Wait for the board to boot, drop what it prints then, and read its name and profile. Raises OSError."""
-        give_up, before, seen = time.monotonic() + GREET_S, self.received_bytes, ""
+        give_up, before, seen = now() + GREET_S, self.received_bytes, ""
         self.name = ""
         while not self.name:
-            if time.monotonic() >= give_up:
+            if now() >= give_up:
                 raise self._stranger(self.received_bytes - before, seen)
             self._send("name")
-            until = min(give_up, time.monotonic() + RETRY_S)
+            until = min(give_up, now() + RETRY_S)
             while not self.name and (line := self._line(until)) is not None:
                 found = re.search(r"m-name-[^\[]*\[([^\]]*)\]", line.text)
                 self.name = (one_line(found[1])[:100] or "unnamed") if found else ""
@@ -180,7 +180,7 @@ class Board:
     def command(self, text: str, *, seconds: float = ANSWER_S) -> list[Line]:
         """Send a command and return the lines of its answer. Raises `NoAnswer`, `LinkLost`, `TargetError`."""
         self._send(text)
-        short, lines, deadline = text[:20], list[Line](), time.monotonic() + seconds
+        short, lines, deadline = text[:20], list[Line](), now() + seconds
         begin = self.received_bytes
         while (line := self._line(deadline)) is not None:
             if _BOOT.search(line.text):
@@ -216,7 +216,7 @@ class Board:
             if len(self._buffer) > MOST_BYTES:
                 raise TargetError(f"{self.port} sends a line without an end", advice=_advice(self.baud))
             try:
-                if not wait_readable([self._opened.fileno()], deadline - time.monotonic()):
+                if not wait_readable([self._opened.fileno()], deadline - now()):
                     return None
                 data = os.read(self._opened.fileno(), 2**16)
             except OSError:
@@ -226,13 +226,13 @@ class Board:
             self.received_bytes += len(data)
             self._buffer += data
         line, self._buffer = self._buffer[:end], self._buffer[end + 1 :]
-        return Line(line.decode(errors="replace").strip("\r\0 "), time.monotonic())
+        return Line(line.decode(errors="replace").strip("\r\0 "), now())
 
     def _drain(self) -> None:
         """Drop what the board still sends: the end of its boot text, and answers to repeated commands."""
-        give_up = time.monotonic() + GREET_S
-        while self._line(time.monotonic() + QUIET_S) is not None:
-            if time.monotonic() > give_up:
+        give_up = now() + GREET_S
+        while self._line(now() + QUIET_S) is not None:
+            if now() > give_up:
                 raise TargetError(f"{self.port}: the board does not stop sending", advice=_advice(self.baud))
 
     def _stranger(self, count: int, seen: str) -> OSError:

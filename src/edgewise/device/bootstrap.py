@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from edgewise.cancellation import wait_readable
+from edgewise.clock import now
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.target import RemoteTarget
 from edgewise.device.transport import Transport
@@ -52,7 +52,7 @@ def run_reported(
         process = transport.start(command, folder=folder, environment=environment, stderr=own / "stderr")
         try:
             process.stdin.close()
-            last = _read_lines(process.stdout.fileno(), time.monotonic() + TIMEOUT_S)
+            last = _read_lines(process.stdout.fileno(), now() + TIMEOUT_S)
             code = process.wait(10.0)
         except TimeoutError as error:
             raise LinkLost(f"{' '.join(command)} did not end: {error}") from error
@@ -66,7 +66,7 @@ def run_reported(
 def _read_lines(descriptor: int, end_by: float) -> str:
     """Report lines until the end of the stream and return the last one. Raises TimeoutError."""
     data, last = b"", ""
-    while wait_readable([descriptor], max(0.0, end_by - time.monotonic())):
+    while wait_readable([descriptor], max(0.0, end_by - now())):
         piece = os.read(descriptor, LINE_BYTES)
         *lines, data = (data + piece).split(b"\n")
         for line in lines:

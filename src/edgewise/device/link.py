@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from edgewise.cancellation import wait_readable, wait_writable
+from edgewise.clock import now
 from edgewise.device.supervisor import GRACE, MARK
 from edgewise.device.transport import Process, Remote
 from edgewise.text import means_disk_full
@@ -276,9 +277,9 @@ def read_header(process: Process, *, timeout_s: float) -> Mapping[str, Any] | No
 
     Raises `LinkLost` after `timeout_s`, `TargetError` for garbage.
     """
-    descriptor, end_by, line = process.stdout.fileno(), time.monotonic() + timeout_s, bytearray()
+    descriptor, end_by, line = process.stdout.fileno(), now() + timeout_s, bytearray()
     for _ in range(MOST_HEADER):
-        if not wait_readable([descriptor], max(0.0, end_by - time.monotonic())):
+        if not wait_readable([descriptor], max(0.0, end_by - now())):
             raise LinkLost(f"no process was started within {timeout_s:g} s")
         if not (piece := os.read(descriptor, 1)):
             return None
@@ -300,10 +301,10 @@ def read_all(process: Process, *, timeout_s: float, most: int) -> bytes:
 
     Raises TimeoutError after `timeout_s`, ValueError for more than `most` bytes, `Cancelled`.
     """
-    end_by, data = time.monotonic() + timeout_s, bytearray()
+    end_by, data = now() + timeout_s, bytearray()
     while True:
         descriptor = process.stdout.fileno()
-        if not wait_readable([descriptor], end_by - time.monotonic() if math.isfinite(end_by) else math.inf):
+        if not wait_readable([descriptor], end_by - now() if math.isfinite(end_by) else math.inf):
             raise TimeoutError(f"no answer within {timeout_s:g} s")
         piece = os.read(descriptor, 2**16)
         if not piece:

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import BinaryIO, Protocol, Self, TypeVar
 
 from edgewise.cancellation import sleep
+from edgewise.clock import now
 from edgewise.device.bundle import make_bundle
 from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
@@ -274,21 +275,21 @@ class RemoteTarget:
 
     def _connect(self) -> Link:
         """A new connection; a target that was reached before may need some time to come back."""
-        give_up = time.monotonic() + (RETURN_S if self._reached else 0.0)
+        give_up = now() + (RETURN_S if self._reached else 0.0)
         while True:
             try:
                 return Link(self.transport)
             except Unreachable as error:
                 if not self._reached:
                     raise
-                if time.monotonic() >= give_up:
+                if now() >= give_up:
                     self._reached = False  # the next job fails at once where nothing has changed
                     raise LinkGone(f"{self.name} did not come back within {RETURN_S:g} s: {error}") from error
             sleep(RETRY_S)
 
     def clock(self) -> ClockOffset:
         """The offset of its clocks, measured anew where it is not fresh. Raises OSError."""
-        if self._clock is None or time.monotonic() - self._clock.at > CLOCK_FRESH_S:
+        if self._clock is None or time.monotonic() - self._clock.at > CLOCK_FRESH_S:  # a reading of the machine's clock
             return self.insist(lambda: self.measure_clock(self.link))
         return self._clock
 
@@ -314,13 +315,13 @@ class RemoteTarget:
     def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> RemoteWorkspace:
         """A work folder of the agent's, with links to the contents of `files`."""
         use = LinkUse()
-        begin, before = time.monotonic(), self._traffic()
+        begin, before = now(), self._traffic()
         worker = self._worker(use)
         contents = {name: digest_of(file) for name, file in (files or {}).items()}
         for name, file in (files or {}).items():
             with file.open("rb") as content:
                 self.push(content, contents[name], file.stat().st_size, use)
-        use.push_s = time.monotonic() - begin
+        use.push_s = now() - begin
         clock = self.clock()
         use.clock_offset_s, use.clock_error_s = clock.monotonic_ns / 1e9, clock.error_s
         use.wall_offset_s = clock.wall_s
@@ -384,8 +385,8 @@ class RemoteTarget:
         return (0, 0) if self._link is None else (self._link.sent_bytes, self._link.received_bytes)
 
     def _traffic(self) -> tuple[int, int]:
-        now = self._lost_bytes()
-        return self._gone[0] + now[0], self._gone[1] + now[1]
+        current = self._lost_bytes()
+        return self._gone[0] + current[0], self._gone[1] + current[1]
 
 
 class RemoteWorkspace:

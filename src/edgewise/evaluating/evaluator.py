@@ -15,6 +15,7 @@ import numpy as np
 
 from edgewise import __version__
 from edgewise.cancellation import check
+from edgewise.clock import now
 from edgewise.errors import BadInput
 from edgewise.evaluating.checkpoint import Checkpoint, Entry, checkpoint_path
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Sample
@@ -192,7 +193,7 @@ class ModelAdapter:
 
     def is_late(self) -> bool:
         """Whether the time budget is used up."""
-        return self._end_by is not None and time.monotonic() > self._end_by
+        return self._end_by is not None and now() > self._end_by
 
     def room(self, preparation: Sequence[Array], sample: Sample) -> int:
         """How many samples like this one to hand to the worker at once."""
@@ -248,7 +249,7 @@ def run_samples(
         BadInput: samples that don't fit the model, labels that don't fit the task, or, where `strict`, a sample that
             can't be used.
     """
-    begin = time.monotonic()
+    begin = now()
     path = None if identity is None else checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
     if path is not None and fresh:
         path.unlink(missing_ok=True)
@@ -273,7 +274,7 @@ def run_samples(
         failure=failure,
         interrupted=interrupted,
         resumed=loop.resumed,
-        seconds=time.monotonic() - begin,
+        seconds=now() - begin,
         times=adapter.times,
         untimed=adapter.inference.untimed,
         example=loop.example,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgewise.child_process import ChildProcess, explain_end
+from edgewise.clock import now
 from edgewise.folders import job_folder
 from edgewise.optimizing.base import Cause, PassResult, PassTask
 from edgewise.optimizing.pass_worker import DISK_ERRORS
@@ -70,7 +70,7 @@ def _run(request: bytes, folder: Path, *, count: int, seconds: float) -> Iterato
     with ChildProcess(command, request=request, environment=environment) as child:
         for _ in range(count):
             try:
-                line = child.read_line(until=time.monotonic() + seconds)
+                line = child.read_line(until=now() + seconds)
             except TimeoutError:
                 child.kill()
                 yield PassResult(cause="late", reason=f"it took longer than {seconds:.3g} s")

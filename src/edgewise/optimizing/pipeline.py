@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from edgewise.clock import now
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.evaluating.evaluator import SampleSelection
@@ -58,7 +59,7 @@ def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimizat
 
 def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
     """Find the best variant; `modules` is a folder for the module as it is, which exists as long as the search."""
-    begin = time.monotonic()
+    begin = now()
     _make_folder(settings.folder)
     if settings.fresh:
         shutil.rmtree(settings.folder / ANSWERS, ignore_errors=True)
@@ -107,7 +108,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
         form=checker.form,
         calibration=calibration,
         save=save,
-        elapsed_s=time.monotonic() - begin,
+        elapsed_s=now() - begin,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from edgewise import __version__
+from edgewise.clock import now
 from edgewise.comparing.subjects import NATIVE
 from edgewise.folders import job_folder
 from edgewise.optimizing.base import Facts, Pass, PassTask, Recipe
@@ -144,12 +144,12 @@ class Preflight:
             calibration=self._folder if one.capabilities.calibrates else None,
         )  # fmt: skip
         assert self._subgraph is not None
-        begin = time.monotonic()
+        begin = now()
         timed = time_pass(
             self._facts.path, self._facts.graph, self._subgraph, location, task,
             engines=missing, seconds=_RACE_S, until=begin + self._left_s,
         )  # fmt: skip
-        self._left_s -= time.monotonic() - begin
+        self._left_s -= now() - begin
         for name, timing in timed.items():
             if timing.lasting:
                 self._cache.put(keys[name], timing)
@@ -211,7 +211,7 @@ def predict_tasks(
     sources = list({task.source.variant: task.source for task in tasks}.values())
     for place, source in enumerate(sources):
         # What one file leaves over goes to the next ones.
-        begin, share = time.monotonic(), room / (len(sources) - place)
+        begin, share = now(), room / (len(sources) - place)
         preflight = Preflight(source.facts, threads=settings.threads or 1, budget_s=share)
         own = NATIVE.get(source.facts.format)
         for turn, task in enumerate(in_turns([one for one in tasks if one.source.variant == source.variant])):
@@ -219,7 +219,7 @@ def predict_tasks(
             speed = max((one.speedup for one in results.values() if one.speedup is not None), default=1.0)
             keyed.append(((task.recipe.rank, -speed, turn, own not in task.engines), task))
             found |= results
-        room -= time.monotonic() - begin
+        room -= now() - begin
     _emit(found)
     return [task for _, task in sorted(keyed, key=itemgetter(0))], found
 
@@ -236,14 +236,14 @@ def predict_with_data(
     if settings.judged is not None or not lacking:
         return {}
     emit(StageStarted(title="Pre-flight: predict the speed-up of passes that need --data"))
-    end = time.monotonic() + min(2.0 * PREFLIGHT_SHARE * settings.budget_s, max(LEAST_PREFLIGHT_S, left))
+    end = now() + min(2.0 * PREFLIGHT_SHARE * settings.budget_s, max(LEAST_PREFLIGHT_S, left))
     preflights: dict[str, Preflight] = {}
     found: dict[str, Prediction] = {}
     # Tasks that run in the original's engine first: time may end before all files are tried.
     for task in sorted(lacking, key=lambda each: own not in each.engines):
         source = task.source
         if source.variant not in preflights:
-            budget = max(0.0, end - time.monotonic())
+            budget = max(0.0, end - now())
             preflights[source.variant] = Preflight(source.facts, threads=settings.threads or 1, budget_s=budget)
         found |= _predict_task(preflights[source.variant], task, settings)
     _emit(found)

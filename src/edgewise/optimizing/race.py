@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgewise.clock import now
 from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_runs
@@ -73,7 +73,7 @@ def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float,
     failures: dict[str, str] = {}
     for begin in range(0, len(candidates), MOST):
         some = [original, *candidates[begin : begin + MOST]]
-        budget_s = max(1.0, end_by - time.monotonic())
+        budget_s = max(1.0, end_by - now())
         with reporting_to(lambda event: None):  # a few seconds need no progress
             found = run_trial(
                 [job for _, job in some],

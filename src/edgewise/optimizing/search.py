@@ -7,12 +7,12 @@ interleaved with the original's.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from edgewise.clock import now
 from edgewise.evaluating.agreement import WORST
 from edgewise.optimizing.accuracy import AccuracyChecker
 from edgewise.optimizing.base import Facts, PassKind, PassResult, passes
@@ -171,7 +171,7 @@ class Search:
 
     def _left(self) -> float:
         """Time before the races, s."""
-        return self._races_at - time.monotonic()
+        return self._races_at - now()
 
     @property
     def _everything(self) -> dict[str, Candidate]:
@@ -380,7 +380,7 @@ class Search:
             cache=self._cache,
             checker=self._checker,
             job_of=lambda model: job_of(model, runtime, self._settings),
-            end_by=time.monotonic() + SENSITIVITY_SHARE * room,
+            end_by=now() + SENSITIVITY_SHARE * room,
         )
         found = test.run([one for one in layers_of(whole.source.facts.graph) if one.name not in whole.kept])
         self._sensitivities = found

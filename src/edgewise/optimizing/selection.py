@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from edgewise.clock import now
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.pareto_front import find_pareto_front
@@ -94,7 +94,7 @@ class Selection:
     @property
     def left(self) -> float:
         """Time left, s."""
-        return self.end_by - time.monotonic()
+        return self.end_by - now()
 
     def race(self, standings: Standings) -> Standings:
         """Race the variants that passed the checks against the original, interleaved."""
@@ -104,10 +104,10 @@ class Selection:
         left = self.left
         if len(runners) > how_many(left, EACH_S):
             emit(StageStarted(title=f"A short measurement of {len(runners)} variants"))
-            begin = time.monotonic()
+            begin = now()
             original, *others = _named_jobs([standings.original, *runners])
             short = screen(original, others, end_by=self.end_by, seed=self.settings.seed)
-            took = time.monotonic() - begin
+            took = now() - begin
             each = ROUNDS * (took / len(runners) + TURNS_S)
             kept = short.order[: how_many(left - took, min(EACH_S, each))]
             kept += [name for name in _find_best_export(standings.original, runners, short) if name not in kept]

@@ -7,10 +7,10 @@ they alone are spared from a change of all layers.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgewise.clock import now
 from edgewise.errors import EdgewiseError
 from edgewise.evaluating.agreement import WORST
 from edgewise.model.graph import Graph, Operator
@@ -119,11 +119,11 @@ class SensitivityTest:
 
     @property
     def _is_late(self) -> bool:
-        return time.monotonic() > self.end_by
+        return now() > self.end_by
 
     def _make(self, tasks: Sequence[PlannedTask]) -> Generator[PassResult]:
         # One layer may take as long as all: a pass that hangs must not delay the search beyond that.
-        return self.cache.make(tasks, seconds=max(LEAST_S, self.end_by - time.monotonic()))
+        return self.cache.make(tasks, seconds=max(LEAST_S, self.end_by - now()))
 
     def _snr_of(self, result: PassResult | None) -> float | None:
         if result is None or result.ref is None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgewise.clock import now
 from edgewise.folders import job_folder
 from edgewise.model.cost import count
 from edgewise.model.graph import BITS, Graph
@@ -96,7 +96,7 @@ def measure_gains(model: Path, graph: Graph, sparsity: Sparsity) -> tuple[tuple[
         cuts = [(graph.operators[each.index].title, _cut_out(graph, each.index)) for each in layers]
         parts += [(title, cut) for title, cut in cuts if cut is not None]
     emit(StageStarted(title="Time the sparse layers against dense ones"))
-    until = time.monotonic() + _BUDGET_S
+    until = now() + _BUDGET_S
     found: list[SparsityGain] = []
     for part, subgraph in parts:
         timings = [_time(model, graph, subgraph, engines, until=until) for _ in range(PROCESSES)]

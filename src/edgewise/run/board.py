@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise.clock import now
 from edgewise.device.board import Board, NoAnswer, Window, advice_of, encoding_of
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.mlperf_tiny import encode
@@ -132,7 +132,7 @@ def _fill(
     def infer(count: int, *, warmup: int = 0, expected_s: float = 0.0) -> Window:
         patience = stopping.timeout_s + 2 * expected_s
         if end_by is not None:
-            patience = min(patience, max(0.0, end_by - time.monotonic()))
+            patience = min(patience, max(0.0, end_by - now()))
         return board.infer(count, warmup=warmup, seconds=patience)
 
     # Of one inference: states change from one to the next, and firmware may overwrite its input.

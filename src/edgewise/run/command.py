@@ -10,7 +10,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 from edgewise.cancellation import wait_readable
 from edgewise.child_process import TAIL_BYTES
+from edgewise.clock import now
 from edgewise.constraints.base import GATE_WITHOUT_INPUT, Group, Usage, gated
 from edgewise.constraints.choice import find_group
 from edgewise.constraints.containers import ASK_S, Container, ContainerStart, find_runtime, signal_or_code
@@ -306,7 +306,7 @@ def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_
     assert child.stdin is not None and child.stdout is not None
     output = _Output(child.stdout.fileno(), show=show)
     network = program.network()
-    start = time.monotonic()
+    start = now()
     deadline = start + timeout_s if timeout_s else float("inf")
     with contextlib.suppress(BrokenPipeError):  # killed before it could start: the end tells why
         child.stdin.write(b"\n")
@@ -315,20 +315,20 @@ def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_
     while True:
         waiting = [program.end, *([output.descriptor] if output.is_open else [])]
         planned = min(next_sample, deadline)
-        ready = wait_readable(waiting, max(0.0, planned - time.monotonic()))
-        now = time.monotonic()
-        execution.paused_s = max(execution.paused_s, now - planned)
+        ready = wait_readable(waiting, max(0.0, planned - now()))
+        looked = now()
+        execution.paused_s = max(execution.paused_s, looked - planned)
         if output.descriptor in ready:
             output.copy()
         if program.end in ready and program.has_ended():
             break
-        if now >= deadline:
+        if looked >= deadline:
             execution.late = True
             break
-        if now >= next_sample:
-            execution.samples.append((time.monotonic() - start, program.usage()))
-            next_sample = max(next_sample, now) + sample_s
-    execution.seconds = time.monotonic() - start
+        if looked >= next_sample:
+            execution.samples.append((now() - start, program.usage()))
+            next_sample = max(next_sample, looked) + sample_s
+    execution.seconds = now() - start
     execution.usage = program.usage()
     execution.network = _moved(network, program.network())
     if execution.late:

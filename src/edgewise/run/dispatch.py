@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from edgewise.cancellation import CancelToken, cancellable, sleep
+from edgewise.clock import now
 from edgewise.device.target import BoardTarget, RemoteTarget
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
@@ -70,7 +70,7 @@ class Dispatcher:
             budget_s: time limit of the whole plan, s; at its end a job with a session keeps it, one without fails.
         """
         runs: list[Run] = []
-        self._end_by = None if budget_s is None else time.monotonic() + budget_s
+        self._end_by = None if budget_s is None else now() + budget_s
         spread_s = plan.jobs[0].workload.stopping.spread_s if plan.jobs else None
         try:
             if spread_s is not None:
@@ -120,14 +120,14 @@ class Dispatcher:
         time and see the same changes of the machine.
         """
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
-        count, begin = jobs[0].workload.stopping.sessions, time.monotonic()
+        count, begin = jobs[0].workload.stopping.sessions, now()
         sessions: list[list[SessionResult]] = [[] for _ in jobs]
         interrupted = False
         with ExitStack() as stack:
             folders = [stack.enter_context(job_folder()) for _ in jobs]
             try:
                 for index in range(count):
-                    sleep(begin + spread_s * index / (count - 1) - time.monotonic())
+                    sleep(begin + spread_s * index / (count - 1) - now())
                     for place, (job, folder) in enumerate(zip(jobs, folders, strict=True)):
                         if sessions[place] and sessions[place][-1].failure is not None:
                             continue
@@ -153,7 +153,7 @@ class Dispatcher:
         """The run of one job, cancelled by Ctrl-C, and its sessions."""
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
         sessions: list[SessionResult] = []
-        interrupted, cut_short, late, begin = False, False, False, time.monotonic()
+        interrupted, cut_short, late, begin = False, False, False, now()
         for index in range(job.workload.stopping.sessions):
             emit(SessionStarted(index=index, total=job.workload.stopping.sessions))
             try:
@@ -162,7 +162,7 @@ class Dispatcher:
                 sessions += [stop.result] if isinstance(stop, SessionInterrupted) else []
                 interrupted = True
                 break
-            late = self._end_by is not None and time.monotonic() >= self._end_by
+            late = self._end_by is not None and now() >= self._end_by
             if late and index and sessions[-1].failure is not None:
                 sessions.pop()  # it ran out of time, which is no failure of what was measured before
                 cut_short = True
@@ -170,7 +170,7 @@ class Dispatcher:
             if sessions[-1].failure is not None:
                 break
             self._builder.tell_headline(job, sessions)
-            if late or (_adaptive(job) and index >= 1 and time.monotonic() - begin > JOB_BUDGET_S):
+            if late or (_adaptive(job) and index >= 1 and now() - begin > JOB_BUDGET_S):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
         with _despite_cancellation(cancelled=interrupted):

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from edgewise.child_process import signal_name
+from edgewise.clock import now
 from edgewise.constraints.base import Group
 from edgewise.device.link import LinkLost
 from edgewise.device.target import LocalTarget, Target, Workspace
@@ -116,7 +117,7 @@ class LiveSession:
 
     def _patience(self) -> float:
         """How long a worker may take to exit after it closed its channel, s."""
-        return REAP_S if self._end_by is None else max(0.0, min(REAP_S, self._end_by - time.monotonic()))
+        return REAP_S if self._end_by is None else max(0.0, min(REAP_S, self._end_by - now()))
 
     @property
     def out_of_time(self) -> bool:

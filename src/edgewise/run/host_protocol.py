@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from edgewise.cancellation import wait_readable
+from edgewise.clock import now
 from edgewise.device.link import FREE_SPACE
 from edgewise.device.target import LinkUse
 from edgewise.device.transport import Process, TellsEnd
@@ -194,12 +194,12 @@ class HostProtocol:
 
     def wait_for(self, until: str = "done") -> bool:
         """Read until a message of kind `until`; False if the worker finishes, fails, is silent too long, or ends."""
-        self._last = time.monotonic() + self._longest()
+        self._last = now() + self._longest()
         self._renew()
         if self._consume(until):
             return True
         while not self.done and self.result.failure is None:
-            patience = self._deadline - time.monotonic()
+            patience = self._deadline - now()
             piece = self._read(patience)
             if piece == b"":
                 break
@@ -208,7 +208,7 @@ class HostProtocol:
             if self._consume(until):
                 return True
             # Bytes do not move the deadline, only messages do, and none beyond the end of the phase.
-            if not self.done and self.result.failure is None and time.monotonic() >= self._deadline:
+            if not self.done and self.result.failure is None and now() >= self._deadline:
                 self.result.failure = self._timed_out()
         return self.done and until == "done"
 
@@ -249,7 +249,7 @@ class HostProtocol:
 
     def _renew(self) -> None:
         """A message came: the next one is due within the limit, and the end of the phase by the last moment."""
-        self._deadline = min(time.monotonic() + self._limit(), self._last, self._end_by or math.inf)
+        self._deadline = min(now() + self._limit(), self._last, self._end_by or math.inf)
 
     def _longest(self) -> float:
         """How long this phase or order may last in all, whatever the worker sends.
@@ -351,7 +351,7 @@ class HostProtocol:
             runtime, model = self.request.job.runtime, self.request.job.model
             emit(LogLine(text=f"{runtime.name}/{runtime.provider} compiles {model.name}, which may take minutes"))
         self._watch_bins(begins=True)
-        self._last = time.monotonic() + self._longest()
+        self._last = now() + self._longest()
 
     def _follow(self, message: Mapping[str, Any]) -> None:
         """Tell the progress in force, keep a bin, or read the meters beside this machine while the worker works."""
@@ -454,12 +454,12 @@ class HostProtocol:
 
     def _timed_out(self) -> Failure:
         limit = self._limit()
-        if self._end_by is not None and time.monotonic() >= self._end_by:
+        if self._end_by is not None and now() >= self._end_by:
             self.out_of_time = True
             message = f"the time budget ended in phase '{self.phase}', so the host ended the worker"
             return Failure(cause="Timeout", message=message, phase=self.phase, advice="raise --time-budget")
         message = f"no message from the worker for {limit:g} s in phase '{self.phase}'; the host killed it"
-        if time.monotonic() >= self._last:
+        if now() >= self._last:
             message = f"phase '{self.phase}' did not end, although the worker sent messages; it was killed"
         advice = (
             "raise --timeout: compiling a large model takes minutes" if self.phase == "compile" else ADVICE["Timeout"]

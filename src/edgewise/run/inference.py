@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from edgewise.clock import now
 from edgewise.device.link import LinkLost
 from edgewise.folders import job_folder
 from edgewise.record import Failure, Job
@@ -107,7 +107,7 @@ class Inference:
         file = self._folder / f"samples-{self._count}.npz"
         self._count += 1
         assert self._live.workspace is not None
-        begin = time.monotonic()
+        begin = now()
         try:
             write_feeds(file, feeds)
             self._live.workspace.send(file)
@@ -118,7 +118,7 @@ class Inference:
             raise InferenceFailed(Failure(cause=cause, message=message, phase="samples", advice=advice)) from error
         self._live.send("infer", file=file.name)
         self._require(self._live.wait_for("inferred"))
-        self._learn_size(len(feeds), seconds=max(time.monotonic() - begin, 1e-6))
+        self._learn_size(len(feeds), seconds=max(now() - begin, 1e-6))
         answers = self._live.result.answers
         assert answers is not None
         try:

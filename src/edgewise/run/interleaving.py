@@ -9,7 +9,6 @@ ICPE 2020). Scenarios that have a schedule of their own are measured one process
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from edgewise.clock import now
 from edgewise.device.target import Target
 from edgewise.errors import BadInput
 from edgewise.folders import job_folder
@@ -147,7 +147,7 @@ class Interleaver:
         """
         cores = _check(jobs, schedule)
         manner = _manner(jobs, schedule)
-        begin = time.monotonic()
+        begin = now()
         end_by = begin + schedule.budget_s
         state = _State(
             jobs=[replace(job, workload=replace(job.workload, interleave=manner)) for job in jobs],
@@ -163,18 +163,18 @@ class Interleaver:
         try:
             with job_folder() as folder:
                 # A round that the last ones say can't be finished and looked at is not begun.
-                while reason is None and len(state.places) > 1 and time.monotonic() + round_s + 2 * look_s < end_by:
-                    started = time.monotonic()
+                while reason is None and len(state.places) > 1 and now() + round_s + 2 * look_s < end_by:
+                    started = now()
                     emit(SessionStarted(index=state.rounds, total=_expected(begin, schedule, state.rounds)))
                     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as room:
                         complete = self._round(state, Path(room), schedule, end_by=end_by)
                         if complete and state.rounds == 1:
                             self._runs(state)  # the outputs are noted while their files are there
                     if complete:
-                        looked = time.monotonic()
+                        looked = now()
                         round_s = max(round_s, looked - started)
                         reason = self._look(state, schedule, judge)
-                        look_s = max(look_s, time.monotonic() - looked)
+                        look_s = max(look_s, now() - looked)
             runs = self._finish(state)
         except KeyboardInterrupt:
             raise Interrupted(self._finish(state, cancelled=True)) from None
@@ -184,7 +184,7 @@ class Interleaver:
         return Interleaved(
             runs=tuple(runs),
             rounds=state.rounds,
-            elapsed_s=time.monotonic() - begin,
+            elapsed_s=now() - begin,
             stopped_because=reason or "too few variants are left to compare",
         )
 
@@ -300,13 +300,13 @@ def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Rando
         places = list(live)
         order.shuffle(places)
         for group in [places] if duet else [[place] for place in places]:
-            begin = time.monotonic()
+            begin = now()
             for place in group:
                 live[place].send("turn", seconds=TURN_S, most=MOST_A_TURN)
             for place in group:
                 if not live[place].wait_for("turned"):
                     return place
-                spent[place] += time.monotonic() - begin
+                spent[place] += now() - begin
     return None
 
 
@@ -329,7 +329,7 @@ def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
     """Rounds that the budget seems to have room for, for progress bars."""
     if not rounds:
         return schedule.looks[0] if schedule.looks else schedule.most_rounds or 1
-    fit = int(schedule.budget_s * rounds / max(1e-9, time.monotonic() - begin))
+    fit = int(schedule.budget_s * rounds / max(1e-9, now() - begin))
     nxt = next((look for look in schedule.looks if look > rounds), rounds + 1)
     return max(rounds + 1, min(nxt, fit, schedule.most_rounds or fit))
 

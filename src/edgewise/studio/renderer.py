@@ -11,13 +11,13 @@ import hashlib
 import json
 import sys
 import threading
-import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from edgewise.child_process import ChildProcess, explain_end
+from edgewise.clock import now
 from edgewise.errors import BadInput, Unavailable, error_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Renderer:
                 if self._child is None:
                     self._child = ChildProcess(self._command, request=None)
                 self._child.send(request)
-                line = self._child.read_line(until=time.monotonic() + self._draw_s)
+                line = self._child.read_line(until=now() + self._draw_s)
             except TimeoutError:
                 failure = f"took longer than {self._draw_s:g} s"
             except OSError as error:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from edgewise.child_process import signal_name
+from edgewise.clock import now
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.target import LinkUse, RemoteTarget, digest_of
 from edgewise.device.transport import RunsPrograms, ShellResult
@@ -94,7 +94,7 @@ def _fill(
     if mode not in tool.modes:
         message = f"{tool.name} does not time layers"
         raise ToolFailed(Failure(cause="Unavailable", message=message, phase="profile"))
-    begin = time.monotonic()
+    begin = now()
     files = files_of(job, is_here=False)
     root = transport.home / "edgewise"
     folder = root / "models" / job.model.sha256[:32]
@@ -103,7 +103,7 @@ def _fill(
     if own.is_file():
         program = str(root / "tools" / digest_of(own)[:32] / tool.name)
         _place(transport, {program: own}, result.link, executable=True)
-    result.link.push_s = time.monotonic() - begin
+    result.link.push_s = now() - begin
     asked = _request(
         job,
         program=program,
@@ -207,7 +207,7 @@ def _execute(
     results = shlex.quote(request.results)
     patience = timeout_s + 2 * request.most_seconds
     if end_by is not None:
-        patience = min(patience, max(0.0, end_by - time.monotonic()))
+        patience = min(patience, max(0.0, end_by - now()))
     try:
         # The tool's own folder is where it finds libraries that were copied beside it.
         libraries = shlex.quote(request.program.rpartition("/")[0])

@@ -10,7 +10,6 @@ import re
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import ChildProcess, explain_end
+from edgewise.clock import Clock, clock_in_force, now, timed_by
 from edgewise.device.holder import holder
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.folders import job_folder
@@ -68,12 +68,14 @@ class Dispatcher:
     Args:
         folder: of the studio; a job's files lie in ``jobs/ID`` there.
         store_url: of `store`; None is the user's own.
+        clock: what the threads of jobs wait by, which have a context of their own; None is the one in force.
     """
 
-    def __init__(self, store: Store, *, folder: Path, store_url: str | None) -> None:
+    def __init__(self, store: Store, *, folder: Path, store_url: str | None, clock: Clock | None = None) -> None:
         self.live = Live()
         self.problem = ""
         self._store = store
+        self._clock = clock or clock_in_force()
         self._folder = folder / "jobs"
         place = find_location(store_url)  # absolute, as a job has a folder of its own
         self._environment = {**os.environ, ENVIRONMENT_VARIABLE: str(place.path or place.url)}
@@ -285,7 +287,7 @@ class Dispatcher:
         """The thread of one job, from its start to its end."""
         self.live.begin(JobState(id=job.id, title=job.title, verb=job.verb))
         try:
-            with lock:
+            with lock, timed_by(self._clock):
                 end = self._run_child(job, lock)
         except OSError as error:
             end = _not_started(error)
@@ -337,17 +339,17 @@ class Dispatcher:
         """Take the messages of a job's process until its end; the last one, None where it did not come to that."""
         token, deadline = self._tokens[job.id], float("inf")
         while True:
-            until = min(deadline, time.monotonic() + LOOK_S)
+            until = min(deadline, now() + LOOK_S)
             try:
                 with cancellable(token if deadline == float("inf") else None):
                     line = child.read_line(until=until)
             except Cancelled:
-                deadline = time.monotonic() + (0.0 if self._stopping else GRACE_S)
+                deadline = now() + (0.0 if self._stopping else GRACE_S)
                 with contextlib.suppress(OSError):
                     child.send(b"x")
                 continue
             except TimeoutError:
-                if time.monotonic() >= deadline or self._stopping:
+                if now() >= deadline or self._stopping:
                     return None
                 self._look_at(job)
                 continue

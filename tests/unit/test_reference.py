@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import warm_start
 from edgewise.evaluating.evaluator import ModelAdapter, run_samples
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.testing import write_fake_model
 from small_selections import NET, Rows, corrupt, model_under_test, rows, run_builder, selection
+from threaded_workers import living
 
+pytestmark = pytest.mark.usefixtures("threads")
 COUNT = 40
 ROW_BYTES = 8
 """Of the fake model's output for a sample: two float32."""
@@ -22,7 +23,7 @@ def scorer(path, data, cache=None):
 
 def records(path, data, by, indices=None):
     results = run_samples(model_under_test(path), selection(data, indices), by, builder=run_builder())
-    assert results.failure is None and not warm_start.children()
+    assert results.failure is None and not living()
     return results.records
 
 

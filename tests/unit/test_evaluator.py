@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
-import signal
-import time
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-import warm_start
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample
 from edgewise.evaluating.evaluator import run_samples
@@ -20,7 +16,9 @@ from edgewise.progress import SamplesDone, reporting_to
 from edgewise.run.inference import BATCH_SAMPLES, Inference, InferenceFailed
 from edgewise.testing import write_fake_model
 from small_selections import NET, Recorder, Rows, corrupt, job_of, model_under_test, rows, run_builder, selection
+from threaded_workers import living
 
+pytestmark = pytest.mark.usefixtures("threads")
 COUNT = 40
 
 
@@ -48,10 +46,6 @@ def put(path, data, *, scorer=None, indices=None, strict=False, folder=None, pro
         )
 
 
-def workers():
-    return warm_start.children()
-
-
 def interrupt_at(done):
     """A progress callback that presses Ctrl-C once so many are done."""
     told = []
@@ -65,12 +59,6 @@ def interrupt_at(done):
     return progress
 
 
-def kill_workers():
-    for child in workers():
-        os.kill(child.pid, signal.SIGKILL)
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # its end is the host's to find
-
-
 def test_every_sample_gets_its_own_outputs_in_order(model):
     data = Rows(rows(COUNT))
     told = []
@@ -81,7 +69,7 @@ def test_every_sample_gets_its_own_outputs_in_order(model):
     assert [entry.digest for entry in results.entries] == [data.read(index).digest() for index in range(COUNT)]
     assert told == sorted(told) and told[-1] == (COUNT, COUNT)
     assert (results.failure, results.interrupted, results.resumed) == (None, False, 0)
-    assert results.effective["engine_version"] == "1" and workers() == []
+    assert results.effective["engine_version"] == "1" and living() == []
 
 
 @pytest.mark.parametrize(("batch", "timed"), [(1, 7), (3, 2)])
@@ -100,7 +88,7 @@ def test_a_pass_that_was_cut_off_goes_on_to_the_same_records(model, tmp_path):
     whole = put(model, Rows(rows(COUNT))).entries
     data = Rows(rows(COUNT))
     first = put(model, data, folder=tmp_path / "n", progress=interrupt_at(5))
-    assert first.interrupted and first.failure is None and 5 <= len(first.entries) < COUNT and workers() == []
+    assert first.interrupted and first.failure is None and 5 <= len(first.entries) < COUNT and living() == []
     assert first.entries == whole[: len(first.entries)]
     data = Rows(rows(COUNT))
     told = []
@@ -176,7 +164,7 @@ def test_samples_that_can_t_be_used_are_named_and_counted(model):
 def test_strict_ends_at_the_first_of_them(model):
     with pytest.raises(BadInput, match=r"row\[5\] can't be used: scratched"):
         put(model, Rows(rows(COUNT), on_read=corrupt(5)), strict=True)
-    assert workers() == []
+    assert living() == []
 
 
 def test_strict_does_not_take_over_what_was_skipped_before(model, tmp_path):
@@ -201,7 +189,7 @@ def test_a_data_set_that_raises_leaves_no_worker(model, error):
 
     with pytest.raises(type(error)):
         put(model, Rows(rows(COUNT), on_read=read))
-    assert workers() == []
+    assert living() == []
 
 
 @pytest.mark.parametrize("error", [BadInput("no such label"), KeyboardInterrupt()])
@@ -218,7 +206,7 @@ def test_a_judge_that_raises_leaves_no_worker(model, error):
     else:
         with pytest.raises(BadInput):
             put(model, Rows(rows(8)), scorer=Scorer())
-    assert workers() == []
+    assert living() == []
 
 
 # --- workers that end badly ---
@@ -242,31 +230,16 @@ def test_the_end_of_a_worker_is_a_failure_and_keeps_what_was_judged(tmp_path, be
     model = write_fake_model(tmp_path / "m.fake", graph=NET, behaviour=behaviour)
     results = put(model, Rows(rows(COUNT)), folder=tmp_path / "n")
     assert results.failure is not None and results.failure.cause == cause, results.failure
-    assert bool(results.entries) == (behaviour["at"] == "invoke") and workers() == []
+    assert bool(results.entries) == (behaviour["at"] == "invoke") and living() == []
     assert all(entry.record is not None for entry in results.entries)
 
 
-def test_a_killed_worker_is_a_failure_and_the_next_pass_goes_on(model, tmp_path):
-    def read(index):
-        if index == 20:
-            kill_workers()
-
-    whole = put(model, Rows(rows(COUNT))).entries
-    results = put(model, Rows(rows(COUNT), on_read=read), folder=tmp_path / "n")
-    assert results.failure is not None and results.failure.cause == "Killed" and not results.interrupted
-    assert 0 < len(results.entries) < COUNT and results.entries == whole[: len(results.entries)]
-    again = put(model, Rows(rows(COUNT)), folder=tmp_path / "n")
-    assert (again.failure, again.resumed, again.entries) == (None, len(results.entries), whole)
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_worker_without_end_is_given_up_at_the_end_of_the_time(tmp_path):
+def test_a_worker_without_end_is_given_up_at_the_end_of_the_time(tmp_path, clock):
     model = write_fake_model(tmp_path / "m.fake", graph=NET, behaviour={"at": "invoke", "after": 12, "do": "hang"})
-    begin = time.monotonic()
+    begin = clock.now()
     results = put(model, Rows(rows(COUNT)), end_by=begin + 4.0)
     assert results.failure is not None and results.failure.cause == "Timeout", results.failure
-    assert time.monotonic() - begin < 30.0 and workers() == []
+    assert clock.now() - begin == 4.0 and living() == []
 
 
 def test_a_full_disk_below_the_worker_is_a_failure(model, monkeypatch):
@@ -275,7 +248,7 @@ def test_a_full_disk_below_the_worker_is_a_failure(model, monkeypatch):
 
     monkeypatch.setattr("edgewise.run.inference.write_feeds", refuse)
     results = put(model, Rows(rows(4)))
-    assert results.failure is not None and "No space left on device" in results.failure.message and workers() == []
+    assert results.failure is not None and "No space left on device" in results.failure.message and living() == []
 
 
 def test_outputs_that_are_not_finite_reach_the_judge(tmp_path):
@@ -304,13 +277,13 @@ def test_few_samples_at_first_and_never_too_many(model):
 def test_a_feed_of_the_wrong_shape_is_a_failure(model):
     with pytest.raises(InferenceFailed), Inference(job_of(model), builder=run_builder()) as inference:
         inference.infer([[np.zeros((1, 5), np.float32)]])
-    assert workers() == []
+    assert living() == []
 
 
 def test_a_reading_failure_while_the_worker_lives_ends_it(model):
     with pytest.raises(CorruptSample), Inference(job_of(model), builder=run_builder()):
         raise CorruptSample("x", "y")
-    assert workers() == []
+    assert living() == []
 
 
 def test_other_settings_of_the_engine_are_another_pass(model, tmp_path):

@@ -1,4 +1,4 @@
-"""Every way a worker can end is a stored run with its cause, and the other jobs go on."""
+"""What only processes do when they end, and what is left then; each cause of a failure: tests/unit/test_worker_ends.py."""
 
 import contextlib
 import os
@@ -11,13 +11,9 @@ import psutil
 import pytest
 
 import edgewise
-from edgewise.errors import StoreError
-from edgewise.record import Failure
-from edgewise.run.host import _blame_limit
 from edgewise.testing import write_fake_model
-from tiny_models import write_tiny_onnx
 
-pytestmark = pytest.mark.cold
+pytestmark = [pytest.mark.cold, pytest.mark.long]
 
 QUICK = {"iterations": 3, "warmup": 1, "meters": False}
 
@@ -35,13 +31,9 @@ def behaving(at, do, after=0):
 @pytest.mark.parametrize(
     ("at", "do", "cause", "words"),
     [
-        ("import", "raise", "EngineError", "import"),
         ("load", "segfault", "EngineError", "SIGSEGV"),
         ("first", "abort", "EngineError", "SIGABRT"),
         ("invoke", "exit", "EngineError", "exit code"),
-        ("load", "unsupported", "Unsupported", ""),
-        ("load", "invalid", "BadModel", ""),
-        ("invoke", "memory-error", "OutOfMemory", ""),
         ("first", "garbage", "Garbage", "protocol"),
         ("invoke", "close-channel", "EngineError", "exit code"),
     ],
@@ -56,59 +48,18 @@ def test_a_bad_end_is_a_run_with_its_cause(tmp_path, at, do, cause, words):
 
 
 @pytest.mark.parametrize("do", ["hang", "spin"])
-def test_a_hang_is_killed_at_its_deadline(tmp_path, do):
-    (run,) = edgewise.bench(model(tmp_path, **behaving("invoke", do)), timeout=3.0, **QUICK)
-    assert run.failure.cause == "Timeout"
-    assert run.failure.phase == "steady"
-    assert "3 s" in run.failure.message
+def test_a_hang_is_killed_at_its_deadline(tmp_path, clock, do):
+    begin, clock.silent_when = clock.now(), (tmp_path / "reached").exists
+    (run,) = edgewise.bench(hanging(tmp_path, do), timeout=600.0, **QUICK)
+    assert clock.now() - begin == 600.0
+    assert (run.failure.cause, run.failure.phase) == ("Timeout", "steady")
+    assert not psutil.Process().children()
 
 
 def test_a_model_that_allocates_until_the_limit_is_out_of_memory_not_a_dead_machine(tmp_path):
     (run,) = edgewise.bench(model(tmp_path, **behaving("load", "allocate")), memory_limit=400 * 2**20, **QUICK)
     assert run.status == "failed"
     assert run.failure.cause == "OutOfMemory"
-
-
-def test_a_later_session_that_crashes_fails_the_run_and_keeps_what_was_measured(tmp_path):
-    flag = tmp_path / "second-time"
-    path = model(tmp_path)
-    # The fake can't count processes, so the second session finds another file: the model is replaced in between.
-    from edgewise.run import dispatch
-
-    original = dispatch.Dispatcher._run_session
-
-    def replacing(self, job, *, index, folder):
-        if index == 1:
-            write_fake_model(path, latency_ns=[1], **behaving("load", "segfault"))
-            flag.touch()
-        return original(self, job, index=index, folder=folder)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatch.Dispatcher, "_run_session", replacing)
-        (run,) = edgewise.bench(path, sessions=3, **QUICK)
-    assert flag.exists()
-    assert run.status == "failed"
-    assert run.failure.signal == "SIGSEGV"
-    assert run.value("latency") == pytest.approx(1e-3)
-    assert len(run.sessions) == 1
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        '{"kind":"done"}',
-        '{"kind":"hello","protocol":1,"pid":Infinity,"python":"3","started_ns":0}',
-        '{"kind":"facts","values":[1]}',
-        '{"kind":"samples","name":"latency","values_ns":["x"]}',
-        '{"kind":"phase","name":"load","event":"end","at_ns":1}',
-    ],
-)
-def test_a_worker_that_talks_nonsense_is_a_failed_run(tmp_path, monkeypatch, said):
-    code = f"import sys; sys.stdin.readline(); print({said!r}, flush=True)"
-    monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", code))
-    (run,) = edgewise.bench(model(tmp_path), **QUICK)
-    assert run.status == "failed"
-    assert run.failure.cause == "Garbage"
 
 
 def test_a_child_that_keeps_the_channel_open_does_not_hide_the_crash(tmp_path, monkeypatch):
@@ -120,7 +71,7 @@ def test_a_child_that_keeps_the_channel_open_does_not_hide_the_crash(tmp_path, m
         "os.kill(os.getpid(), signal.SIGSEGV)\n"
     )
     monkeypatch.setattr("edgewise.device.target.command_of", lambda module: (sys.executable, "-c", code))
-    (run,) = edgewise.bench(model(tmp_path), timeout=300.0, **QUICK)
+    (run,) = edgewise.bench(model(tmp_path), timeout=600.0, **QUICK)
     assert run.failure.signal == "SIGSEGV"
 
 
@@ -141,30 +92,10 @@ def test_many_open_files_are_no_obstacle(tmp_path):
     assert run.status == "done"
 
 
-def test_python_is_warned_of_runs_that_were_not_saved(tmp_path):
-    class FullStore:
-        def save(self, run):
-            raise StoreError("disk full")
-
-        def readings(self, machine):
-            return []
-
-    with pytest.warns(RuntimeWarning, match="disk full"):
-        (run,) = edgewise.bench(model(tmp_path), store=FullStore(), **QUICK)
-    assert run.status == "done"
-
-
-def test_the_other_jobs_go_on(tmp_path):
-    bad = model(tmp_path, "bad.fake", **behaving("load", "segfault"))
-    good = model(tmp_path, "good.fake")
-    runs = edgewise.bench([bad, good, bad, good], **QUICK)
-    assert [run.status for run in runs] == ["failed", "done", "failed", "done"]
-
-
 def test_a_worker_that_is_killed_from_outside(tmp_path):
     with benching(tmp_path, hanging(tmp_path)) as process:
         os.kill(worker_of(process, tmp_path).pid, signal.SIGKILL)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 4, err
     assert "Killed" in out + err
 
@@ -175,7 +106,7 @@ def test_no_worker_survives_its_killed_parent(tmp_path, do):
         worker = worker_of(process, tmp_path)
         process.kill()
         process.wait()
-        _, alive = psutil.wait_procs([worker], timeout=60)
+        _, alive = psutil.wait_procs([worker], timeout=600)
     assert not alive
 
 
@@ -183,8 +114,8 @@ def test_ctrl_c_keeps_what_was_finished(tmp_path):
     with benching(tmp_path, model(tmp_path, "good.fake"), hanging(tmp_path)) as process:
         worker = worker_of(process, tmp_path)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        _, alive = psutil.wait_procs([worker], timeout=60)
+        out, err = process.communicate(timeout=600)
+        _, alive = psutil.wait_procs([worker], timeout=600)
     assert process.returncode == 130, err
     assert not alive
     assert "good.fake" in out
@@ -205,7 +136,6 @@ def test_a_killed_parent_leaves_a_readable_store_with_what_was_finished(tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_parents_killed_at_any_moment_leave_a_readable_store(tmp_path):
     """Killed while the store is being made, while its first run is written, and after runs 1 and 3 were announced."""
     path = model(tmp_path)
@@ -237,31 +167,6 @@ def wait_for(moment, process, database):
         time.sleep(0.0005)  # the process needs the core
 
 
-def test_a_slow_schedule_is_not_a_hang(tmp_path):
-    """Sixty arrivals at 10 a second take 6 s of the wall clock; a timeout of 4 s is for silence, not for that."""
-    path = tmp_path / "m.onnx"
-    write_tiny_onnx(path)
-    pytest.importorskip("onnxruntime")
-    (run,) = edgewise.bench(
-        path, runtimes=["onnxruntime"], scenario="paced", fps=10, iterations=60, timeout=4.0, meters=False
-    )
-    assert run.status == "done", run.failure
-
-
-@pytest.mark.parametrize(
-    ("message", "tail", "cause"),
-    [
-        ("OpenVINO sees no CPU", "", "EngineError"),
-        ("the worker ended", "OpenBLAS error: Memory allocation still failed", "OutOfMemory"),
-        ("std::bad_alloc", "", "OutOfMemory"),
-    ],
-)
-def test_a_memory_limit_is_named_when_a_worker_dies_under_it(message, tail, cause):
-    failure = _blame_limit(Failure(cause="EngineError", message=message, stderr_tail=tail), 30_000_000, "--memory")
-    assert failure.cause == cause
-    assert "the memory limit of 30.0 MB" in failure.message + failure.advice
-
-
 def hanging(tmp_path, do="hang"):
     """A model that never ends its second inference and leaves a mark when it begins it."""
     behaviour = {"at": "invoke", "do": do, "touch": str(tmp_path / "reached")}
@@ -288,7 +193,7 @@ def benching(tmp_path, *paths, store=None):
 
 def worker_of(process, tmp_path):
     """The worker once it is inside the behaviour under test."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not (tmp_path / "reached").exists():
         assert time.monotonic() < deadline and process.poll() is None, "the worker never misbehaved"
         time.sleep(0.02)

@@ -1,4 +1,7 @@
-"""Two measurements never share a machine: locks between real processes, here and on a device."""
+"""Two measurements never share a machine: locks between real processes, here and on a device.
+
+How a wait goes on and what it tells: ``tests/unit/test_lease.py``.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ import time
 
 import pytest
 
-from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.device import target
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.lease import INHERITED, measuring_on
 from edgewise.progress import LogLine, reporting_to
 from ssh_devices import far_python, ssh_device, ssh_server  # noqa: F401
 
+pytestmark = pytest.mark.long
 HOLD = """
 import sys
 from edgewise.device.lease import measuring_on
@@ -64,20 +67,15 @@ def is_free():
 class Waiting:
     """A measurement in a thread, with what it reported."""
 
-    def __init__(self, device="local", *, token=None):
-        self.lines, self.got, self.token = [], threading.Event(), token
+    def __init__(self, device="local"):
+        self.lines, self.got = [], threading.Event()
         self.waits = threading.Event()
-        self.failure = None
         self._thread = threading.Thread(target=self._run, args=(device,))
         self._thread.start()
 
     def _run(self, device):
-        with reporting_to(self._note), cancellable(self.token):
-            try:
-                with measuring_on(device):
-                    self.got.set()
-            except BaseException as error:
-                self.failure = error
+        with reporting_to(self._note), measuring_on(device):
+            self.got.set()
 
     def _note(self, event):
         if isinstance(event, LogLine):
@@ -85,18 +83,18 @@ class Waiting:
             self.waits.set()
 
     def end(self):
-        self._thread.join(60.0)
+        self._thread.join(600.0)
         assert not self._thread.is_alive()
 
 
 def test_a_second_measurement_waits_and_is_told_for_whom(hold):
     first = hold()
     second = Waiting()
-    assert second.waits.wait(60.0) and not second.got.is_set()
+    assert second.waits.wait(600.0) and not second.got.is_set()
     (line,) = second.lines
     assert line.startswith("waiting for local: in use by ") and f"process {first.pid} " in line and "since 20" in line
     first.stdin.close()
-    assert second.got.wait(60.0)
+    assert second.got.wait(600.0)
     second.end()
     assert is_free()
 
@@ -111,16 +109,6 @@ def test_the_kernel_releases_the_lock_of_a_killed_process(hold):
     assert is_free()
 
 
-def test_a_wait_can_be_cancelled(hold):
-    hold()
-    token = CancelToken()
-    second = Waiting(token=token)
-    assert second.waits.wait(60.0)
-    token.cancel()
-    second.end()
-    assert isinstance(second.failure, Cancelled) and not second.got.is_set()
-
-
 def test_a_measurement_within_one_waits_for_nobody(hold, monkeypatch):
     with measuring_on("local"):
         with measuring_on("local"):
@@ -129,26 +117,6 @@ def test_a_measurement_within_one_waits_for_nobody(hold, monkeypatch):
         # A child, such as one that `edgewise exec` starts.
         assert hold().poll() is None
     assert is_free() and INHERITED not in os.environ
-
-
-def test_what_measures_nothing_waits_for_nobody(hold):
-    hold()
-    with measuring_on("local", needed=False):
-        assert not is_free()
-
-
-def test_a_folder_that_can_not_be_written_costs_no_measurement(tmp_path, monkeypatch):
-    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path / "missing"))
-    first = Waiting()
-    first.end()
-    assert first.got.is_set() and "no lock of local" in first.lines[0]
-
-
-def test_something_else_in_the_place_of_the_lock_file_costs_no_measurement(tmp_path, monkeypatch):
-    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))
-    os.mkfifo(tmp_path / "edgewise-measuring.lock")
-    with measuring_on("local"):
-        pass
 
 
 def test_commands_of_the_command_line_wait(hold, tmp_path):
@@ -163,7 +131,7 @@ def test_commands_of_the_command_line_wait(hold, tmp_path):
             assert line, "it did not wait"
         assert process.poll() is None
         first.stdin.close()
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
         assert process.returncode == 0 and json.loads(out)["runs"][0]["status"] == "done"
     finally:
         process.kill()
@@ -176,10 +144,10 @@ def test_commands_of_the_command_line_wait(hold, tmp_path):
 def test_two_hosts_take_turns_on_one_device(ssh_device, hold):  # noqa: F811
     first = hold("board")
     second = Waiting("board")
-    assert second.waits.wait(60.0)
+    assert second.waits.wait(600.0)
     assert second.lines[0].startswith("waiting for board: in use by ") and f"process {first.pid} " in second.lines[0]
     first.stdin.close()
-    assert second.got.wait(60.0)
+    assert second.got.wait(600.0)
     second.end()
 
 
@@ -190,13 +158,12 @@ def test_a_user_on_the_device_waits_too_and_a_killed_host_releases_it(ssh_device
     assert not is_free()
     first.send_signal(signal.SIGKILL)
     first.wait()
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 600.0
     while not is_free() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert is_free()
 
 
-@pytest.mark.long
 def test_a_connection_that_the_device_believes_in_does_not_keep_its_lock(ssh_device, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr("edgewise.device.transports.ssh.KEEPALIVE_S", 0.5)
     with measuring_on("board"):
@@ -212,7 +179,7 @@ def test_a_connection_that_the_device_believes_in_does_not_keep_its_lock(ssh_dev
         there.close()
         assert there.insist(lambda: there.link.request("ping"))
         # Its server has not noticed, but the worker and the agent of the old connection are gone.
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + 600.0
         while worker.pid in ssh_device.logins() and time.monotonic() < deadline:
             time.sleep(0.05)
         assert worker.pid not in ssh_device.logins()

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 
 import edgewise
-import warm_start
 from edgewise.cli.main import run as run_command
 from edgewise.errors import BadInput
 from edgewise.testing import write_fake_model
-from far_targets import far_device, far_python  # noqa: F401
 
 MS = 1_000_000
 
 
 @pytest.fixture(autouse=True)
-def private_store(tmp_path, monkeypatch):
+def private_store(tmp_path, threads, monkeypatch):
     monkeypatch.setenv("EDGEWISE_STORE", f"sqlite:///{tmp_path}/store.db")
 
 
@@ -26,11 +23,11 @@ def model(folder, **script):
     return write_fake_model(folder / "m.fake", **{"latency_ns": [10 * MS], **script})
 
 
-def test_every_cold_start_is_a_process_with_one_inference(tmp_path):
+def test_every_cold_start_is_a_worker_with_one_inference(tmp_path, threads):
     slow_first = model(tmp_path, warmup_ns=[50 * MS], latency_ns=[10 * MS])
     (run,) = edgewise.bench(slow_first, scenario="cold-start", meters=False)
     assert (run.status, run.headline, len(run.sessions)) == ("done", "startup_time", 10)
-    assert len({session.pid for session in run.sessions}) == 10
+    assert len(threads.jobs) == 10
     assert run.measurement("latency_first").samples == (0.05,) * 10
     assert len(run.measurement("startup_time").samples) == 10
     assert run.value("startup_time") >= run.value("load_time")
@@ -73,37 +70,6 @@ def test_a_sustained_duty_cycle_fills_its_time(tmp_path):
     (run,) = edgewise.bench(model(tmp_path), duty_cycle=0.5, sustained=240.0, meters=False)
     assert sum(run.sustained.series["inferences"]) == pytest.approx(12_000, rel=0.01)
     assert run.sustained.verdict == "same"
-
-
-def test_a_background_load_is_measured_and_ends_with_the_run(tmp_path, capsys):
-    scripted = str(model(tmp_path))
-    command = ["bench", scripted, "--background-load", "2", "--background-kind", "memory", "--json", "-q"]
-    assert run_command([*command, "--no-meters", "--sessions", "1"]) == 0
-    (record,) = json.loads(capsys.readouterr().out)["runs"]
-    scenario = record["job"]["workload"]["scenario"]
-    assert (scenario["background_load"], scenario["background_kind"]) == (2, "memory")
-    rows = {row["metric"]: row for row in record["measurements"]}
-    assert rows["background_cpu"]["unit"] == "1" and "2 processes (memory)" in rows["background_cpu"]["method"]
-    assert warm_start.children() == []
-
-
-def test_a_background_load_ends_with_a_killed_worker(tmp_path):
-    dying = model(tmp_path, behaviour={"at": "invoke", "do": "segfault", "after": 10})
-    (run,) = edgewise.bench(dying, background_load=2, meters=False)
-    assert run.failure.signal == "SIGSEGV"
-    for child in warm_start.children():
-        child.wait(60)  # the kernel kills them, after the worker
-    assert warm_start.children() == []
-
-
-@pytest.mark.long
-def test_a_far_device_has_the_load_and_the_cold_start(tmp_path, far_device):  # noqa: F811
-    far_device(latency_s=0.01)
-    (run,) = edgewise.bench(model(tmp_path), background_load=1, device="far", sessions=1, meters=False)
-    assert run.status == "done" and run.measurement("background_cpu") is not None
-    settings = {"scenario": "cold-start", "drop_cache": True, "sessions": 2, "meters": False}
-    (run,) = edgewise.bench(model(tmp_path), device="far", **settings)
-    assert run.status == "done" and "file_cache" in run.sessions[0].facts
 
 
 def test_runs_under_other_conditions_are_not_compared(tmp_path, capsys):

@@ -10,6 +10,7 @@ import warm_start
 from edgewise.errors import BadInput, RunFailed
 from search_bench import COUNT, labelled, original
 from small_selections import Rows, corrupt, rows, selection
+from threaded_workers import living
 
 # --- data that is not as it should be ---
 
@@ -90,4 +91,4 @@ def test_a_data_set_that_raises_in_the_midst_leaves_no_process(bench):
 
     with pytest.raises(RuntimeError, match="odd"):
         bench.search(scripted.Faster, data=labelled(on_read=read))
-    assert warm_start.children() == []
+    assert warm_start.children() == [] == living()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +29,7 @@ OUTPUTS = [{"name": "y", "shape": [1, CLASSES], "dtype": "float32"}]
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
+def cache(monkeypatch, tmp_path, threads):
     """Notebooks of this test alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
@@ -154,21 +152,13 @@ def test_cancelling_while_scores_are_computed_keeps_the_samples(tmp_path, cache,
     assert again.resumed == COUNT and again.scores == whole.scores
 
 
-def test_a_cancelled_token_ends_a_wait_for_the_worker(tmp_path):
-    token, cancelled = CancelToken(), []
+def test_a_cancelled_token_ends_a_wait_for_the_worker(tmp_path, clock):
+    token, begin = CancelToken(), clock.now()
     hanging = classifier(tmp_path / "m.fake", behaviour={"at": "invoke", "after": 20, "do": "hang"})
-
-    def cancel():
-        cancelled.append(time.monotonic())
-        token.cancel()
-
-    def cancel_soon(event):
-        if isinstance(event, SamplesDone) and event.done == 1:
-            threading.Timer(1.0, cancel).start()
-
+    clock.after(1.0, token.cancel)
     with cancellable(token):
-        found = evaluate(hanging, data=labelled(), progress=cancel_soon)
-    assert time.monotonic() - cancelled[0] < 60.0  # the worker would be waited for until its timeout, minutes later
+        found = evaluate(hanging, data=labelled())
+    assert clock.now() - begin == 1.0  # the worker would be waited for until its timeout
     assert found.interrupted and 1 <= found.models[0].run.evaluation.n < COUNT
 
 

@@ -1,4 +1,4 @@
-"""Sustained runs in worker processes: what they show, and what remains when the worker or the user ends them."""
+"""Sustained runs: what they show, and what remains when the worker or the user ends them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import json
 import pytest
 
 import edgewise
-import warm_start
 from edgewise.cancellation import CancelToken, cancellable
 from edgewise.cli.main import run as run_command
-from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.progress import BinDone
 from edgewise.run.dispatch import Interrupted
-from edgewise.run.meters.base import Reading
-from edgewise.run.run_builder import Sensors
 from edgewise.store import from_document, to_document
 from edgewise.testing import write_fake_model
-from far_targets import far_device, far_python  # noqa: F401
+from threaded_workers import living
 
+pytestmark = pytest.mark.usefixtures("threads")
 MS = 1_000_000
 
 
@@ -90,7 +87,7 @@ def test_ctrl_c_keeps_what_was_measured_and_ends_the_worker(tmp_path):
     assert run.status == "cancelled" and run.failure is None
     assert 180 < run.sustained.elapsed_s <= 240 and run.sustained.verdict == "slower"
     assert run.sessions[0].stopped_because.startswith("it was ended after")
-    assert warm_start.children() == []
+    assert living() == []
 
 
 def test_paced_runs_have_paced_bins_and_their_misses(tmp_path):
@@ -101,45 +98,6 @@ def test_paced_runs_have_paced_bins_and_their_misses(tmp_path):
     assert found.slowdown_from_s == pytest.approx(150.0, abs=3.1)
     missed, arrivals = sum(found.series["missed"]), sum(found.series["inferences"])
     assert run.value("deadline_miss_rate") == pytest.approx(missed / arrivals) and missed > 0
-
-
-class PowerMeter:
-    """A power meter beside the device."""
-
-    name, title, metrics, place = "scripted", "Scripted", ("power",), "host"
-
-    def begin(self):
-        pass
-
-    def sample(self):
-        pass
-
-    def end(self):
-        return [Reading(metric="power", value=2.5, method="scripted")]
-
-
-@pytest.mark.long
-def test_a_far_device_sends_its_bins_and_a_meter_beside_it_is_read(tmp_path, far_device, monkeypatch):  # noqa: F811
-    sensors = Sensors(beside=(PowerMeter(),), absences={"clock_rate": "none there"})
-    monkeypatch.setattr("edgewise.run.run_builder.find_sensors", lambda **_: sensors)
-    far_device(latency_s=0.01)
-    (run,) = edgewise.bench(model(tmp_path), sustained=240.0, device="far")
-    assert (run.status, run.failure) == ("done", None)
-    assert set(run.sustained.series["power"]) == {2.5} and run.sustained.absent["clock_rate"] == "none there"
-    assert run.sustained.verdict == "slower" and run.sustained.slowdown_from_s == pytest.approx(120.0, abs=3.1)
-
-
-def test_a_link_that_drops_leaves_what_was_measured(tmp_path, far_device):  # noqa: F811
-    far_device(latency_s=0.01)
-    hanging = model(tmp_path, **behaving("hang", after=20_000))  # 240 s
-
-    def progress(event):
-        if isinstance(event, BinDone) and event.elapsed_s > 180:
-            find_target("far").transport.drop()
-
-    (run,) = edgewise.bench(hanging, sustained=1800.0, device="far", meters=False, progress=progress)
-    assert (run.status, run.failure.cause) == ("failed", "LinkLost")
-    assert run.sustained.elapsed_s > 180 and run.sustained.verdict == "slower"
 
 
 def test_the_terminal_shows_the_verdict_within_80_columns(tmp_path, capsys):

@@ -1,0 +1,136 @@
+"""Processes that end badly while layers are timed: the latency that was measured before is kept, and nothing is left."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+import edgewise
+from edgewise.record import Peak
+from edgewise.testing import write_fake_model
+
+pytestmark = pytest.mark.long
+GRAPH = {"operators": [{"name": "relu", "op": "Relu", "kind": "activation", "geometry": {"activation": "relu"},
+                        "inputs": ["x"], "outputs": ["y"]}]}  # fmt: skip
+SCRIPT = {
+    "inputs": [{"name": "x", "shape": [1, 4], "dtype": "float32"}],
+    "outputs": [{"name": "y", "shape": [1, 4], "dtype": "float32"}],
+    "latency_ns": [1_000_000],
+    "layers": [{"name": "relu", "op": "Relu", "originals": ["relu"], "times_ns": [900_000]}],
+    "graph": GRAPH,
+}
+PEAKS = (Peak(kind="bandwidth", threads=1, size_bytes=2**20, value=2e9, method="given"),)
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch):
+    """Peaks are given, and one process times layers where a test does not ask for more."""
+    monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
+    monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, **_: (PEAKS, None))
+
+
+def model(tmp_path, name="m.fake", **script):
+    return write_fake_model(tmp_path / name, **(SCRIPT | script))
+
+
+def behaving(do, **more):
+    return {"behaviour": {"at": "profile", "do": do, **more}}
+
+
+def check_kept(run, *reasons):
+    """The run has its latency and nothing of a profile but the reason for its absence."""
+    assert run.status == "done" and run.failure is None
+    assert run.value("latency") == pytest.approx(1e-3)
+    assert (run.layers, run.profile) == ((), None)
+    for reason in reasons:
+        assert reason in run.profile_absent_because, run.profile_absent_because
+
+
+@pytest.mark.parametrize(("do", "reason"), [("segfault", "SIGSEGV"), ("exit", "exit code 7"), ("garbage", "Garbage: ")])
+def test_a_bad_end_of_the_profile_costs_no_latency(tmp_path, do, reason):
+    (run,) = edgewise.profile(model(tmp_path, **behaving(do)), sessions=1)
+    check_kept(run, reason)
+
+
+def test_a_hang_is_killed_at_its_deadline(tmp_path, clock):
+    begin, clock.silent_when = clock.now(), (tmp_path / "reached").exists
+    path = model(tmp_path, **behaving("spin", touch=str(tmp_path / "reached")))
+    (run,) = edgewise.profile(path, sessions=1, timeout=600.0)
+    check_kept(run, "Timeout: ", "phase 'profile'")
+    assert clock.now() - begin == 600.0
+
+
+def test_a_worker_that_is_killed_from_outside(tmp_path):
+    path = model(tmp_path, **behaving("hang", touch=str(tmp_path / "reached")))
+    with profiling(tmp_path, path) as process:
+        os.kill(worker_of(process, tmp_path).pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=600)
+    assert process.returncode == 4, err
+    assert "Killed" in out and "1.00" in out
+    (run,) = stored(tmp_path)
+    check_kept(run, "Killed: ")
+
+
+def test_ctrl_c_in_the_profile_keeps_the_latency(tmp_path):
+    path = model(tmp_path, **behaving("hang", touch=str(tmp_path / "reached")))
+    with profiling(tmp_path, path) as process:
+        worker = worker_of(process, tmp_path)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=600)
+        _, alive = psutil.wait_procs([worker], timeout=600)
+    assert process.returncode == 130, err
+    assert not alive
+    assert "interrupted" in err and "Traceback" not in err
+    assert "m.fake" in out and "interrupted while layers were timed" in " ".join(out.split())
+    (run,) = stored(tmp_path)
+    assert (run.status, run.layers) == ("cancelled", ())
+    assert run.value("latency") == pytest.approx(1e-3)
+    assert "interrupted" in run.profile_absent_because
+
+
+def test_no_worker_survives_its_killed_parent(tmp_path):
+    path = model(tmp_path, **behaving("spin", touch=str(tmp_path / "reached")))
+    with profiling(tmp_path, path) as process:
+        worker = worker_of(process, tmp_path)
+        process.kill()
+        process.wait()
+        _, alive = psutil.wait_procs([worker], timeout=600)
+    assert not alive
+
+
+def stored(tmp_path):
+    with edgewise.open_store(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        return store.resolve(["all"])
+
+
+@contextlib.contextmanager
+def profiling(tmp_path, path):
+    """`edgewise profile` as a process of its own, reaped whatever happens."""
+    command = [
+        sys.executable, "-m", "edgewise", "profile", str(path), "-r", "fake", "--sessions", "1",
+        "--store", f"sqlite:///{tmp_path / 'store.db'}",
+    ]  # fmt: skip
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def worker_of(process, tmp_path):
+    """The worker once it is inside the behaviour under test."""
+    deadline = time.monotonic() + 600
+    while not (tmp_path / "reached").exists():
+        assert time.monotonic() < deadline and process.poll() is None, "the worker never misbehaved"
+        time.sleep(0.02)
+    (worker,) = psutil.Process(process.pid).children()
+    return worker

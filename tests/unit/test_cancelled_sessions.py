@@ -1,0 +1,98 @@
+"""A cancel token ends a session at once and keeps what is finished, wherever the host waits."""
+
+import pytest
+
+from edgewise.cancellation import CancelToken, cancellable
+from edgewise.progress import SessionStarted, reporting_to
+from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.run.dispatch import Dispatcher, Interrupted
+from edgewise.run.interleaving import Interleaver, Schedule
+from edgewise.run.plan import Axes, make_plan
+from edgewise.run.run_builder import METERS_OFF
+from edgewise.testing import write_fake_model
+
+
+def jobs_of(tmp_path, *, sessions=2, spread_s=None, hang_after=None):
+    path = tmp_path / "m.fake"
+    behaviour = {} if hang_after is None else {"behaviour": {"at": "invoke", "after": hang_after, "do": "hang"}}
+    write_fake_model(path, latency_ns=[1_000_000], **behaviour)
+    stopping = Stopping(iterations=3, warmup=1, sessions=sessions, spread_s=spread_s)
+    return make_plan([path], axes=Axes(), scenario=Scenario(), stopping=stopping, target=TargetSpec())
+
+
+@pytest.fixture
+def cancelled(threads, clock):
+    """What a plan leaves that is cancelled `seconds` after its begin, by the clock; `progress` is told its events."""
+
+    def execute(plan, *, seconds, progress=None):
+        token, saved, begin = CancelToken(), [], clock.now()
+        clock.after(seconds, lambda: token.cancel("enough"))
+        with cancellable(token), reporting_to(progress), pytest.raises(Interrupted) as stopped:
+            Dispatcher(save=saved.append, sensors=METERS_OFF).execute(plan)
+        assert clock.now() - begin == seconds
+        assert len(threads.ended) == len(threads.jobs)
+        (run,) = stopped.value.runs
+        assert saved[-1].id == run.id
+        return run
+
+    return execute
+
+
+def test_a_token_ends_a_silent_worker_and_keeps_the_finished_session(tmp_path, cancelled):
+    def progress(event):
+        if isinstance(event, SessionStarted) and event.index == 1:
+            behaviour = {"at": "invoke", "after": 0, "do": "hang"}
+            write_fake_model(tmp_path / "m.fake", latency_ns=[1_000_000], behaviour=behaviour)
+
+    run = cancelled(jobs_of(tmp_path, sessions=3), seconds=0.5, progress=progress)
+    assert run.status == "cancelled" and len(run.sessions) == 1 and run.value("latency") == 1e-3
+
+
+def test_a_token_ends_the_wait_between_sessions_that_lie_apart(tmp_path, cancelled):
+    run = cancelled(jobs_of(tmp_path, sessions=2, spread_s=300.0), seconds=299.0)
+    assert run.status == "cancelled" and len(run.sessions) == 1 and run.value("latency") == 1e-3
+
+
+def test_sessions_that_lie_apart_begin_at_their_times(tmp_path, threads, clock):
+    begins, begin = [], clock.now()
+
+    def progress(event):
+        if isinstance(event, SessionStarted):
+            begins.append(clock.now() - begin)
+            clock.let_pass(7.0)
+
+    with reporting_to(progress):
+        (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(
+            jobs_of(tmp_path, sessions=4, spread_s=300.0)
+        )
+    assert run.status == "done" and len(run.sessions) == 4
+    assert begins == pytest.approx([0.0, 100.0, 200.0, 300.0])
+
+
+@pytest.mark.parametrize(("budget_s", "sessions"), [(25.0, 2), (5.0, 0), (1000.0, 4)])
+def test_a_budget_ends_a_plan_with_the_sessions_that_fit(tmp_path, threads, clock, budget_s, sessions):
+    """Each session takes 10 s."""
+
+    def progress(event):
+        if isinstance(event, SessionStarted):
+            clock.let_pass(10.0)
+
+    with reporting_to(progress):
+        (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(
+            jobs_of(tmp_path, sessions=4), budget_s=budget_s
+        )
+    assert len(run.sessions) == sessions
+    assert ("fewer-sessions" in {one.code for one in run.cautions}) == (sessions == 2)
+    assert run.status == ("done" if sessions else "failed")
+
+
+def test_a_token_ends_workers_that_take_turns(tmp_path, threads, clock):
+    (job,) = jobs_of(tmp_path, hang_after=0).jobs
+    token, begin = CancelToken(), clock.now()
+    clock.after(0.5, token.cancel)
+    with cancellable(token), pytest.raises(Interrupted):
+        Interleaver(save=lambda run: None, sensors=METERS_OFF).execute(
+            [job, job], Schedule(budget_s=60.0, most_rounds=1), lambda runs: None
+        )
+    assert clock.now() - begin == 0.5
+    assert len(threads.ended) == len(threads.jobs)

@@ -1,0 +1,116 @@
+"""Two measurements never share a machine: who waits for whom, how often it looks, and what it tells.
+
+What the kernel does with the lock of a process, and locks on other machines: ``tests/process/test_lease_process.py``.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from edgewise.cancellation import Cancelled, CancelToken, cancellable
+from edgewise.device.agent import lock_file, try_lock
+from edgewise.device.lease import INHERITED, RETRY_S, measuring_on
+from edgewise.progress import LogLine, reporting_to
+
+
+@pytest.fixture(autouse=True)
+def locks(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def hold():
+    """A function that takes the lock as another process does: by a descriptor of its own. It returns what frees it."""
+    held = []
+
+    def take(holder="somebody"):
+        held.append(try_lock(lock_file(), holder))
+        assert isinstance(held[-1], int), held[-1]
+        return lambda: os.close(held.pop())
+
+    yield take
+    for descriptor in held:
+        os.close(descriptor)
+
+
+@pytest.fixture
+def lines():
+    """What was told meanwhile."""
+    told = []
+
+    def note(event):
+        if isinstance(event, LogLine):
+            told.append(event.text)
+
+    with reporting_to(note):
+        yield told
+
+
+def is_free():
+    found = try_lock(lock_file(), "test")
+    if isinstance(found, int):
+        os.close(found)
+    return isinstance(found, int)
+
+
+def test_a_second_measurement_waits_and_is_told_for_whom(hold, lines, clock):
+    clock.after(4.5 * RETRY_S, hold("user bob, process 7 since 2026"))
+    begin = clock.now()
+    with measuring_on("local"):
+        assert clock.now() - begin == 5 * RETRY_S  # it is looked at once a second
+        assert not is_free()
+    assert lines == ["waiting for local: in use by user bob, process 7 since 2026"]
+    assert is_free()
+
+
+def test_the_next_holder_is_told_too(hold, lines, clock):
+    free = hold("first")
+
+    def pass_on():
+        free()
+        clock.after(2.0, hold("second"))
+
+    clock.after(2.5, pass_on)
+    with measuring_on("local"):
+        pass
+    assert lines == [f"waiting for local: in use by {name}" for name in ("first", "second")]
+
+
+def test_a_wait_can_be_cancelled(hold, lines, clock):
+    hold()
+    token, begin = CancelToken(), clock.now()
+    clock.after(100.25, token.cancel)
+    with cancellable(token), pytest.raises(Cancelled), measuring_on("local"):
+        raise AssertionError("it was not free")
+    assert clock.now() - begin == 100.25 and len(lines) == 1
+
+
+def test_a_measurement_within_one_waits_for_nobody():
+    with measuring_on("local"):
+        with measuring_on("local"):
+            assert not is_free()
+        assert not is_free() and os.environ[INHERITED] == "local"
+    assert is_free() and INHERITED not in os.environ
+
+
+def test_what_measures_nothing_waits_for_nobody(hold):
+    hold()
+    with measuring_on("local", needed=False):
+        assert not is_free()
+
+
+def test_a_folder_that_can_not_be_written_costs_no_measurement(tmp_path, monkeypatch, lines):
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path / "missing"))
+    with measuring_on("local"):
+        pass
+    assert "no lock of local" in lines[0]
+
+
+def test_something_else_in_the_place_of_the_lock_file_costs_no_measurement(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path))
+    os.mkfifo(tmp_path / "edgewise-measuring.lock")
+    with measuring_on("local"):
+        pass
