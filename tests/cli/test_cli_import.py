@@ -35,7 +35,7 @@ def call(capsys, tmp_path, monkeypatch):
 def test_every_import_is_listed_and_shown_in_80_columns(call):
     code, out, err = call("runs", "import", *FILES)
     assert (code, out) == (0, "") and err.count(" added") == len(FILES)
-    assert call("runs", "import", FILES[0])[2].endswith("were in the store already\n")
+    assert "were in the store already\n" in call("runs", "import", FILES[0])[2]
     for words in (("runs", "list"), ("runs", "show", "all")):
         code, out, err = call(*words)
         assert code == 0 and max(map(len, out.splitlines())) <= 80
@@ -160,3 +160,27 @@ def test_a_pipe_is_read_once(call, tmp_path):
         writer.start()
         assert call("runs", "import", *words, pipe)[0] == 0
         writer.join()
+
+
+def test_what_a_tool_recorded_of_failures_is_said_on_import_and_shown(call, tmp_path):
+    path, log = tmp_path / "h.json", tmp_path / "log.txt"
+    rows = [
+        {"command": "good.sh", "times": [1.0, 0.01, 1.2], "exit_codes": [0, 2, 0]},
+        {"command": "bad.sh", "times": [0.001], "exit_codes": [127]},
+    ]
+    path.write_text(json.dumps({"results": rows}))
+    log.write_text("&&&& RUNNING TensorRT.trtexec\n[x] [E] Error Code 4: no\n&&&& FAILED TensorRT.trtexec\n")
+    code, out, err = call("runs", "import", path, log)
+    assert (code, out) == (0, "") and err.splitlines() == [
+        f"{path}: 2 runs added",
+        "warning: good.sh: 1 of 3 executions failed and is left out: exit code 2",
+        "warning: bad.sh failed: the only execution failed: exit code 127 (the shell finds no such program)",
+        f"{log}: 1 run added",
+        "warning: model of log.txt · tensorrt failed: Error Code 4: no",
+    ]
+    good, bad, build = (run.id for run in (*import_file(path), *import_file(log)))
+    assert "done; 1 of 3 executions failed and is left out: exit code 2" in call("runs", "show", good)[1]
+    assert "CommandFailed: the only execution failed" in call("runs", "show", bad)[1]
+    assert "EngineError: Error Code 4: no" in call("runs", "show", build)[1]
+    code, out, _ = call("compare", good, bad)
+    assert code == 4 and "good.sh: 1 of 3 executions failed and is left out" in " ".join(out.split())

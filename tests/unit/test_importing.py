@@ -126,7 +126,7 @@ EXPECTED = {
     ],
     "hyperfine.json": [
         ("sleep 0.1", "total_time", {"total_time": 0.1035, "memory_group_peak": 3.05e6}),
-        ("python model.py --x", "total_time", {"total_time": 1.5}),
+        ("python model.py --x", "total_time", {}),
     ],
     "pyperf.json": [
         ("forward · python", "latency", {"latency": 10.35e-3}),
@@ -139,6 +139,7 @@ EXPECTED = {
     "ai-hub_perf.yaml": [
         ("TinyNet · tflite/npu float", "latency_engine", {"latency_engine": 0.84e-3}),
         ("TinyNet · qnn_dlc/cpu w8a8", "latency_engine", {"latency_engine": 1.5e-3}),
+        ("TinyNet · onnx w8a8", "latency", {}),
     ],
     "optimum-benchmark.json": [
         ("tiny-bert · onnxruntime/cpu 4T batch 2", "latency",
@@ -178,6 +179,10 @@ ESTIMATED = {
 """Basis of the numbers in ``mltk.json``, which has energy and is therefore no measurement on a device."""
 
 
+FAILED = {"hyperfine.json": ["python model.py --x"], "ai-hub_perf.yaml": ["TinyNet · onnx w8a8"]}
+"""Runs that the tool itself recorded as failed."""
+
+
 def values(run):
     return {row.metric: row.value for row in run.measurements if row.value is not None}
 
@@ -210,7 +215,10 @@ def test_values_are_in_si(file):
 def test_an_import_is_stable_and_survives_export(file, tmp_path):
     runs = import_file(file)
     assert import_file(file) == runs
-    assert all(run.status == "done" and run.trust is not None and run.trust.grade in "BCD" for run in runs)
+    failed = [run.job.label for run in runs if run.failure is not None]
+    assert failed == FAILED.get(file.name, [])
+    assert [run.job.label for run in runs if run.status == "failed"] == failed
+    assert all(run.trust is not None and run.trust.grade in "BCD" for run in runs)
     export_runs(runs, tmp_path / "runs.json")
     assert import_runs(tmp_path / "runs.json") == runs
     assert list(read_any(tmp_path / "runs.json")) == runs
@@ -307,7 +315,7 @@ def test_ai_hub_names_the_unit_of_each_layer_and_its_own_statistic():
         ("features/conv", "CONV_2D", "NPU", 700e-6),
         ("classifier/linear", "FULLY_CONNECTED", "NPU", 310e-6),
     ]
-    first, second = import_file(FOLDER / "ai-hub_perf.yaml")
+    first, second, _ = import_file(FOLDER / "ai-hub_perf.yaml")
     assert (first.job.target.device, second.job.target.device) == ("Phone A", "Board B (Proxy)")
     assert "a statistic that it does not name" in first.measurement("latency_engine").method
     assert first.source.part == "float, TinyNet, Phone A, tflite"
@@ -474,9 +482,8 @@ def test_samples_keep_their_processes():
     assert forward.created_at == "2026-01-31T11:59:00.000+00:00" and forward.source.time_from == "file"
     assert "single-session" not in {caution.code for caution in forward.cautions}
     assert {"single-session", "too-few-samples"} <= {caution.code for caution in backward.cautions}
-    sleep, failing = import_file(FOLDER / "hyperfine.json")
+    sleep, _ = import_file(FOLDER / "hyperfine.json")
     assert sleep.measurement("total_time").session_lengths == (1, 1, 1)
-    assert "1 of 1 executions ended with an exit code other than 0" in failing.measurement("total_time").method
 
 
 def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
@@ -592,7 +599,6 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
         (b'{"execution_results": {"latency (ms)": true}}', "latency_engine is 'True'"),
         (b'{"execution_results": [1]}', "execution_results: expected an object with"),
         (b'{"report_type": "average", "avg_performance": {"nodes": [{"name": "x"}]}}', "only the first layer"),
-        (b'{"execution_results": {"error": "no device"}}', "the tool reports an error: no device"),
         (b'{"execution_results": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"execution_results": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
         (b'{"benchmarks": [{"runs": [{"values": [1, "x"]}]}]}', "benchmarks[0].runs[0].values[1]: latency is 'x'"),
@@ -630,7 +636,7 @@ def test_wildcards_between_words_have_a_bound():
     patterns = [mlperf._WINDOW.pattern]
     for _, _, form in forms():
         if form.kind == "text":
-            patterns += [form.mark, form.each, *(one.at for one in form.fields)]
+            patterns += [form.mark, form.each, form.failed, *form.errors, *(one.at for one in form.fields)]
     for pattern in patterns:
         # A pattern that begins with a line is tried once per line; a last wildcard needs nothing behind it.
         inner = pattern.replace("(.+)$", "")
@@ -732,7 +738,7 @@ def test_python_reads_and_saves(tmp_path):
     assert edgewise.import_runs(files, device="pi", settings={"batch": 1}, store=str(tmp_path / "s.db")) == runs
     with edgewise.open_store(str(tmp_path / "s.db")) as store:
         assert {run.id for run in store.list()} == {run.id for run in runs}
-        assert {row.metric for row in store.rows()} == {"latency_mean", "total_time"}
+        assert {row.metric for row in store.rows()} == {"latency_mean", "total_time", None}
 
 
 def test_a_copy_of_a_file_is_the_same_run(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +20,7 @@ from edgewise.text import one_line
 from edgewise.units import parse_duration
 
 if TYPE_CHECKING:
+    from edgewise.record import Run
     from edgewise.store.database import Store
     from edgewise.store.filters import RunFilter
 
@@ -202,11 +203,25 @@ def import_files(
     told = Told(model=model, device=device, settings=read_settings(_pairs(settings or ())))
     with open_store(store) as opened:
         for file in files:
-            merged = opened.merge(read_any(file, tool, told))
+            told_of: list[str] = []
+            merged = opened.merge(_noting_failures(read_any(file, tool, told), told_of.append))
             words = [f"{_count(merged.added)} added"]
             words += [f"{merged.updated} updated"] if merged.updated else []
             words += [f"{merged.skipped} were in the store already"] if merged.skipped else []
             _say(f"{file}: {', '.join(words)}")
+            for line in told_of:
+                err().print(f"[yellow]warning:[/] {escape(one_line(line))}", soft_wrap=True)
+
+
+def _noting_failures(runs: Iterable[Run], note: Callable[[str], object]) -> Iterator[Run]:
+    """The runs, while `note` takes what another tool recorded of failures, in words."""
+    for run in runs:
+        if run.source is not None and run.failure is not None:
+            note(f"{run.job.label} failed: {run.failure.message}")
+        for caution in run.cautions:
+            if run.source is not None and caution.code == "failed-executions":
+                note(f"{run.job.label}: {caution.message}")
+        yield run
 
 
 @app.command()

@@ -69,7 +69,7 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
     return Fairness(
         stated=(*_differences(_STATED, runs), *stated),
         obstacles=(*_differences(_OBSTACLES, jobs), *_differences([_TASK], runs)),
-        not_excluded=(*apart, *_unchecked(runs)),
+        not_excluded=(*apart, *_left_out(runs), *_unchecked(runs)),
         notes=(*_notes(runs), *([DUET] if beside else [])),
     )
 
@@ -86,6 +86,12 @@ def is_together(a: Run, b: Run) -> bool:
         and a.group == b.group
         and (a.job.workload.interleave is not None and a.job.workload.interleave == b.job.workload.interleave)
     )
+
+
+def _left_out(runs: Sequence[tuple[str, Run]]) -> list[str]:
+    """Executions that are not in the numbers: those that succeed may be other ones than in another run."""
+    code = "failed-executions"
+    return [f"{label}: {each.message}" for label, run in runs for each in run.cautions if each.code == code]
 
 
 def _differences(aspects: Sequence[_Aspect[T]], things: Sequence[tuple[str, T]]) -> list[str]:

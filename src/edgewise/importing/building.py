@@ -94,12 +94,15 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         unknown=tuple(_unknown(settings, job, part.form)),
         time_from="file" if "created" in settings else "modified",
     )
-    identity = json.dumps([name, source.sha256, index, origin.told], sort_keys=True, default=str)
+    # Earlier versions took failed executions for samples: their run of this file is another one.
+    outcome = [part.failure.message] if part.failure else [part.left_out] if part.left_out else []
+    identity = json.dumps([name, source.sha256, index, origin.told, *outcome], sort_keys=True, default=str)
     run = Run(
         id=str(uuid5(NAMESPACE_OID, identity)),  # importing twice gives the same run
         created_at=_created(settings, part),
         job=job,
-        status="done",
+        status="failed" if part.failure else "done",
+        failure=part.failure,
         effective=_effective(part, job),
         environment=part.environment,
         measurements=tuple(_measurements(part, importer, job)),
@@ -200,7 +203,8 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
         rows["model_size"] = Measurement.of("model_size", job.model.size_bytes, "size of the file given with --model")
     for metric in (headline, "throughput", *_EXPECTED):
         if metric not in rows:
-            rows[metric] = Measurement.absent(metric, _why_absent(metric, rows, importer, part.form))
+            why = f"the run failed: {part.failure.message}" if part.failure and metric != "model_size" else ""
+            rows[metric] = Measurement.absent(metric, why or _why_absent(metric, rows, importer, part.form))
     order = {metric: place for place, metric in enumerate((headline, "latency_engine", "latency_mean"))}
     yield from sorted(rows.values(), key=lambda row: (order.get(row.metric, len(order)), row.value is None))
 
@@ -243,6 +247,8 @@ def _cautions(run: Run, importer: Importer, part: Part) -> Iterator[Caution]:
     basis = part.basis.get(run.headline, "measured")
     message = f"{basis} by {importer.title}: load, clock and temperature of the machine are not known{unknown}"
     yield Caution.of("imported", message)
+    if part.left_out:
+        yield Caution.of("failed-executions", part.left_out)
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return

@@ -11,12 +11,17 @@ from typing import Any
 
 from edgewise.importing.reading import UNITS, SourceFile, parse_json, parse_yaml, to_number, to_word
 from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, Rows
-from edgewise.record import InputSpec, Layer
-from edgewise.record.run import Basis
+from edgewise.record import Failure, InputSpec, Layer
+from edgewise.record.run import Basis, Cause
+from edgewise.text import means_out_of_memory, printable
 
 MOST_RUNS = 10_000
 MOST_ROWS = 100_000
 MOST_SAMPLES, MOST_PROCESSES = 1_000_000, 10_000
+MOST_TAIL = 2_000
+"""Characters of a failed run's log that are kept, from the first line that names the error."""
+_TRACEBACK = r"^Traceback \(most recent call last\):\n(?:[ \t].{0,1000}\n){1,200}(\S.{0,1000})$"
+"""How Python reports an error that ends a program; the last line has the message."""
 NOT_ATTRIBUTED = "the rows are the tool's own, not attributed to operators of a model"
 
 
@@ -34,6 +39,8 @@ class Part:
         settings: by the names of `SETTINGS`.
         effective, environment, inputs: further facts of the run, as in `Run` and `Workload`.
         layers, layers_method: rows of the tool, and how it timed them.
+        failure: why the run failed, as the tool recorded it; a run that failed has no values, samples and layers.
+        left_out: which samples were left out and why, in words; "" if none were.
     """
 
     source: SourceFile
@@ -53,6 +60,8 @@ class Part:
     inputs: tuple[InputSpec, ...] = ()
     layers: list[Layer] = field(default_factory=list)
     layers_method: str = ""
+    failure: Failure | None = None
+    left_out: str = ""
 
     @property
     def where(self) -> str:
@@ -82,6 +91,16 @@ class Part:
             self.settings[name] = int(value)
         elif word := to_word(raw):
             self.settings[name] = (words or {}).get(word, word)
+
+    def fail(self, message: str, *, cause: Cause = "EngineError", tail: str = "", exit_code: int | None = None) -> None:
+        """Record that the run failed; its values, samples and layers are no result and are dropped."""
+        self.failure = Failure(
+            cause="OutOfMemory" if means_out_of_memory(message) else cause,
+            message=to_word(message),
+            exit_code=exit_code,
+            stderr_tail=printable(tail),
+        )
+        self.values, self.samples, self.layers = {}, {}, []
 
     def number(self, raw: Any, unit: str, *, at: str, what: str) -> float:
         """A value of `unit` in SI. Raises `BadInput` with the place."""
@@ -126,7 +145,10 @@ def extract(source: SourceFile, form: Form) -> list[Part]:
         for one in form.fields:
             _read_field(part, one)
         if form.ends:
-            inherited = dict(part.settings)
+            inherited = {name: value for name, value in part.settings.items() if name != "model"}
+        _read_failure(part, form.failed)
+        if part.failure is not None:
+            continue
         if form.rows is not None:
             part.layers, part.layers_method = _read_rows(part, form.rows), form.rows.method
         if form.finish is not None:
@@ -137,9 +159,23 @@ def extract(source: SourceFile, form: Form) -> list[Part]:
                 problem = f"{metric} has {count} values of {len(processes)} processes"
                 advice = f"at most {MOST_SAMPLES} values of {MOST_PROCESSES} processes are read"
                 raise source.error(part.where, problem, advice)
-        if not (part.values or part.samples or part.layers):
+        if not (part.values or part.samples or part.layers or part.failure):
+            _read_failure(part, "|".join(f"(?:{pattern})" for pattern in (*form.errors, _TRACEBACK)))
+        if not (part.values or part.samples or part.layers or part.failure):
             raise source.error(part.end, f"the results are missing; expected {form.expects}")
     return parts
+
+
+def _read_failure(part: Part, verdict: str) -> None:
+    """Record the failure of a text in which the regular expression `verdict` matches, in the tool's own words."""
+    found = re.search(verdict, part.text, re.MULTILINE) if verdict and part.form.kind == "text" else None
+    if found is None:
+        return
+    errors = (re.search(pattern, part.text, re.MULTILINE) for pattern in (*part.form.errors, _TRACEBACK))
+    told = next((error for error in errors if error is not None), None)
+    message = found[0] if told is None else told[1]
+    begin = part.text.rfind("\n", 0, found.start() if told is None else min(told.start(), found.start())) + 1
+    part.fail(message, tail=part.text[begin : begin + MOST_TAIL].strip())
 
 
 def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
@@ -148,6 +184,8 @@ def _text_parts(source: SourceFile, form: Form) -> Iterator[Part]:
     # What stands before the first run belongs to it: versions and settings are printed once.
     if form.ends and matches:
         bounds = [0, *(min(match.end() + 1, len(text)) for match in matches)]
+        if form.failed and re.compile(form.failed, re.MULTILINE).search(text, bounds[-1]):
+            bounds.append(len(text))  # the tool ended at a run that failed, without its last line
     else:
         bounds = [0, *(match.start() for match in matches[1:]), len(text)]
     for begin, end in pairwise(bounds):

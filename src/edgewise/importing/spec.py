@@ -95,6 +95,9 @@ class Form:
         finish: takes what fields can't express: reads the part, and adds to it.
         gives: names of what a run has besides `fields`; ``layers`` for those of `finish`.
         sessions: what each list of samples is from, such as ``processes of their own``; "" if all are from one process.
+        failed: text: regular expression of the line by which the tool reports a failed run; "" if it writes none.
+        errors: text: regular expressions of lines that name an error, the most telling first; group 1 is its message. A
+            run without results that has such a line failed, too.
         one_at_a_time: whether a file without a scenario is of inferences one after the other. False if the tool can
             also run several at once, and the file does not tell.
     """
@@ -112,6 +115,8 @@ class Form:
     finish: Callable[[Part], None] | None = None
     gives: Sequence[str] = ()
     sessions: str = ""
+    failed: str = ""
+    errors: Sequence[str] = ()
     one_at_a_time: bool = True
 
     @property

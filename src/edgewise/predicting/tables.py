@@ -106,7 +106,7 @@ def _ncnn(path: Path) -> Iterator[AtlasRow]:
 
 
 def perf_cells(document: Any) -> Iterator[tuple[str, str, str, str, Mapping[str, Any]]]:
-    """Precision, component, device, runtime and results of every job with a time in a ``perf.yaml``.
+    """Precision, component, device, runtime and results of every job in a ``perf.yaml``.
 
     A job that is listed for several devices ran on one of them and comes once.
 
@@ -119,9 +119,14 @@ def perf_cells(document: Any) -> Iterator[tuple[str, str, str, str, Mapping[str,
             for device, runtimes in (part.get("performance_metrics") or {}).items():
                 for runtime, cell in runtimes.items():
                     job = f"{cell.get('job_id') or device} {component} {precision} {runtime}"
-                    if cell.get("inference_time_milliseconds") not in _NO_TIME and job not in jobs:
+                    if job not in jobs:
                         jobs.add(job)
                         yield precision, component, device, runtime, cell
+
+
+def has_time(cell: Mapping[str, Any]) -> bool:
+    """Whether a job of a ``perf.yaml`` has a time; one that failed has none."""
+    return cell.get("inference_time_milliseconds") not in _NO_TIME
 
 
 def _ai_hub(path: Path) -> Iterator[AtlasRow]:
@@ -134,7 +139,7 @@ def _ai_hub(path: Path) -> Iterator[AtlasRow]:
     for file in files_below(path, "perf.yaml"):
         document, model = parse_mapping(read_text(file), str(file)), file.resolve().parent.name
         try:
-            cells = list(perf_cells(document))
+            cells = [cell for cell in perf_cells(document) if has_time(cell[4])]
         except (KeyError, AttributeError, TypeError) as error:
             raise BadInput(
                 f"{file} is no perf.yaml of AI Hub: {error!r}",

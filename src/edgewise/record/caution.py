@@ -97,6 +97,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "B",
         "add what you know on import: --model FILE, --device NAME, --set threads=4; or measure with edgewise",
     ),
+    "failed-executions": (
+        "C",
+        "find out why they failed: a program that fails may take much less time, or fail on certain inputs only",
+    ),
     "statistics-only": ("C", "save the tool's single times, or measure with edgewise, to get an interval"),
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }

@@ -153,7 +153,8 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
         yield from _origin(run.source)
     if run.evaluation is not None:
         yield "judged on", judged_on(run)
-    yield "status", run.status
+    left_out = [caution.message for caution in run.cautions if caution.code == "failed-executions"]
+    yield "status", "; ".join([run.status, *left_out])
     if run.trust is not None:
         yield "trust", run.trust.grade + "".join(f"; {reason}" for reason in run.trust.reasons)
     if run.tags:

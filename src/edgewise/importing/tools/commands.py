@@ -6,17 +6,58 @@ pyperf's JSON 1.0 (pyperf.readthedocs.io, "JSON format", and ``pyperf/_bench.py`
 
 from __future__ import annotations
 
+from collections import Counter
+
 from edgewise.importing.extraction import Part
 from edgewise.importing.spec import Field, Form, Importer
+from edgewise.text import enumerate_few
+
+_OF_SHELLS = {126: "the shell can't execute the program", 127: "the shell finds no such program"}
+"""Meaning of an exit code where a shell started the program, as hyperfine does by default."""
 
 
 def _finish_hyperfine(part: Part) -> None:
+    """One process per execution; with ``--ignore-failure`` the lists hold failed executions, which are no samples."""
     for metric, processes in part.samples.items():
         part.samples[metric] = [[value] for process in processes for value in process]
-    codes = part.json.get("exit_codes")
-    failed = sum(code != 0 for code in codes) if isinstance(codes, list) else 0
-    if failed:
-        part.notes["total_time"] = f"{failed} of {len(codes)} executions ended with an exit code other than 0"
+    codes = _exit_codes(part)
+    failed = Counter(code for code in codes if code != 0)
+    if not failed:
+        return
+    if failed.total() == len(codes):
+        (code,) = failed if len(failed) == 1 else (None,)
+        every = f"all {len(codes)} executions" if len(codes) > 1 else "the only execution"
+        part.fail(f"{every} failed: {_in_words(failed)}", cause="CommandFailed", exit_code=code)
+    else:
+        verb = "are" if failed.total() > 1 else "is"
+        part.left_out = f"{failed.total()} of {len(codes)} executions failed and {verb} left out: {_in_words(failed)}"
+        part.values.pop("total_time", None)  # hyperfine's median is over all executions
+        for metric, processes in part.samples.items():
+            part.samples[metric] = [each for each, code in zip(processes, codes, strict=True) if code == 0]
+            part.notes[metric] = part.left_out
+    part.effective |= {"executions": len(codes), "failed_executions": failed.total()}
+
+
+def _exit_codes(part: Part) -> list[int | None]:
+    """The exit code of each execution, None after a signal; empty in files of versions that wrote none."""
+    at, codes = f"{part.path}.exit_codes", part.json.get("exit_codes") or []
+    if not isinstance(codes, list) or any(type(code) not in (int, type(None)) for code in codes):
+        raise part.source.error(at, "expected a list of whole numbers")
+    for metric, processes in part.samples.items():
+        if codes and len(processes) != len(codes):
+            raise part.source.error(at, f"{len(codes)} exit codes of {len(processes)} values of {metric}")
+    return codes
+
+
+def _in_words(failed: Counter[int | None]) -> str:
+    """``exit code 2 (4 times)``."""
+    kinds = []
+    for code, count in failed.most_common():
+        word = "ended by a signal" if code is None else f"exit code {code}"
+        details = [_OF_SHELLS[code]] if code in _OF_SHELLS else []
+        details += [f"{count} times"] if count > 1 else []
+        kinds.append(word + (f" ({', '.join(details)})" if details else ""))
+    return enumerate_few(kinds)
 
 
 def _finish_pyperf(part: Part) -> None:

@@ -67,6 +67,10 @@ class BenchmarkModel(Importer):
             expects="the line 'Inference timings in us: Init: …' after 'count=50 first=… avg=…'",
             method="its own timer in whole microseconds, one process",
             each=r"^(?:INFO: )?STARTING!",
+            # The tool goes on after an inference that failed, and prints statistics of all.
+            failed=r"Benchmarking failed\.",
+            # "Following operations are not supported by GPU delegate": the CPU takes them, which is no failure.
+            errors=(r"ERROR: (?!Benchmarking failed|Following operations)(.{1,1000})$",),
             fields=(
                 Field(name="model", at=r"Graph: \[([^\]\n]{1,1000})\]"),
                 Field(name="model", at=r"Loaded model (\S+)"),

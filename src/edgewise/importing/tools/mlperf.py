@@ -17,6 +17,8 @@ from edgewise.importing.spec import NUMBER, Field, Form, Importer
 _WINDOW = re.compile(r"# Inferences\s*:\s*(\S+)[^\n]{0,200}\n[^\n]{0,200}Runtime\s*:\s*(\S+) sec")
 _INFER = re.compile(r"m-infer-start-(\d{1,9})\b")
 _LAP = re.compile(r"m-lap-us-(\d{1,20})\b")
+_PROBLEM = re.compile(r"\be-\[([^\]\n]{1,200})\]")
+"""How a board reports an error, such as a command that it does not know."""
 
 
 def _finish_results(part: Part) -> None:
@@ -41,6 +43,10 @@ def _finish_log(part: Part) -> None:
     for start, end in pairwise([*(match.start() for match in starts), len(part.text)]):
         at, laps = part.line_of(start), [int(match[1]) for match in _LAP.finditer(part.text, start, end)]
         count = int(starts[len(windows)][1])
+        problem = _PROBLEM.search(part.text, start, end)
+        if len(laps) < 2 and problem is not None:
+            part.fail(f"the board reports an error in a window of {count} inferences: {problem[1]}")
+            return
         if len(laps) < 2 or laps[1] <= laps[0] or count < 1:
             raise part.source.error(at, f"a window of {count} inferences with the times {laps[:2]}; expected two laps")
         windows.append(part.number((laps[1] - laps[0]) / count, "us", at=at, what="the time of a window"))

@@ -11,6 +11,12 @@ from edgewise.importing.extraction import Part
 from edgewise.importing.spec import Field, Form, Importer
 from edgewise.predicting.tables import NCNN_NAME, NCNN_TIME
 
+_ERROR = (
+    r"^((?:fopen|find_blob_index_by_name|parse|vk[A-Z]\w*) .{0,200}failed.{0,40}|"
+    r"layer .{1,200} not exists or registered|network graph not ready)$"
+)
+"""Lines of ncnn's ``net.cpp``, ``gpu.cpp`` and ``allocator.cpp`` after which a network has no output."""
+
 
 def _finish(part: Part) -> None:
     settings = part.settings
@@ -35,6 +41,9 @@ class Benchncnn(Importer):
             method="its own timer around the extraction, one process, empty weights",
             each=rf"^{NCNN_NAME}.*$",
             ends=True,
+            # The tool ignores what a network that can't be loaded or run returns, and times the calls.
+            failed=_ERROR,
+            errors=(_ERROR,),
             fields=(
                 Field(name="model", at=rf"^{NCNN_NAME}"),
                 Field(name="threads", at=r"num_threads = (\S+)"),

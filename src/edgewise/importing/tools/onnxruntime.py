@@ -60,6 +60,8 @@ class PerfTest(Importer):
             expects="the line 'Average inference time cost total: 5.02 ms'",
             one_at_a_time=False,
             method="its own timer around each run, one process",
+            failed=r"^Run failed:",
+            errors=(r"^Run failed: ?(.{1,1000})$",),
             each=r"^(?:Setting intra_op_num_threads .*\n(?:(?!Session creation).*\n){0,8})?Session creation time cost",
             fields=(
                 Field(name="threads", at=r"Setting intra_op_num_threads to (\S+)"),

@@ -15,6 +15,8 @@ from edgewise.importing.extraction import Part
 from edgewise.importing.spec import NUMBER, Field, Form, Importer, Rows
 
 _CLOCK = "times of the engine's own clock, one process"
+_ERROR = r"^\[ ?ERROR ?\] (.{1,500}(?:\n(?!\[ ?(?:INFO|WARNING|Step)|Traceback|[ \t]{0,9}$).{1,500}){0,3})"
+"""What ends a run: OpenVINO's exceptions name a place of its sources first, and the reason in the next lines."""
 _COUNTERS = "performance counters of the engine, time of each executed primitive"
 _PROVIDERS = {"CPU": "cpu", "GPU": "gpu", "NPU": "npu", "AUTO": "auto"}
 _SCENARIOS = {"sync": "single-stream", "async": "offline"}
@@ -57,7 +59,8 @@ def _finish_statistics(part: Part) -> None:
     else:
         results = dict(re.findall(r"^([^;\n]+);(.*)$", part.text, re.MULTILINE))
     if error := results.get("error"):
-        raise part.source.error(part.where, f"the tool reports an error: {str(error)[:200]}", "import a finished run")
+        part.fail(str(error))
+        return
     percent = str(results.get("percentile_boundary", 50))
     value = part.values.pop("latency_engine", None)
     if value is not None and percent in _PERCENTILES:
@@ -86,6 +89,8 @@ class BenchmarkApp(Importer):
             expects="the lines 'Median: 1.23 ms' and 'Throughput: 812.00 FPS'",
             method=_CLOCK,
             each=r"^\[ ?Step 1/\d+\]",
+            failed=_ERROR,
+            errors=(_ERROR,),
             fields=(
                 Field(name="version", at=r"Build \.+ (\S+)"),
                 Field(name="provider", at=r"EXECUTION_DEVICES: \[?'?(\w+)", words=_PROVIDERS),

@@ -10,14 +10,26 @@ from typing import Any
 
 from edgewise.importing.extraction import Part
 from edgewise.importing.spec import Field, Form, Importer, Rows
-from edgewise.predicting.tables import perf_cells
+from edgewise.predicting.tables import has_time, perf_cells
 
+_TIME = "inference_time_milliseconds"
 _STATISTIC = "AI Hub's estimate from the iterations of the job, a statistic that it does not name"
 
 
 def _perf_runs(document: Any) -> list[tuple[str, dict[str, Any]]]:
     names = ("precision", "component", "device", "runtime")
-    return [(", ".join(cell[:4]), {**dict(zip(names, cell, strict=False)), **cell[4]}) for cell in perf_cells(document)]
+    found = []
+    for cell in perf_cells(document):
+        results = {key: value for key, value in cell[4].items() if key != _TIME or has_time(cell[4])}
+        found.append((", ".join(cell[:4]), {**dict(zip(names, cell, strict=False)), **results}))
+    return found
+
+
+def _finish_perf(part: Part) -> None:
+    """A job that failed has no time; some versions write its status beside."""
+    if not part.values:
+        status = part.json.get("job_status")
+        part.fail("the job has no time" + (f", and the status {status}" if status else ""))
 
 
 def _finish_profile(part: Part) -> None:
@@ -76,7 +88,8 @@ class AiHub(Importer):
                 Field(name="runtime", at="runtime"),
                 Field(name="precision", at="precision"),
                 Field(name="provider", at="primary_compute_unit", words={"NPU": "npu", "GPU": "gpu", "CPU": "cpu"}),
-                Field(name="latency_engine", at="inference_time_milliseconds", unit="ms", note=_STATISTIC),
+                Field(name="latency_engine", at=_TIME, unit="ms", note=_STATISTIC),
             ),
+            finish=_finish_perf,
         ),
     )

@@ -28,6 +28,9 @@ class Trtexec(Importer):
             expects="the line 'Latency: min = …, median = …' below 'Performance summary'",
             method="from the copy of inputs to the device to the copy of outputs back (CUDA events), one process",
             each=r"^&&&& RUNNING TensorRT",
+            failed=r"^&&&& FAILED TensorRT.{0,200}",
+            # The importer of ONNX writes where it is in several lines, and only then what is wrong.
+            errors=(r"(Error Code \d+: .{1,1000})$", r"^(\[\d+\] .{1,1000})$", r"\[E\] (.{1,1000})$"),
             fields=(
                 Field(name="version", at=r"TensorRT version: (\S+)"),
                 Field(name="device", at=r"Selected Device: (.+)$"),
