@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import resource
 import shutil
 import stat
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import onnx as onnx_package
 import pytest
 from raw_http import connect
 
@@ -145,6 +147,65 @@ def test_an_archive_of_a_model_with_its_weights(studio, client, tmp_path):
     assert "folder/net.yaml" in client.get(answer.headers["location"]).text
 
 
+def external_onnx(folder, location):
+    """A model of 16 parameters with external data: its bytes, and those of its weight file at `location`."""
+    path = write_tiny_onnx(folder / "net.onnx", external=True)
+    model = onnx_package.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            entry.value = location if entry.key == "location" else entry.value
+    return model.SerializeToString(), (folder / "weights.bin").read_bytes()
+
+
+@pytest.mark.parametrize("location", ["my net.onnx.data", "weights/my net.bin", "my_net.bin"])
+def test_a_model_and_the_weight_file_that_it_names(studio, client, tmp_path, location):
+    model, weights = external_onnx(tmp_path, location)
+    answer = upload(client, (location.rpartition("/")[2], weights), ("my net.onnx", model), ("other.tflite", DIGITS))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    found = {entry.name: entry for entry in studio.studio.models.entries()}
+    assert sorted(found) == ["my net.onnx", "other.tflite"]
+    entry = found["my net.onnx"]
+    assert entry.key == hashlib.sha256(model + weights).hexdigest()
+    assert (entry.path.name, (entry.path.parent / location).read_bytes()) == ("my_net.onnx", weights)
+
+
+def problem(answer):
+    assert answer.status_code == 400
+    return " ".join(" ".join(re.findall(r'(?s)class="problem".*?</div>', answer.text)).replace("&#39;", "'").split())
+
+
+def test_a_model_without_its_weight_file_says_what_to_drop(studio, client, tmp_path):
+    model, weights = external_onnx(tmp_path, "net.onnx.data")
+    both = "drop both files together, or a .zip with both"
+    told = problem(upload(client, ("my net.onnx", model)))
+    assert "the weight file 'net.onnx.data' of my net.onnx is missing" in told and both in told and "beside" not in told
+    ir = Ir(tmp_path)
+    ir.read((const(0, (2, 3), 0, 24), result(1, (2, 3))), (0, 0, 1, 0), weights=bytes(24))
+    xml = (tmp_path / "m.xml").read_bytes()
+    told = problem(upload(client, ("my net.xml", xml)))
+    assert "the weight file 'my net.bin' of my net.xml is missing" in told and both in told
+    for name, content, expected in (("my net.onnx", model, "net.onnx.data"), ("my net.xml", xml, "my net.bin")):
+        told = problem(upload(client, (name, content), ("renamed.bin", weights)))
+        assert f"{name} names its weight file '{expected}', and renamed.bin has another name" in told
+        assert f"rename it to {expected}" in told
+    told = problem(upload(client, ("net.zip", packed(("a/net.onnx", model)))))
+    assert "net.zip lacks the weight file 'a/net.onnx.data' of net.onnx" in told
+    assert studio.studio.models.entries() == []
+
+
+@pytest.mark.parametrize("location", ["../up.bin", "/tmp/up.bin", "a/../../up.bin", "C:up.bin"])
+def test_a_weight_file_whose_place_is_hostile_goes_nowhere(studio, client, tmp_path, location):
+    model, weights = external_onnx(tmp_path, location)
+    answer = upload(client, ("net.onnx", model), (location.rpartition("/")[2], weights))
+    assert answer.status_code == 400 and studio.studio.models.entries() == []
+    assert not list(studio.folder.rglob("*up.bin*")) and not Path("/tmp/up.bin").exists()
+
+
+def test_code_is_no_weight_file(client, tmp_path):
+    model, weights = external_onnx(tmp_path, "loader.py")
+    assert ".py file can run code" in problem(upload(client, ("net.onnx", model), ("loader.py", weights)))
+
+
 def test_data(studio, client):
     arrays = io.BytesIO()
     np.savez(arrays, x=np.zeros((3, 4), np.float32), y=np.arange(3))
@@ -186,6 +247,7 @@ REFUSED = {
     "objects in an archive": (("x.npz", packed(("x.npy", arrays_of_objects()))), "never unpickled"),
     "code in data": (("x.npz", packed(("x.py", b"import os"))), "not written by numpy"),
     "binary table": (("x.csv", b"\0\1\2"), "not a table"),
+    "MediaPipe bundle": (("hand.task", packed(("a.tflite", DIGITS))), "MediaPipe bundle of 1 model: a.tflite"),
     "no archive": (("net.zip", b"PK\x03\x04nonsense"), "complete zip archive"),
     "no model in an archive": (("net.zip", packed(("readme.txt", b"hello"))), "no model"),
     "two models": (("net.zip", packed(("a.onnx", b"a"), ("b.tflite", b"b"))), "a.onnx, b.tflite"),
@@ -216,7 +278,7 @@ def test_refused(tmp_path, file, reason):
     folder = tmp_path / "inner" / "made"
     folder.mkdir(parents=True)
     (folder / name).write_bytes(content() if callable(content) else content)
-    request = {"take": name, "folder": str(folder), "most_bytes": 400 * 10**6}
+    request = {"take": [name], "title": name, "folder": str(folder), "most_bytes": 400 * 10**6}
     told = json.loads(model_worker.answer(json.dumps(request).encode()))
     assert told["error"].startswith("Bad") and reason in told["message"], told
     assert str(tmp_path) not in told["message"] + told["advice"]

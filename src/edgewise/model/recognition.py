@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from edgewise.errors import BadModel
+from edgewise.model.bundles import TASK, models_in
 from edgewise.model.readers.archive import open_archive
+from edgewise.text import enumerate_few
 
 _MOST_PICKLE_BYTES = 64 * 2**20
 _MOST_CONFIG_BYTES = 2**20
@@ -163,6 +166,8 @@ _MARKS: tuple[tuple[int, bytes, Known | Callable[[Path], Known]], ...] = (
     (0, b"version https://git-lfs",
      Known("a Git LFS pointer, not the model itself", "run 'git lfs pull' in its repository")),
     (0, b"GGUF", _gguf),
+    (0, b"LITERTLM",
+     Known("a LiteRT-LM bundle of a language model", "give a .tflite file that it was built from", "LiteRT-LM")),
     (0, b"\x89HDF\r\n\x1a\n", _hdf5),
     (4, b"ET1", Known("an ExecuTorch program", "edgewise bench FILE.py:function  # one that makes the original")),
     (0, b"\x1f\x8b", Known("compressed with gzip", _UNPACK)),
@@ -197,13 +202,13 @@ def _by_mark(head: bytes, path: Path) -> Iterator[Known]:
 
 def _recognise_zip(path: Path) -> Known:
     """A zip archive by the names of its entries; nothing is unpacked."""
-    try:
-        with open_archive(path) as archive:
-            names = archive.names
-            pickled = next((name for name in names if name.endswith("/data.pkl")), None)
-            data = archive.read(pickled, _MOST_PICKLE_BYTES) if pickled else b""
-    except (BadModel, OSError):
-        names, data = (), b""
+    names: tuple[str, ...] = ()
+    models: Sequence[tuple[str, ...]] | None = None
+    data = b""
+    with suppress(BadModel, OSError), open_archive(path) as archive:
+        names, models = archive.names, models_in(archive)
+        if pickled := next((name for name in names if name.endswith("/data.pkl")), None):
+            data = archive.read(pickled, _MOST_PICKLE_BYTES)
     if any(re.fullmatch(r"[^/]+/code/.+\.py", name) for name in names):
         example = "(torch.zeros(1, 3, 224, 224),)"
         program = f"import torch; torch.onnx.export(torch.jit.load(PATH), {example}, OUT, dynamo=False)"
@@ -217,7 +222,27 @@ def _recognise_zip(path: Path) -> Known:
         return _weights(path, "a PyTorch checkpoint, which does not contain the network itself", "torch.load")
     if names[:1] and names[0].endswith(".npy"):
         return Known("an .npz file of arrays, not a model", "give arrays with --input-data")
-    return Known("a zip archive", _UNPACK)
+    if models is None:
+        return Known("a zip archive that is cut or damaged", "download or export it again")
+    return _bundle(path, models) if models else Known("a zip archive", _UNPACK)
+
+
+def _bundle(path: Path, models: Sequence[tuple[str, ...]]) -> Known:
+    """An archive of models, with the command that unpacks it and inspects the first."""
+    steps, archive, folder = list[str](), path, Path(path.stem if path.suffix else f"{path.name}-unpacked")
+    first = min(models, key=lambda names: (names[-1].endswith(TASK), len(names)))
+    for inner in first:
+        steps.append(f"python -m zipfile -e {quote(str(archive))} {quote(str(folder))}")
+        archive = folder / inner
+        folder = archive.with_suffix("")
+    of_mediapipe = path.suffix == TASK or any(len(each) > 1 or not Path(each[0]).suffix for each in models)
+    kind = "a MediaPipe bundle" if of_mediapipe else "a zip archive"
+    named = enumerate_few([" in ".join(reversed(each)) for each in models], 6)
+    return Known(
+        f"{kind} of {len(models)} model{'s' if len(models) > 1 else ''}: {named}",
+        f"{' && '.join(steps)} && edgewise inspect {quote(str(archive))}",
+        reader="MediaPipe" if of_mediapipe else "",
+    )
 
 
 def _by_text(head: bytes, path: Path) -> Iterator[Known]:

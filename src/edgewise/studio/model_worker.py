@@ -2,8 +2,10 @@
 
 A request on standard input is one of
 
-    {"take": NAME, "folder", "most_bytes"}  →  {"kind", "key", "main", "format", "size_bytes", "left_out"}
-    {"inspect": PATH, "title"}              →  {"sha256", "format", "page"}
+    {"names": [PATH, …]}                      →  {PATH: [LOCATION, …], …}
+    {"take": [NAME, …], "title", "folder", "most_bytes"}
+                                              →  {"kind", "key", "main", "format", "size_bytes", "left_out"}
+    {"inspect": PATH, "title"}                →  {"sha256", "format", "page"}
 
 or is answered by ``{"error", "message", "advice"}``. It writes to nothing but the folder of ``take``.
 """
@@ -13,13 +15,15 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import Limits, serve
 from edgewise.errors import BadInput, BadModel, EdgewiseError, Unavailable
 from edgewise.model.readers.archive import open_archive
-from edgewise.studio.models import DATA, FORMATS, MOST_DEPTH, format_of, look
+from edgewise.model.readers.base import MissingWeights
+from edgewise.studio.models import DATA, FORMATS, MOST_DEPTH, WEIGHTS, format_of, look
 
 if TYPE_CHECKING:
     from zipfile import ZipInfo
@@ -35,16 +39,19 @@ CODE = (".py", ".pyc", ".pyw", ".ipynb", ".eager", ".pkl", ".pickle", ".pt", ".p
 """Endings of files that run code when they are loaded: Python, pickles, TorchScript, libraries, programs."""
 SETTINGS = (".yaml", ".yml")
 """Endings of files that say how a model is used, and may name files elsewhere: left out."""
+DROP_BOTH = "drop both files together, or a .zip with both"
 _CODE_ADVICE = "export the model as ONNX, TFLite or .pt2; run a file with code on the command line, if you trust it"
 
 
 def answer(request: bytes) -> bytes:
     """What the upload is, or why it is refused."""
     told = json.loads(request)
+    if "names" in told:
+        return json.dumps({path: name_weights(Path(path)) for path in told["names"]}).encode()
     folder = Path(told["folder"]) if "take" in told else Path(told["inspect"]).parent
     try:
         if "take" in told:
-            found = take(folder, told["take"], most_bytes=told["most_bytes"])
+            found = take(folder, told["take"], title=told["title"], most_bytes=told["most_bytes"])
         else:
             found = inspect(Path(told["inspect"]), title=told["title"])
     except EdgewiseError as error:
@@ -78,15 +85,34 @@ def inspect(path: Path, *, title: str) -> dict[str, Any]:
     return {"sha256": inspection.source["sha256"], "format": inspection.graph.format, "page": html}
 
 
-def take(folder: Path, name: str, *, most_bytes: int) -> dict[str, Any]:
-    """What the file `name` in `folder` is; an archive of a folder is unpacked in its place.
+def name_weights(path: Path) -> list[str]:
+    """Weight files that the model at `path` names in its content; empty for other formats, and for what can't be read.
+
+    An OpenVINO IR and a Paddle program name none: theirs has the model's own name.
+    """
+    from edgewise.model.readers.onnx import OnnxReader
+
+    reader = OnnxReader()
+    try:
+        return list(reader.locations(path)) if reader.sniff(_head(path), path) else []
+    except BadModel:  # said when it is taken
+        return []
+
+
+def take(folder: Path, names: Sequence[str], *, title: str, most_bytes: int) -> dict[str, Any]:
+    """What the first of the files `names` in `folder` is; an archive of a folder is unpacked in its place.
+
+    Args:
+        names: the model, then its weight files.
+        title: the client's name for the first.
 
     Raises:
         BadInput: a file that runs code, no model and no data, or an archive that must not be unpacked.
         OSError: the disk is full.
     """
-    refuse_code(name)
-    path, left_out = folder / name, list[str]()
+    for name in names:
+        refuse_code(name)
+    path, left_out = folder / names[0], list[str]()
     is_zip, is_data = path.suffix.lower() == ".zip", path.suffix.lower() in DATA
     key = _hash(path) if is_zip or is_data else ""
     if is_zip:
@@ -95,7 +121,15 @@ def take(folder: Path, name: str, *, most_bytes: int) -> dict[str, Any]:
         path.unlink()
         model = find_model(tree)
         path, is_data = model or tree, model is None
-    found = _describe_data(path, key) if is_data else _describe_model(path)
+    try:
+        found = _describe_data(path, key) if is_data else _describe_model(path)
+    except MissingWeights as error:
+        if is_zip:
+            missing = (path.parent / error.name).relative_to(tree)
+            raise BadInput(f"{title} lacks the weight file {str(missing)!r} of {path.name}", advice="add it") from None
+        same = path.suffix.lower() in WEIGHTS  # the model's own name, which the client gave
+        named = Path(title).stem + Path(error.name).suffix if same else error.name
+        raise BadInput(f"the weight file {named!r} of {title} is missing", advice=DROP_BOTH) from None
     return {**found, "main": str(found["main"].relative_to(folder)), "left_out": left_out}
 
 

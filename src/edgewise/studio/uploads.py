@@ -8,9 +8,9 @@ Whatever goes wrong, the folder in ``incoming`` is removed; one of a killed serv
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,14 @@ from starlette.requests import ClientDisconnect, Request
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
-from edgewise.studio.models import WEIGHTS, ModelEntry, Models, clean_label, safe_name
+from edgewise.model.bundles import is_plain
+from edgewise.studio.models import DATA, FORMATS, MOST_DEPTH, WEIGHTS, ModelEntry, Models, clean_label, safe_name
 from edgewise.studio.reading import ask_worker
 
 MOST_FILES = 64
 MOST_ZEROS = 2**16
 """Bytes at the beginning of a file that may all be zero."""
-_ADVICE = "drop one model: a file, an .xml with its .bin, or a .zip of a folder"
+_ADVICE = "drop one model: a file, together with its files of weights (.xml with .bin), or a .zip of a folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +37,47 @@ class Received:
     """One file of an upload.
 
     Attributes:
-        label: the client's name for it.
+        name: the client's name for it, without folders.
         path: where it lies.
     """
 
-    label: str
+    name: str
     path: Path
 
     @property
+    def label(self) -> str:
+        """The name for people."""
+        return clean_label(self.name)
+
+    @property
     def stem(self) -> str:
-        """The label without its ending."""
-        return Path(self.label).stem
+        """The name without its ending."""
+        return Path(self.name).stem
+
+    @property
+    def safe_stem(self) -> str:
+        """The name without its ending, as that of a file."""
+        return safe_name(self.name, otherwise="model")
 
     @property
     def suffix(self) -> str:
-        """The ending of the label, small, where it is one that a file may have; else empty."""
-        suffix = Path(self.label).suffix.lower()
+        """The ending of the name, small, where it is one that a file may have; else empty."""
+        suffix = Path(self.name).suffix.lower()
         return suffix if re.fullmatch("[.][a-z0-9]{1,12}", suffix) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A model, or data, with its weight files.
+
+    Attributes:
+        needs: where weight files must lie below its folder → their names.
+        weights: the same → those of the upload.
+    """
+
+    model: Received
+    needs: Mapping[str, str]
+    weights: dict[str, Received] = field(default_factory=dict)
 
 
 async def receive(request: Request, models: Models, *, most_bytes: int) -> list[ModelEntry]:
@@ -68,7 +93,10 @@ async def receive(request: Request, models: Models, *, most_bytes: int) -> list[
     try:
         models.incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
         with job_folder(within=models.incoming) as folder:
-            groups = group(await _save(request, folder))
+            files = await _save(request, folder)
+            several = {"names": [str(each.path) for each in files]} if len(files) > 1 else None
+            named = await run_in_threadpool(ask_worker, several, what="the upload") if several else {}
+            groups = group(files, named)
             return [await run_in_threadpool(_keep, models, each, most_bytes=most_bytes) for each in groups]
     except OSError as error:
         raise Unavailable(
@@ -92,7 +120,8 @@ async def _save(request: Request, folder: Path) -> list[Received]:
             async for _ in parser.stream:  # a browser that is still sending shows no answer
                 pass
     found = [value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename]
-    return [Received(label=clean_label(str(each.filename)), path=Path(str(each.file.name))) for each in found]
+    names = [re.split(r"[/\\]", str(each.filename))[-1] for each in found]
+    return [Received(name=name, path=Path(str(each.file.name))) for name, each in zip(names, found, strict=True)]
 
 
 class _Parser(MultiPartParser):
@@ -125,25 +154,54 @@ class _Arriving(BufferedWriter):
         return super().write(data)
 
 
-def group(files: Sequence[Received]) -> list[list[Received]]:
-    """The files of each model: a file of weights belongs to the model of the same name. Raises `BadInput`."""
+def group(files: Sequence[Received], named: Mapping[str, Sequence[str]]) -> list[Parts]:
+    """The files of each model: those that its content names, or that have its name with the ending for weights.
+
+    Args:
+        named: path of a file → locations of the weight files that it names.
+
+    Raises:
+        BadInput: no file, or one of weights that no model names.
+    """
     if not files:
         raise BadInput("there is no file in this upload", advice=_ADVICE)
-    weights = {each.stem: each for each in files if each.suffix in WEIGHTS.values()}
-    others = [each for each in files if each.suffix not in WEIGHTS.values()]
-    paired = [[each, weights.pop(each.stem)] if each.stem in weights else [each] for each in others]
-    if weights and others:
-        label = next(iter(weights.values())).label
-        raise BadInput(f"{label}: no model of the same name is beside it", advice=_ADVICE)
-    return paired or [[each] for each in files]
+    models = [Parts(model=each, needs=_needs(each, named.get(str(each.path), ()))) for each in files]
+    free = {each.name: each for each in files if len(files) > 1 and not named.get(str(each.path))}
+    for each in models:
+        for place, name in each.needs.items():
+            if name != each.model.name and name in free:
+                each.weights[place] = free.pop(name)
+    taken = [file for each in models for file in each.weights.values()]
+    strays = [each for each in free.values() if each.suffix not in (*FORMATS, *DATA, ".zip")]
+    for each in models:
+        missing = [name for place, name in each.needs.items() if place not in each.weights]
+        if missing and strays:
+            raise BadInput(
+                f"{each.model.label} names its weight file {missing[0]!r}, and {strays[0].label} has another name",
+                advice=f"rename it to {missing[0]}, and drop both together",
+            )
+    if lost := next((each for each in strays if each.suffix in WEIGHTS.values()), None):
+        raise BadInput(f"{lost.label}: no model in this upload names these weights", advice=_ADVICE)
+    return [each for each in models if each.model not in taken]
 
 
-def _keep(models: Models, files: Sequence[Received], *, most_bytes: int) -> ModelEntry:
-    """Find out what `files` are, and keep them. Raises `EdgewiseError` and OSError."""
-    first = files[0]
-    made, stem = first.path.with_suffix(".made"), safe_name(first.label, otherwise="model")
+def _needs(model: Received, locations: Sequence[str]) -> dict[str, str]:
+    """Where the weight files of a model must lie below its folder → the client's names for them."""
+    if ending := WEIGHTS.get(model.suffix):
+        return {f"{model.safe_stem}{ending}": f"{model.stem}{ending}"}
+    plain = (each for each in locations if is_plain(each) and each.count("/") < MOST_DEPTH)
+    return {place: place.rpartition("/")[2] for place in plain}
+
+
+def _keep(models: Models, parts: Parts, *, most_bytes: int) -> ModelEntry:
+    """Find out what the files are, and keep them. Raises `EdgewiseError` and OSError."""
+    first = parts.model
+    made = first.path.with_suffix(".made")
     made.mkdir(mode=0o700)
-    for file in files:
-        file.path.rename(made / f"{stem}{file.suffix}")
-    told = {"take": f"{stem}{first.suffix}", "folder": str(made), "most_bytes": most_bytes}
+    own = f"{first.safe_stem}{first.suffix}"
+    places = {own: first, **{place: file for place, file in parts.weights.items() if place != own}}
+    for place, file in places.items():
+        (made / place).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.path.rename(made / place)
+    told = {"take": list(places), "title": first.label, "folder": str(made), "most_bytes": most_bytes}
     return models.add(made, label=first.label, **ask_worker(told, what=first.label))

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader, FileIO
+from io import BufferedReader, BytesIO, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +108,13 @@ def first_name(head: bytes) -> str:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[Archive]:
-    """The archive at `path`. Raises `BadModel` where it is none or its directory is absurd."""
-    with _Bounded(FileIO(path)) as stream:
+def open_archive(path: Path, *, content: BytesIO | None = None) -> Iterator[Archive]:
+    """The archive at `path`, or one inside it. Raises `BadModel` where it is none or its directory is absurd.
+
+    Args:
+        content: the bytes of an archive that is an entry of the one at `path`.
+    """
+    with _Bounded(FileIO(path)) if content is None else content as stream:
         try:
             file = zipfile.ZipFile(stream)
         except _BAD as error:

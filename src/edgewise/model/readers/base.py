@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Protocol, runtime_checkable
 
 from edgewise.errors import BadInput, BadModel
@@ -18,6 +21,8 @@ HEAD_BYTES = 4096
 
 OUTSIDE_ADVICE = "save the model again with its weights in its folder; edgewise reads no file outside it"
 
+MOST_BESIDE = 1000
+"""Files beside a model that are looked at for weights under another name."""
 MAX_TENSORS = 10_000
 MAX_RANK = 64
 MAX_NAME_CHARACTERS = 4096
@@ -182,6 +187,35 @@ def identify_version(path: Path) -> tuple[Path, int, int, int]:
 def damaged(path: Path, reason: str, *, advice: str = "export or download it again") -> BadModel:
     """The error for a file whose format is known and whose content is wrong."""
     return BadModel(f"{path.name} can't be used: {reason}", advice=advice)
+
+
+class MissingWeights(BadModel):
+    """A weight file that a model names is not there.
+
+    Attributes:
+        name: path of the weight file, below the model's folder, as the model gives it.
+    """
+
+    def __init__(self, message: str, *, advice: str, name: str) -> None:
+        super().__init__(message, advice=advice)
+        self.name = name
+
+
+def missing_weights(path: Path, name: str, size: int) -> MissingWeights:
+    """The error for a weight file that is not there: where it must be, and whether it is there under another name.
+
+    Args:
+        size: bytes that the model needs of it.
+    """
+    place = path.parent / name
+    advice = f"put it at {place}: {path.name} names it so"
+    with suppress(OSError):
+        files = [each for each in islice(path.parent.iterdir(), MOST_BESIDE) if each.is_file() and each != path]
+        if len(renamed := [each for each in files if size and each.stat().st_size == size]) == 1:
+            make = "" if place.parent.is_dir() else f"mkdir -p {quote(str(place.parent))} && "
+            advice += f". If {renamed[0].name} is this file: {make}mv {quote(str(renamed[0]))} {quote(str(place))}"
+    message = f"{path.name} can't be used: its weight file {name!r} is missing"
+    return MissingWeights(message, advice=advice, name=name)
 
 
 def check_inside(path: Path, weights: Path) -> None:

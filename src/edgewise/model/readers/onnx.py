@@ -15,7 +15,14 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import OUTSIDE_ADVICE, check_inside, damaged, identify_version, make_signature
+from edgewise.model.readers.base import (
+    OUTSIDE_ADVICE,
+    check_inside,
+    damaged,
+    identify_version,
+    make_signature,
+    missing_weights,
+)
 from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
 from edgewise.model.readers.onnx_graph import Observed, Source, make_graph, read_declared
 from edgewise.model.readers.onnx_order import check_functions, put_in_order
@@ -71,6 +78,10 @@ class OnnxReader:
             model, description, onnx = _load(path)
             _read_signature(path, model, onnx.TensorProto.DataType.items())
             return _make_graph(model, description, onnx.TensorProto.DataType.items(), (shapes or {}, observed))
+
+    def locations(self, path: Path) -> tuple[str, ...]:
+        """The files of external data as the model names them, whether they are there or not. Raises `BadModel`."""
+        return tuple(location for location, _ in _parse(path).extents)
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of external data, in the order in which the model first mentions them."""
@@ -242,7 +253,7 @@ def _check_weight_file(path: Path, location: str, end: int) -> Path:
     try:
         check_inside(path, file)
         if not file.is_file():
-            raise damaged(path, f"its weight file {location!r} is missing", advice=f"put it beside {path.name}")
+            raise missing_weights(path, location, end)
         size = file.stat().st_size
     except OSError as error:  # a name that is too long, a folder without access
         raise damaged(path, f"its weight file {location!r} can't be opened: {error}") from error

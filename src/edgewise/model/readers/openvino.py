@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import check_inside, damaged, identify_version, make_signature
+from edgewise.model.readers.base import check_inside, damaged, identify_version, make_signature, missing_weights
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class OpenVinoReader:
         if facts.weight_bytes == 0:
             return ()
         if not weights.is_file():
-            raise damaged(path, f"its weights {weights.name!r} are missing", advice=f"put {weights.name} beside it")
+            raise missing_weights(path, weights.name, facts.weight_bytes)
         size = weights.stat().st_size
         if size < facts.weight_bytes:
             raise damaged(path, f"{weights.name} is truncated: {size} bytes, at least {facts.weight_bytes} are needed")

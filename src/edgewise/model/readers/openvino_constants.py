@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgewise.model.graph import BITS, StoredData
 from edgewise.model.readers import openvino
-from edgewise.model.readers.base import check_inside, damaged
+from edgewise.model.readers.base import check_inside, damaged, missing_weights
 from edgewise.model.readers.openvino_layers import IrLayer
 
 MAX_VALUE_BYTES = 1024
@@ -73,9 +73,7 @@ class Weights:
 
     def _check(self, name: str, constant: Constant) -> None:
         if self.size is None:
-            raise damaged(
-                self.model, f"its weights {self.path.name!r} are missing", advice=f"put {self.path.name} beside it"
-            )
+            raise missing_weights(self.model, self.path.name, constant.offset + constant.size)
         if constant.offset + constant.size > self.size:
             raise damaged(
                 self.model,
