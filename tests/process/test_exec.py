@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from edgewise.cancellation import wait_readable
 from edgewise.cli.main import run
 from edgewise.constraints.base import PERIOD_S
 from edgewise.constraints.cgroups import V1, V2, Cgroup, find_cgroup
+from edgewise.constraints.memory_watch import _watch_file
 from edgewise.errors import ExitCode
 from edgewise.testing import write_fake_model
 
@@ -203,6 +206,89 @@ def test_ctrl_c_ends_the_program():
         parent.kill()
     assert parent.returncode == ExitCode.INTERRUPTED
     assert gone(lambda: is_running(mark))
+
+
+WAITS = """
+import os, signal, sys
+if os.fork() == 0:
+    try:
+        x = bytearray(400 << 20)
+    except MemoryError:
+        print("MemoryError", flush=True)
+        os._exit(1)
+signal.pause()
+"""
+"""A program that waits for ever, as a pool does whose worker was killed."""
+
+
+def exec_until_said(*words):
+    """Interrupt an edgewise that says something of a memory limit; return its lines, exit code and record."""
+    command = [sys.executable, "-P", "-m", "edgewise", "exec", "--no-store", "--json", *words, "--"]
+    command += [sys.executable, "-I", "-S", "-c", WAITS]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        lines = []
+        while not (lines and "memory limit" in lines[-1]):
+            lines.append(parent.stderr.readline())
+            assert lines[-1], "it ended without a word"
+        parent.send_signal(signal.SIGINT)
+        out, _ = parent.communicate(timeout=120)
+    finally:
+        parent.kill()
+    (record,) = json.loads(out)["runs"]
+    return lines[-1], parent.returncode, record
+
+
+def test_a_child_that_the_limit_kills_is_said_at_once_and_recorded(parents):
+    said, code, record = exec_until_said("--memory", "200MiB")
+    assert "memory limit of 210 MB was reached: the kernel killed " in said and "raise --memory" in said
+    assert code == ExitCode.INTERRUPTED
+    failure, (session,) = record["failure"], record["sessions"]
+    assert failure["cause"] == "OutOfMemory" and "the command had not ended after" in failure["message"]
+    assert session["stopped_because"] == "interrupted after the memory limit was reached"
+    facts = session["facts"]
+    assert facts["oom_kills"] == 1 and facts["memory_limit_told_by"] == "kernel"
+    assert facts["memory_limit_reached_s"] >= 0
+    if os.access("/dev/kmsg", os.R_OK):
+        (name,) = facts["killed"]
+        assert name in said and name.startswith("python")
+    assert not groups(parents)
+
+
+def test_without_control_groups_the_output_of_a_child_tells_of_the_limit():
+    said, code, record = exec_until_said("--memory", "200MiB", "--mechanism", "affinity-rlimit")
+    assert "may be reached: the output of the command says that a process got no memory" in said
+    assert code == ExitCode.INTERRUPTED and record["failure"]["cause"] == "OutOfMemory"
+    assert record["sessions"][0]["facts"]["memory_limit_told_by"] == "output"
+
+
+@pytest.fixture
+def unified():
+    """A new group of version 2, whatever its controllers."""
+    for mount in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
+        folder = mount / f"edgewise-test-{os.getpid()}"
+        if (mount / "cgroup.controllers").exists() and os.access(mount, os.W_OK):
+            with contextlib.suppress(OSError):
+                folder.mkdir()
+                break
+    else:
+        pytest.skip("no control group of version 2 can be made here")
+    yield folder
+    folder.rmdir()
+
+
+def test_a_file_of_version_2_that_changes_wakes_the_watch(unified):
+    """The kernel marks cgroup.events in the same way as memory.events, and needs no controller for it."""
+    with contextlib.ExitStack() as stack:
+        descriptor, clear = _watch_file(unified / "cgroup.events", stack)
+        assert wait_readable([descriptor], 0.0) == []
+        child = stack.enter_context(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+        (unified / "cgroup.procs").write_text(str(child.pid))
+        assert wait_readable([descriptor], 60.0) == [descriptor]
+        assert clear() == 0.0 and wait_readable([descriptor], 0.0) == []
+        child.kill()
+        child.wait()
+        assert wait_readable([descriptor], 60.0) == [descriptor]
 
 
 def test_a_null_byte_in_a_list_of_models_is_bad_input(capfd, tmp_path):

@@ -55,7 +55,8 @@ def test_a_hungry_program_runs_out_of_memory(capfd, runtime):
     line = ("--memory", "64MiB", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1")
     record = execute(capfd, runtime, *line, code=ExitCode.RUN_FAILED)
     assert (record["failure"]["cause"], record["failure"]["signal"]) == ("OutOfMemory", "SIGKILL")
-    assert record["sessions"][0]["facts"]["oom_kills"] == 1
+    facts = record["sessions"][0]["facts"]
+    assert (facts["oom_kills"], facts["memory_limit_told_by"]) == (1, "kernel")
 
 
 def test_the_working_folder_is_mounted_and_output_and_exit_code_come_back(capfd, runtime, tmp_path):

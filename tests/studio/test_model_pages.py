@@ -13,24 +13,27 @@ import edgewise.data
 from edgewise.model.identity import open_model
 from edgewise.studio import reading
 from sample_runs import KWS, make_run
+from tiny_models import write_tiny_onnx
 
 DATA = Path(edgewise.data.__file__).parent
 DIGITS = DATA / "digits_cnn_int8.tflite"
 PATIENCE_MS = 90_000
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\u202e"
 
-DROP = """([name, content]) => {
-  const bytes = Uint8Array.from(atob(content), (each) => each.charCodeAt(0));
+DROP = """(files) => {
   const dataTransfer = new DataTransfer();
-  dataTransfer.items.add(new File([bytes], name));
+  for (const [name, content] of files) {
+    const bytes = Uint8Array.from(atob(content), (each) => each.charCodeAt(0));
+    dataTransfer.items.add(new File([bytes], name));
+  }
   for (const kind of ["dragenter", "dragover", "drop"])
     document.querySelector("footer").dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
 }"""
 
 
-def drop(page, name, content):
-    """Drop a file somewhere on the page."""
-    page.evaluate(DROP, [name, base64.b64encode(content).decode()])
+def drop(page, *files):
+    """Drop files of (name, content) somewhere on the page."""
+    page.evaluate(DROP, [[name, base64.b64encode(content).decode()] for name, content in files])
 
 
 def kws() -> Path:
@@ -42,7 +45,7 @@ def kws() -> Path:
 @pytest.mark.ui
 def test_a_dropped_model_is_shown_with_operators_and_memory(page):
     path = kws()
-    drop(page, path.name, path.read_bytes())
+    drop(page, (path.name, path.read_bytes()))
     page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
     page.locator("#memory").wait_for(timeout=PATIENCE_MS)  # the page loads itself again until the model is read
     assert page.locator("h1:visible").all_inner_texts() == [path.name]
@@ -64,10 +67,25 @@ def test_a_dropped_model_is_shown_with_operators_and_memory(page):
 @pytest.mark.ui
 def test_a_file_that_is_no_model_is_refused_on_the_page(open_page):
     page = open_page("/", expect=["status of 400"])
-    drop(page, "factory.py", b"import os")
+    drop(page, ("factory.py", b"import os"))
     page.get_by_role("alert").get_by_text("a .py file can run code").wait_for()
     assert page.locator("tbody tr").count() == 0
     assert page.locator("#upload-state").is_hidden()
+
+
+@pytest.mark.ui
+def test_a_model_dropped_with_its_weight_file_is_shown_and_without_it_says_what_to_drop(open_page, tmp_path):
+    model = write_tiny_onnx(tmp_path / "my net.onnx", external=True).read_bytes()
+    weights = (tmp_path / "weights.bin").read_bytes()
+    page = open_page("/", expect=["status of 400"])
+    drop(page, ("my net.onnx", model))
+    alert = page.get_by_role("alert")
+    alert.get_by_text("the weight file 'weights.bin' of my net.onnx is missing").wait_for(timeout=PATIENCE_MS)
+    alert.get_by_text("drop both files together, or a .zip with both").wait_for()
+    drop(page, ("weights.bin", weights), ("my net.onnx", model))
+    page.wait_for_url(re.compile("/models/[0-9a-f]{64}$"), timeout=PATIENCE_MS)
+    page.locator("#memory").wait_for(timeout=PATIENCE_MS)
+    assert page.locator("h1:visible").all_inner_texts() == ["my net.onnx"]
 
 
 @pytest.mark.ui

@@ -197,6 +197,10 @@ class Cgroup:
         whole = {name: value if name in _SECONDS or value is None else int(value) for name, value in found.items()}
         return Usage(**whole)  # type: ignore[arg-type]
 
+    def kill_count(self) -> int:
+        """The number of processes that the kernel has killed because of the memory limit; 0 where it does not count."""
+        return int(self.version.counters["oom_kills"].read(self.folders) or 0)
+
     def kill(self) -> int:
         """Kill all processes of the group."""
         return kill_all(tuple(self._locks))

@@ -102,6 +102,7 @@ class Container:
         options: further options of ``run``.
         cannot_hold: limits that were not found in the container's control group; empty if all were.
         image_id: digest of the image, once the container has started.
+        group: its control group, once it has started; None where it is not visible here.
     """
 
     runtime: str
@@ -114,7 +115,7 @@ class Container:
     cannot_hold: str = ""
     image_id: str = ""
     _pid: int = 0
-    _group: Cgroup | None = None
+    group: Cgroup | None = None
     _before: Usage = field(default_factory=Usage)
 
     def __enter__(self) -> Self:
@@ -151,25 +152,25 @@ class Container:
     def examine(self) -> None:
         """Find the control group of the container that has started, and verify the limits. Raises `Unavailable`."""
         pid, identity, self.image_id = inspect(self.runtime, self.name)
-        self._pid, self._group = int(pid), group_of(pid, identity)
-        if self._group is None:
+        self._pid, self.group = int(pid), group_of(pid, identity)
+        if self.group is None:
             self.cannot_hold = "the limits were not verified: the container's control group is not visible here"
             return
-        lacking = missing_limits(self._group, cpus=self.cpus, memory_bytes=self.memory_bytes)
+        lacking = missing_limits(self.group, cpus=self.cpus, memory_bytes=self.memory_bytes)
         self.cannot_hold = f"{self.runtime} did not set a limit: {', '.join(lacking)}" if lacking else ""
-        self._before = self._group.usage()
+        self._before = self.group.usage()
 
     def usage(self) -> Usage:
         """Counters since `examine`; those of a container whose group is not visible are None."""
-        if self._group is None:
+        if self.group is None:
             return Usage()
-        now = self._group.usage()
+        now = self.group.usage()
         past = {name: (getattr(now, name), getattr(self._before, name)) for name in _SUMMED}
         return replace(now, **{name: a - b for name, (a, b) in past.items() if a is not None and b is not None})
 
     def process_count(self) -> int:
         """The number of processes of the program in it."""
-        procs = [] if self._group is None else [folder / "cgroup.procs" for folder in self._group.folders.values()]
+        procs = [] if self.group is None else [folder / "cgroup.procs" for folder in self.group.folders.values()]
         return max(0, len((read_text(procs[0]) or "").split()) - OWN_PROCESSES) if procs else 0
 
     def ran_out_of_memory(self) -> bool:
@@ -181,7 +182,7 @@ class Container:
     @property
     def network_root(self) -> Path | None:
         """The folder in ``/proc`` of its first process, which has the traffic of the container's own interfaces."""
-        return Path(f"/proc/{self._pid}") if self._group is not None else None
+        return Path(f"/proc/{self._pid}") if self.group is not None else None
 
     def kill(self) -> None:
         """Kill all its processes."""

@@ -16,16 +16,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgewise.cancellation import wait_readable
+from edgewise.cancellation import Cancelled, CancelToken, cancellable, wait_readable
 from edgewise.child_process import TAIL_BYTES
 from edgewise.clock import now
 from edgewise.constraints.base import GATE_WITHOUT_INPUT, Group, Usage, gated
+from edgewise.constraints.cgroups import Cgroup
 from edgewise.constraints.choice import find_group
 from edgewise.constraints.containers import ASK_S, Container, ContainerStart, find_runtime, signal_or_code
 from edgewise.constraints.guard import guarded
 from edgewise.constraints.hierarchy import ROOT, read_text
+from edgewise.constraints.memory_watch import watch_memory
 from edgewise.errors import Unavailable
 from edgewise.record import Constraints
+from edgewise.run.limit_alarm import LimitAlarm
 from edgewise.text import one_line, printable
 
 NOT_STARTED = (126, 127)
@@ -49,6 +52,11 @@ class Execution:
         paused_s: longest time that edgewise itself was late, because it was stopped or could not write its output.
         returncode: exit code, −N after signal N.
         late: whether it was killed at its deadline.
+        interrupted: whether it was killed because edgewise was interrupted; only after `limit_reached_s`.
+        limit_reached_s: time since the start at which the memory limit was first found to be reached, s; None if it
+            was not.
+        limit_told_by: ``kernel``, or ``output`` where the output of the program alone says so.
+        killed: processes that the kernel killed at the memory limit, with their names, where known.
         left: number of processes that it left running.
         tail: the end of its output.
         image: digest of the image of its container; empty without one.
@@ -68,9 +76,18 @@ class Execution:
     paused_s: float = 0.0
     returncode: int = 0
     late: bool = False
+    interrupted: bool = False
+    limit_reached_s: float | None = None
+    limit_told_by: str = ""
+    killed: tuple[str, ...] = ()
     left: int = 0
     tail: str = ""
     image: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the command ended by itself."""
+        return not (self.late or self.interrupted)
 
     @property
     def cpu_s(self) -> float | None:
@@ -88,6 +105,9 @@ class Execution:
             "periods": self.usage.periods,
             "throttled_periods": self.usage.throttled_periods,
             "oom_kills": self.usage.oom_kills,
+            "memory_limit_reached_s": self.limit_reached_s,
+            "memory_limit_told_by": self.limit_told_by,
+            "killed": list(self.killed),
             "processes_left": self.left,
             "samples": len(self.samples),
             **({"image": self.image} if self.image else {}),
@@ -152,7 +172,10 @@ def execute(
             program = NativeProgram(group, command, environment=environment or {}, folder=folder)
         try:
             program.prepare(execution)
-            _follow(program, execution, sample_s=sample_s, timeout_s=timeout_s, show=show)
+            watch = watch_memory(program.cgroup) if program.cgroup is not None and constraints.memory_bytes else None
+            with watch or contextlib.nullcontext():
+                alarm = LimitAlarm(memory_bytes=constraints.memory_bytes or 0, pid=execution.pid, watch=watch)
+                _follow(program, execution, alarm, sample_s=sample_s, timeout_s=timeout_s, show=show)
         finally:
             os.close(program.end)
             _end(program.child)
@@ -165,10 +188,15 @@ class Program(Protocol):
     Attributes:
         child: the process whose standard output has the program's output.
         end: a descriptor, the caller's to close, that becomes readable when `has_ended` may have changed.
+        cgroup: the control group that holds it; None without one, and before `prepare`.
     """
 
     child: subprocess.Popen[bytes]
     end: int
+
+    @property
+    def cgroup(self) -> Cgroup | None:
+        """As above."""
 
     def prepare(self, execution: Execution) -> None:
         """Wait until it can start; fill in its number and what its limits can't hold. Raises OSError."""
@@ -207,6 +235,7 @@ class NativeProgram:
         )
         self.end = os.pidfd_open(self.child.pid)
         self.usage = group.usage
+        self.cgroup = group if isinstance(group, Cgroup) else None
 
     def prepare(self, execution: Execution) -> None:
         """As `Program.prepare`."""
@@ -232,7 +261,7 @@ class NativeProgram:
         _signal_session(self.child.pid, signal.SIGSTOP)  # otherwise a daemon forks faster than it is found
         _, status, execution.rusage = os.wait4(self.child.pid, 0)
         self.child.returncode = execution.returncode = os.waitstatus_to_exitcode(status)
-        execution.left = 0 if execution.late else self._group.kill()
+        execution.left = self._group.kill() if execution.ended else 0
         while output.is_open and wait_readable([output.descriptor], 0.0):
             output.copy()
 
@@ -270,6 +299,11 @@ class ContainerProgram:
         execution.pid, execution.cannot_hold = self.child.pid, self._container.cannot_hold
         execution.image = self._container.image_id
 
+    @property
+    def cgroup(self) -> Cgroup | None:
+        """As `Program.cgroup`."""
+        return self._container.group
+
     def has_ended(self) -> bool:
         """As `Program.has_ended`."""
         self._start.read()
@@ -287,7 +321,7 @@ class ContainerProgram:
     def conclude(self, execution: Execution, output: _Output) -> None:
         """As `Program.conclude`."""
         assert self.child.stdin is not None
-        execution.left = 0 if execution.late else self._container.process_count()
+        execution.left = self._container.process_count() if execution.ended else 0
         limited = self._container.memory_bytes is not None
         if limited and execution.usage.oom_kills is None and self._container.ran_out_of_memory():
             execution.usage = replace(execution.usage, oom_kills=1)
@@ -300,8 +334,19 @@ class ContainerProgram:
         execution.returncode = signal_or_code(code)
 
 
-def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_s: float | None, show: bool) -> None:
-    """Start the program that waits, and fill in `execution` until it ends."""
+def _follow(
+    program: Program,
+    execution: Execution,
+    alarm: LimitAlarm,
+    *,
+    sample_s: float,
+    timeout_s: float | None,
+    show: bool,
+) -> None:
+    """Start the program that waits, and fill in `execution` until it ends.
+
+    Raises `Cancelled` unless the memory limit was reached: then the end of a program that waits for ever is a result.
+    """
     child = program.child
     assert child.stdin is not None and child.stdout is not None
     output = _Output(child.stdout.fileno(), show=show)
@@ -313,13 +358,21 @@ def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_
         child.stdin.flush()
     next_sample = start + sample_s if sample_s else float("inf")
     while True:
-        waiting = [program.end, *([output.descriptor] if output.is_open else [])]
+        waiting = [program.end, *alarm.descriptors, *([output.descriptor] if output.is_open else [])]
         planned = min(next_sample, deadline)
-        ready = wait_readable(waiting, max(0.0, planned - now()))
+        try:
+            ready = wait_readable(waiting, max(0.0, planned - now()))
+        except Cancelled:
+            if alarm.reached_s is None:
+                raise
+            execution.interrupted = True
+            break
         looked = now()
         execution.paused_s = max(execution.paused_s, looked - planned)
         if output.descriptor in ready:
-            output.copy()
+            alarm.read(output.copy(), looked - start)
+        if {*alarm.descriptors} & {*ready}:
+            alarm.look(looked - start)
         if program.end in ready and program.has_ended():
             break
         if looked >= deadline:
@@ -327,13 +380,18 @@ def _follow(program: Program, execution: Execution, *, sample_s: float, timeout_
             break
         if looked >= next_sample:
             execution.samples.append((now() - start, program.usage()))
+            alarm.count(execution.samples[-1][1], looked - start)
             next_sample = max(next_sample, looked) + sample_s
     execution.seconds = now() - start
     execution.usage = program.usage()
     execution.network = _moved(network, program.network())
-    if execution.late:
+    if alarm.reached_s is not None:
+        execution.limit_reached_s, execution.limit_told_by = alarm.reached_s, alarm.told_by
+        execution.killed = tuple(alarm.killed)
+    if execution.late or execution.interrupted:
         program.kill()
-    program.conclude(execution, output)
+    with cancellable(CancelToken() if execution.interrupted else None):  # the one in force is set
+        program.conclude(execution, output)
     execution.tail = output.tail
 
 
@@ -347,15 +405,17 @@ class _Output:
         self._kept = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def copy(self) -> None:
-        """Copy what is ready."""
+    def copy(self) -> str:
+        """Copy what is ready, and return it."""
         piece = os.read(self.descriptor, 2**16)
         self._kept += piece
         del self._kept[:-TAIL_BYTES]
+        text = self._decoder.decode(piece)
         if self._show:
-            sys.stderr.write(self._decoder.decode(piece))
+            sys.stderr.write(text)
             sys.stderr.flush()
         self.is_open = bool(piece)
+        return text
 
     @property
     def tail(self) -> str:

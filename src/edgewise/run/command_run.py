@@ -14,7 +14,7 @@ from edgewise.run.command import NOT_STARTED, Execution
 from edgewise.run.limit_cautions import Use, cautions_about_limits
 from edgewise.run.measurements import distribution, without_processor
 from edgewise.run.trust import grade_of
-from edgewise.text import means_out_of_memory
+from edgewise.text import enumerate_few, means_out_of_memory
 from edgewise.units import format_bytes
 
 NOT_A_MODEL = ("program", "name")
@@ -70,7 +70,7 @@ def build_run(
                 started_at=one.started_at,
                 pid=one.pid,
                 phases={"command": one.seconds},
-                stopped_because="deadline" if one.late else "the command ended",
+                stopped_because=_stopped_because(one),
                 facts=one.facts(),
             )
             for index, one in enumerate(executions)
@@ -78,6 +78,12 @@ def build_run(
         cautions=cautions,
         trust=grade_of(cautions, measured=rows[0].value is not None),
     )
+
+
+def _stopped_because(one: Execution) -> str:
+    if one.late:
+        return "deadline"
+    return "interrupted after the memory limit was reached" if one.interrupted else "the command ended"
 
 
 def failure_of(one: Execution, limits: Constraints) -> Failure | None:
@@ -91,8 +97,13 @@ def failure_of(one: Execution, limits: Constraints) -> Failure | None:
         "exit_code": code if code >= 0 else None,
         "signal": signal_name(-code) if code < 0 else None,
     }
-    if one.usage.oom_kills or told:
+    if one.usage.oom_kills or told or (one.limit_reached_s is not None and not one.ended):
         message = f"the command ran out of memory: {memory} was reached"
+        if one.limit_reached_s is not None and not one.ended:
+            killed = f", the kernel killed {enumerate_few(one.killed)}" if one.killed else ""
+            message += (
+                f" after {one.limit_reached_s:.3g} s{killed}, and the command had not ended after {one.seconds:.3g} s"
+            )
         return Failure(cause="OutOfMemory", message=message, advice="raise --memory or use a smaller model", **common)
     if one.late:
         message = f"the command had not ended after {one.seconds:.3g} s and was killed"

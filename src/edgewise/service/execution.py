@@ -99,6 +99,8 @@ def run_commands(request: ExecRequest, context: Context) -> Measured:
                     round_text = f" ({number + 1} of {request.repeat})" if request.repeat > 1 else ""
                     emit(StageStarted(title=f"{jobs[index].label}{round_text}"))
                     done[index].append(_execute(jobs[index], request))
+                    if done[index][-1].interrupted:
+                        raise Cancelled("interrupted")
                     if number + 1 == request.repeat:
                         runs[index] = build(index)
                         _save(runs[index], saver.save)
