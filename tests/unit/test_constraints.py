@@ -279,6 +279,9 @@ def test_a_run_of_failures_has_no_total_time():
     assert (
         run.measurement("total_time").absent_because == "the command did not finish: the command ended with exit code 3"
     )
+    run = build_run(job, [execution(), execution(returncode=3), execution(seconds=4.0)], environment={}, group="g")
+    assert (run.status, run.value("total_time"), run.measurement("total_time").samples) == ("failed", 3.0, (2.0, 4.0))
+    assert run.failure.message == "1 of 3 executions failed and is left out: the command ended with exit code 3"
 
 
 def test_limits_are_part_of_the_key_of_a_job_and_their_absence_is_not():

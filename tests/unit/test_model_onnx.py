@@ -137,6 +137,29 @@ def test_a_signature_does_not_need_the_weights(tiny_onnx, tmp_path):
     assert "'weights.bin' is missing" in refuse(path)
 
 
+def test_a_missing_weight_file_is_named_with_its_place(tiny_onnx, tmp_path):
+    path = tiny_onnx(external=True)
+    weights = tmp_path / "weights.bin"
+
+    def advice():
+        with pytest.raises(BadModel) as caught:
+            open_model(path)
+        return caught.value.advice
+
+    renamed = weights.rename(tmp_path / "my weights.data")
+    assert advice() == (
+        f"put it at {weights}: {path.name} names it so. If my weights.data is this file: mv '{renamed}' {weights}"
+    )
+    (tmp_path / "other.data").write_bytes(renamed.read_bytes())  # of two files, neither is more likely
+    renamed.with_suffix(".long").write_bytes(bytes(33))
+    assert advice() == f"put it at {weights}: {path.name} names it so"
+    (tmp_path / "other.data").unlink()
+    path.write_bytes(path.read_bytes().replace(b"weights.bin", b"weight/s.bi"))
+    place = tmp_path / "weight" / "s.bi"
+    assert advice().startswith(f"put it at {place}: ")
+    assert advice().endswith(f": mkdir -p {place.parent} && mv '{renamed}' {place}")
+
+
 def test_external_data_in_order_of_mention_and_in_every_place(tmp_path):
     for name in ("1", "2", "3", "4", "5"):
         (tmp_path / name).write_bytes(name.encode() * 8)

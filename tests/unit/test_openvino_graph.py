@@ -253,7 +253,7 @@ def test_missing_weights(tmp_path):
     path.write_text(
         f'<net name="m" version="11">{network([const(0, (1,), 0, 4), result(1, (1,))], (0, 0, 1, 0))}</net>'
     )
-    with pytest.raises(BadModel, match=r"weights 'm\.bin' are missing"):
+    with pytest.raises(BadModel, match=r"its weight file 'm\.bin' is missing"):
         OpenVinoReader().read_graph(path)
 
 

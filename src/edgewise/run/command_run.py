@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -45,6 +46,10 @@ def build_run(
     failures = [failure_of(one, limits) for one in executions]
     failure = next((each for each in failures if each is not None), None)
     good = [one for one, why in zip(executions, failures, strict=True) if why is None]
+    if failure is not None and good:
+        bad = len(executions) - len(good)
+        count = f"{bad} of {len(executions)} executions failed and {'are' if bad > 1 else 'is'} left out"
+        failure = replace(failure, message=f"{count}: {failure.message}")
     rows = list(without_processor(measurements_of(good or executions, limits), emulation_of(environment)))
     if job.model.format not in NOT_A_MODEL:
         rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the file"))
