@@ -166,9 +166,14 @@ def _model_of(settings: Mapping[str, Any], told: Told, part: Part) -> ModelRef:
 
 
 def _effective(part: Part, job: Job) -> dict[str, Any]:
-    """What the file has, requests in flight, and the model's name in the file where the user gave another file."""
-    requests, name = job.workload.scenario.requests, _base_name(part.settings.get("model", ""))
-    found = {**part.effective, "requests": requests, "model_in_file": None if name in ("", job.model.name) else name}
+    """What the file has, inferences at once, and the model's name in the file where the user gave another file."""
+    name = _base_name(part.settings.get("model", ""))
+    found = {
+        **part.effective,
+        "streams": part.settings.get("streams"),
+        "requests": job.workload.scenario.requests,
+        "model_in_file": None if name in ("", job.model.name) else name,
+    }
     return {key: value for key, value in found.items() if value is not None}
 
 
