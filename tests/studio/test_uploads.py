@@ -169,6 +169,13 @@ def test_a_model_and_the_weight_file_that_it_names(studio, client, tmp_path, loc
     assert (entry.path.name, (entry.path.parent / location).read_bytes()) == ("my_net.onnx", weights)
 
 
+def test_a_weight_file_may_begin_with_zeros(studio, client, tmp_path):
+    layers = (const(0, (100_000,), 0, 400_000), result(1, (100_000,)))
+    Ir(tmp_path).read(layers, (0, 0, 1, 0), weights=bytes(400_000))
+    answer = upload(client, ("m.bin", bytes(400_000)), ("m.xml", (tmp_path / "m.xml").read_bytes()))
+    assert answer.status_code == 303 and [entry.name for entry in studio.studio.models.entries()] == ["m.xml"]
+
+
 def problem(answer):
     assert answer.status_code == 400
     return " ".join(" ".join(re.findall(r'(?s)class="problem".*?</div>', answer.text)).replace("&#39;", "'").split())

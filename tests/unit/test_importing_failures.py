@@ -164,6 +164,10 @@ APP = "[Step 1/11] Parsing\n[ INFO ] Parsing input parameters\n{}"
         ),
         ({"execution_results": {"error": "no device"}}, ["no device"]),
         ("Execution results\nlatency (ms);1.0\nerror;no device\n", ["no device"]),
+        (
+            "x INFO benchmark_litert_model: Model: a.tflite\nx ERROR benchmark_litert_model: Signature not found.\n",
+            ["Signature not found."],
+        ),
         ("Session creation time cost: 0.01 s\nRun failed:Non-zero status code\n", ["Non-zero status code"]),
         ("m-infer-start-10\nm-lap-us-5\ne-[unknown command]\n", ["the board reports an error in a window of 10 infer"]),
         (

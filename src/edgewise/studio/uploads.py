@@ -136,15 +136,18 @@ class _Parser(MultiPartParser):
         super().on_headers_finished()
         if (part := self._current_part.file) is not None:
             part.file.close()
-            part.file = self._files.enter_context(_Arriving(self._folder / str(self._current_files)))
+            # Weights may begin with as many zeros as they like.
+            is_model = Path(str(part.filename)).suffix.lower() in (*FORMATS, *DATA, ".zip")
+            path = self._folder / str(self._current_files)
+            part.file = self._files.enter_context(_Arriving(path, refuses_zeros=is_model))
 
 
 class _Arriving(BufferedWriter):
-    """A new file for what arrives. One that begins with zeros is refused before it fills the disk."""
+    """A new file for what arrives. A model that begins with zeros is refused before it fills the disk."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, refuses_zeros: bool) -> None:
         super().__init__(FileIO(path, "xb"))
-        self._empty = True
+        self._empty = refuses_zeros
 
     def write(self, data: Any) -> int:
         """Write `data`. Raises `BadInput` and OSError."""

@@ -139,6 +139,7 @@ class LiteRtBenchmark(Importer):
             expects="the line 'Inference (median):    0.47 ms' below BENCHMARK RESULTS",
             method="Python's clock around each run, rounded to 0.01 ms, one process",
             each=r"^.{0,60}benchmark_litert_model: Model: ",
+            errors=(r"ERROR benchmark_litert_model: (.{1,1000})$",),
             fields=(
                 Field(name="model", at=r"benchmark_litert_model: Model: +(.+)$"),
                 Field(name="threads", at=r"benchmark_litert_model: Num threads: +(\S+)"),
