@@ -109,7 +109,8 @@ def test_a_hungry_program_runs_out_of_memory(capfd, parents):
     )
     assert record["failure"]["cause"] == "OutOfMemory"
     assert record["failure"]["signal"] == "SIGKILL"
-    assert record["sessions"][0]["facts"]["oom_kills"] == 1
+    facts = record["sessions"][0]["facts"]
+    assert (facts["oom_kills"], facts["memory_limit_told_by"]) == (1, "kernel")
     assert value(record, "memory_group_peak") <= 200 * MIB
     assert not groups(parents)
 
@@ -239,6 +240,7 @@ def exec_until_said(*words):
     return lines[-1], parent.returncode, record
 
 
+@pytest.mark.long
 def test_a_child_that_the_limit_kills_is_said_at_once_and_recorded(parents):
     said, code, record = exec_until_said("--memory", "200MiB")
     assert "memory limit of 210 MB was reached: the kernel killed " in said and "raise --memory" in said
@@ -255,6 +257,7 @@ def test_a_child_that_the_limit_kills_is_said_at_once_and_recorded(parents):
     assert not groups(parents)
 
 
+@pytest.mark.long
 def test_without_control_groups_the_output_of_a_child_tells_of_the_limit():
     said, code, record = exec_until_said("--memory", "200MiB", "--mechanism", "affinity-rlimit")
     assert "may be reached: the output of the command says that a process got no memory" in said

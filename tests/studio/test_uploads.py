@@ -23,7 +23,7 @@ import pytest
 from raw_http import connect
 
 import edgewise.data
-from edgewise.studio import model_worker
+from edgewise.studio import model_worker, uploads
 from openvino_writer import Ir, const, parameter, relu, result
 from tiny_models import write_tiny_onnx
 
@@ -200,12 +200,20 @@ def test_a_model_without_its_weight_file_says_what_to_drop(studio, client, tmp_p
     assert studio.studio.models.entries() == []
 
 
-@pytest.mark.parametrize("location", ["../up.bin", "/tmp/up.bin", "a/../../up.bin", "C:up.bin"])
-def test_a_weight_file_whose_place_is_hostile_goes_nowhere(studio, client, tmp_path, location):
-    model, weights = external_onnx(tmp_path, location)
-    answer = upload(client, ("net.onnx", model), (location.rpartition("/")[2], weights))
-    assert answer.status_code == 400 and studio.studio.models.entries() == []
-    assert not list(studio.folder.rglob("*up.bin*")) and not Path("/tmp/up.bin").exists()
+@pytest.mark.parametrize(
+    "location", ["../up.data", "/tmp/up.data", "a/../../up.data", "C:up.data", "a\\up.data", "d/" * 20 + "up.data", ""]
+)
+def test_a_weight_file_whose_place_is_hostile_goes_nowhere(location):
+    model, other = (uploads.Received(name=name, path=Path(name)) for name in ("n.onnx", "up.data"))
+    groups = uploads.group([model, other], {"n.onnx": [location]})
+    assert [(each.model, each.weights) for each in groups] == [(model, {}), (other, {})]
+
+
+def test_a_model_is_no_weight_file_of_its_own():
+    model = uploads.Received(name="n.onnx", path=Path("0"))
+    other = uploads.Received(name="m.tflite", path=Path("1"))
+    groups = uploads.group([model, other], {"0": ["n.onnx", "m.tflite"]})
+    assert [(each.model, each.weights) for each in groups] == [(model, {"m.tflite": other})]
 
 
 def test_code_is_no_weight_file(client, tmp_path):
