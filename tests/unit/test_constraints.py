@@ -1,5 +1,6 @@
 """Control groups on a fake tree: which folder is chosen, what is written, and what the counters say."""
 
+import contextlib
 import os
 import resource
 import subprocess
@@ -8,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from edgewise.constraints.base import Usage
 from edgewise.constraints.cgroups import PREFIX, V1, V2, Cgroup, find_cgroup, remove_stale
 from edgewise.constraints.containers import group_of, missing_limits, signal_or_code
+from edgewise.constraints.memory_watch import MemoryWatch, watch_memory
 from edgewise.constraints.process_limits import ProcessLimits
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, TargetSpec
-from edgewise.run.command import Execution, Usage, network_bytes
+from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run, cautions_of, failure_of, measurements_of
+from edgewise.run.program import network_bytes
 from edgewise.service.requests import ExecRequest
 from edgewise.service.requests.shared import check_constraints
 
@@ -197,6 +201,36 @@ def test_processes_with_the_mark_are_pinned_limited_and_killed():
         assert group.kill() == 1
         assert child.wait() == -9
         assert group.usage() == Usage()
+
+
+def kill_record(group, name="python3"):
+    """A record of the kernel's log about a process that it killed."""
+    return (
+        f"4,751,1624,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a/{group},"
+        f"task_memcg=/a/{group},task={name},pid=1126,uid=0\n"
+    )
+
+
+def test_reports_of_the_memory_limit_name_what_was_killed_in_this_group(tmp_path):
+    memory = write(tmp_path / "edgewise-1-a", {"memory.events": "oom_kill 0\n"})
+    log = write(tmp_path / "dev", {"kmsg": kill_record("edgewise-1-a", "earlier")}) / "kmsg"
+    group = Cgroup(version=V2, parents={}, folders={"memory": memory})
+    with log.open("rb", buffering=0) as kernel, contextlib.ExitStack() as kept:
+        kernel.seek(0, os.SEEK_END)
+        watch = MemoryWatch(group=group, descriptor=-1, clear=lambda: 0.0, log=kernel.fileno(), kills=0, kept=kept)
+        assert (watch.look(), watch.names()) == (0, [])
+        for name, text in (("edgewise-2-b", "other"), ("edgewise-1-a", "a,pid=1,b\x1b"), ("edgewise-1-a", "")):
+            with log.open("a") as more:
+                more.write(kill_record(name, text))
+            write(memory, {"memory.events": "oom_kill 2\n"})
+            assert watch.names() == (["a,pid=1,b (process 1126)"] if "a," in text else [])
+        assert (watch.look(), watch.look()) == (2, 0)
+
+
+def test_a_memory_limit_that_can_not_be_watched_is_none(tmp_path):
+    for version in (V1, V2):
+        assert watch_memory(Cgroup(version=version, parents={}, folders={"memory": tmp_path}), root=tmp_path) is None
+    assert watch_memory(Cgroup(version=V2, parents={}, folders={})) is None
 
 
 def execution(**changes):

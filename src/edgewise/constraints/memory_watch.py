@@ -68,8 +68,8 @@ class MemoryWatch:
         """Names and numbers of processes that the kernel has killed since the last call, as far as its log has them."""
         found, name = [], self.group.folders["memory"].name
         with contextlib.suppress(OSError):  # the end of the log
-            while self.log is not None:
-                record = os.read(self.log, _LONGEST_RECORD).decode("utf-8", "replace")
+            while self.log is not None and (piece := os.read(self.log, _LONGEST_RECORD)):
+                record = piece.decode("utf-8", "replace")
                 if (match := _KILLED.search(record)) and name in match[1].split("/"):
                     found.append(f"{one_line(match[2])} (process {match[3]})")
         return found
