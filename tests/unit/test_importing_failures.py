@@ -176,8 +176,12 @@ APP = "[Step 1/11] Parsing\n[ INFO ] Parsing input parameters\n{}"
             ["the job has no time, and the status Failed"],
         ),
     ],
-    ids=str,
-)
+    ids=(
+        "benchmark_model", "benchmark_model with a soft error", "benchmark_model with a soft error alone", "benchncnn",
+        "benchncnn at the end", "benchmark_app", "benchmark_app of Python", "benchmark_app's JSON", "benchmark_app's CSV",
+        "litert-benchmark", "perf_test", "MLPerf Tiny", "AI Hub",
+    ),
+)  # fmt: skip
 def test_runs_that_a_tool_records_as_failed_have_no_numbers(text, outcomes, tmp_path):
     runs = read(tmp_path, text)
     assert len(runs) == len(outcomes)
