@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,12 @@ def prepare(data: Any, *flags: str, rate: int | None = None, **model: Any) -> tu
     """The array that the model's only input is fed."""
     (array,), preparation = preparer(*flags, **model).prepare(sample(data, rate=rate))
     return array, preparation
+
+
+def prepare_flags(advice: str) -> list[str]:
+    """The values of the ``--prepare`` options in an advice, as a shell passes them."""
+    words = shlex.split(advice)
+    return [value for flag, value in pairwise(words) if flag == "--prepare"]
 
 
 def apply(data: Any, name: str, *, rate: int | None = None, channels: int | None = None, **settings: Any) -> np.ndarray:

@@ -321,8 +321,8 @@ def test_labels_of_the_image_as_it_lies_keep_it_lying(tmp_path: Path):
     exif = Image.Exif()
     exif[0x0112] = 6
     file = write(tmp_path / "a.png", size=(6, 4), exif=exif)
-    assert images.decode_image(file, "a").shape == (6, 4, 3)
-    assert images.decode_image(file, "a", stored_size=(6, 4)).shape == (4, 6, 3)
-    assert images.decode_image(file, "a", stored_size=(4, 6)).shape == (6, 4, 3)
+    assert images.decode_image(file, "a").data.shape == (6, 4, 3)
+    assert images.decode_image(file, "a", stored_size=(6, 4)).data.shape == (4, 6, 3)
+    assert images.decode_image(file, "a", stored_size=(4, 6)).data.shape == (6, 4, 3)
     with pytest.raises(CorruptSample, match="is 4x6, its label 9x9"):
         images.decode_image(file, "a", stored_size=(9, 9))

@@ -17,7 +17,7 @@ from edgewise.evaluating.audio_features import (
 )  # fmt: skip
 from edgewise.evaluating.dataset import CorruptSample
 from edgewise.evaluating.steps_audio import set_length
-from preparations import apply, prepare, preparer, sample
+from preparations import apply, prepare, prepare_flags, preparer, sample
 
 NOISE = np.random.default_rng(3).standard_normal(4000).astype(np.float32)
 
@@ -62,9 +62,10 @@ def test_the_rate_step():
 
 def test_rates_that_differ_need_a_rate_step():
     found = preparer(shape=(1, 8), kind="audio")
-    found.prepare(sample(NOISE[:8], rate=16000))
-    with pytest.raises(CorruptSample, match="--prepare rate=16000"):
-        found.prepare(sample(NOISE[:8], rate=8000))
+    found.prepare(sample(NOISE[:8], name="a.wav", rate=16000))
+    with pytest.raises(BadInput, match=r"b\.wav has 8000 frames per second, a\.wav has 16000") as caught:
+        found.prepare(sample(NOISE[:8], name="b.wav", rate=8000))
+    assert prepare_flags(caught.value.advice) == ["rate=16000", "length=8"]
     both = preparer("rate=16000", "length=8", shape=(1, 8), kind="audio")
     both.prepare(sample(NOISE[:8], rate=16000))
     both.prepare(sample(NOISE[:8], rate=8000))

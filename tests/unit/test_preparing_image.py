@@ -164,8 +164,10 @@ def test_an_absurd_aspect_is_a_corrupt_sample():
 def test_one_gray_image_among_coloured_ones():
     found = preparer("resize=8,8", shape=(1, 8, 8, 3), dtype="uint8", kind="image")
     found.prepare(sample(PHOTO))
-    with pytest.raises(CorruptSample, match=r"has shape \[8, 8, 1\]"):
-        found.prepare(sample(PHOTO[..., :1]))
+    (array,), preparation = found.prepare(sample(PHOTO[..., :1]))
+    assert array.shape == (1, 8, 8, 3)
+    assert (array == array[..., :1]).all()
+    assert preparation.changes == ("converted from grey to RGB",)
 
 
 def test_without_pillow(monkeypatch):

@@ -40,7 +40,9 @@ from sample_runs import make_run
 RESULTS = (one_model, two_models, with_failure, hostile_evaluation)
 
 TOP_AT_80 = """\
-vww.tflite against kws.onnx: Top-1 accuracy −2.22 pt [−3.61, −0.89], p < 0.001
+vww.tflite against kws.onnx on 900 of 1000 samples: Top-1 accuracy −2.22 pt
+[−3.61, −0.89], p < 0.001, 2 could not be used (a.wav: truncated; …), --limit
+902
 
 Accuracy and latency
                                                                Model    Model
@@ -82,7 +84,8 @@ def test_every_footnote_is_told(make):
 
 def test_one_model_has_its_accuracy_in_the_headline():
     assert title_of(one_model()) == (
-        "kws.onnx: top-1 accuracy 94.56 % [92.85, 95.86] on 900 samples, latency 420 µs"
+        "kws.onnx: top-1 accuracy 94.56 % [92.85, 95.86] on 900 of 1000 samples, "
+        "2 could not be used (a.wav: truncated; …), --limit 902, latency 420 µs"
     )  # fmt: skip
 
 

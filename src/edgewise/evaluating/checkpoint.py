@@ -16,13 +16,14 @@ FLUSH_LINES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One sample: its digest and record, or why it was skipped."""
+    """One sample: its digest and record, or why it was skipped; and what preparing it changed, each in a few words."""
 
     index: int
     name: str
     digest: str = ""
     record: Any = None
     reason: str = ""
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,6 +63,8 @@ class Checkpoint:
         if self._file is None:
             return
         line = {"i": entry.index, "n": entry.name, "d": entry.digest, "r": entry.record, "s": entry.reason}
+        if entry.changes:
+            line["c"] = entry.changes
         try:
             self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
             self._unwritten += 1
@@ -96,6 +99,7 @@ def _read(path: Path) -> Iterator[Entry]:
                         digest=str(found["d"]),
                         record=found["r"],
                         reason=str(found["s"]),
+                        changes=tuple(map(str, found.get("c", ()))),
                     )
     except FileNotFoundError:
         return

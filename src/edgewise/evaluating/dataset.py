@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.registry import Registry
@@ -56,6 +56,15 @@ class Box:
     area: float | None = None
 
 
+class Decoded(NamedTuple):
+    """The content of one file: `data`, and for the other fields see `Sample`."""
+
+    data: Any
+    rate: int | None = None
+    stored: str = ""
+    changes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One decoded sample, unchanged otherwise.
@@ -68,6 +77,8 @@ class Sample:
         label: the class's index (int); an array of class indices per pixel; a tuple of `Box`; text, or a tuple of texts
             of which any counts; a float or an array of floats; None where there is no label.
         rate: of audio: frames per second.
+        stored: of a picture: its colours in its file where they are others than those of `data`, such as ``CMYK``.
+        changes: what decoding changed or left out, such as ``with transparency dropped``.
     """
 
     index: int
@@ -75,6 +86,8 @@ class Sample:
     data: Array | str | Mapping[str, Array]
     label: Any = None
     rate: int | None = None
+    stored: str = ""
+    changes: tuple[str, ...] = ()
 
     def digest(self) -> str:
         """SHA-256 over data and label; name and place don't count."""

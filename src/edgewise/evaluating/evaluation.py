@@ -32,7 +32,7 @@ from edgewise.evaluating.instructions import find_instructions
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
-from edgewise.evaluating.run_records import describe, inference_time, measurement_of
+from edgewise.evaluating.run_records import cautions_of, describe, inference_time, measurement_of
 from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, score
 from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
 from edgewise.model.identity import open_model
@@ -339,8 +339,8 @@ class _Evaluator:
             effective=run.effective or dict(results.effective),
         )
         doubt = check_plausible(scores, table, headline=scorer.headline, results=results, settings=scorer.settings)
-        if doubt is not None:
-            run = replace(run, cautions=(*run.cautions, doubt))
+        about_data = () if run.evaluation is None else cautions_of(run.evaluation)
+        run = replace(run, cautions=(*run.cautions, *([] if doubt is None else [doubt]), *about_data))
         return ModelEvaluation(
             run=run,
             scores=scores,

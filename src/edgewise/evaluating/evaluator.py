@@ -384,7 +384,7 @@ class _SampleLoop:
             begin = time.perf_counter()
             record = scorer.record(outputs, sample, preparation)
             reading.append(time.perf_counter() - begin)
-            self._note(sample, record)
+            self._note(sample, record, preparation)
             if (
                 self.example is None
                 and isinstance(scorer, RanksClasses)
@@ -401,10 +401,18 @@ class _SampleLoop:
             except CorruptSample as error:
                 self._skip(sample.index, error)
             else:
-                self._note(sample, scorer.record(outputs, sample, preparation))
+                self._note(sample, scorer.record(outputs, sample, preparation), preparation)
 
-    def _note(self, sample: Sample, record: Record) -> None:
-        self._checkpoint.write(Entry(index=sample.index, name=sample.name, digest=sample.digest(), record=record))
+    def _note(self, sample: Sample, record: Record, preparation: Preparation) -> None:
+        self._checkpoint.write(
+            Entry(
+                index=sample.index,
+                name=sample.name,
+                digest=sample.digest(),
+                record=record,
+                changes=preparation.changes,
+            )
+        )
 
     def _skip(self, index: int, error: CorruptSample) -> None:
         """Note a sample that can't be used. Raises `BadInput` with `strict`."""
@@ -419,7 +427,7 @@ def _identify(tested: ModelUnderTest, selection: SampleSelection, identity: Mapp
     """What must be the same to resume an evaluation; the checkpoint itself holds the samples."""
     return {
         "edgewise": __version__,
-        "records": 2,  # of the built-in scorers; other checkpoints are not resumed
+        "records": 3,  # of the built-in scorers; other checkpoints are not resumed
         **identify(tested),
         "data": [str(selection.data.path), selection.data.format, selection.data.split, selection.data.stamp()],
         **identity,

@@ -16,6 +16,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind
 from edgewise.evaluating.step_settings import Item, Step
 from edgewise.evaluating.steps_array import check_finite, round_to
+from edgewise.evaluating.steps_image import recolour
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
 from edgewise.workload.input_shapes import open_axes
@@ -25,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SAY_HOW = "convert them: --prepare scale=1/255, or mean=… and std=…, or cast=float32 to keep the values"
 _TOKENIZE = "text is tokenized first: --prepare tokenize=tokenizer.json"
 _NOUNS: dict[str, str] = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
-_COLOURS = (1, 3, 4)
+_COLOURS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,40 @@ class InputPlan:
             )
         if not (isfinite(scale) and scale > 0):
             raise BadInput(f"{where} is quantised with a scale of {scale}", advice="export the model again")
+
+    @property
+    def channels(self) -> int | None:
+        """How many colour channels a picture needs, 1 or 3; None where a step sets its colours, or it is not clear."""
+        names = [step.name for step in self.steps]
+        shape, free = self.spec.shape, open_axes(self.spec)
+        if "color" in names or len(shape) not in (3, 4):
+            return None
+        if len(shape) == 3 and not {shape[0], shape[2]} & {1, 3}:
+            return None
+        if len(shape) == 3 and shape[0] == 1 and shape[2] != 3:
+            return 1  # a batch of one, without an axis of channels
+        found = [axis for axis in (len(shape) - 1, len(shape) - 3) if shape[axis] in (1, 3) and axis not in free]
+        # Of an input such as [1, 3, 40, 1] the steps tell which it is: pixels come with their channels last.
+        moved = {"layout", "transpose"} & set(names)
+        return shape[found[-1 if moved else 0]] if found else None
+
+    def recolour(self, item: Item, stored: str) -> None:
+        """Bring a picture to the channels that the input needs, as Pillow's ``convert`` does.
+
+        Args:
+            stored: colours of its file, where they are others than those of its pixels.
+        """
+        if item.channels is None or item.data.shape[2] not in (1, 3, 4):
+            return
+        count = item.data.shape[2]
+        wanted = self.channels or count
+        if wanted != count:
+            if count == 4 and (item.data[..., 3] < 255).any():
+                item.changes.append("with transparency dropped")
+            item.data = recolour(item.data, wanted)
+        have, becomes = stored or _COLOURS[count], _COLOURS[wanted]
+        if have != becomes:
+            item.changes.append(f"converted from {have} to {becomes}")
 
     def describe(self) -> str:
         """What is done, on one line."""
@@ -182,15 +217,19 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
         if [have[1], have[2], have[0]] == body:
             return "--prepare transpose=1,2,0"
     if item.pixels is not None and (steps := _advise_image(item, list(want))):
-        return "--prepare " + " ".join(steps)
+        return _join_steps(steps)
     if item.rate is not None and len(have) <= 2:
-        mono = "mono " if len(have) == 2 and have[1] > 1 else ""
-        return f"--prepare {mono}length={prod(want)}, or log_mel or mfcc where the model takes features"
+        return f"--prepare length={prod(want)}, or log_mel or mfcc where the model takes features"
     if prod(have) == prod(want):
         return f"--prepare reshape={','.join(map(str, body))}, if that is the order of its values"
     if len(have) == len(body) == 1 or (len(have) == 2 and len(body) == 2 and have[1] == body[1]):
         return f"--prepare length={body[0]}, if it may be cut or padded"
     return "is it the right data? Steps such as resize=HEIGHT,WIDTH, length=N, transpose=… and reshape=… change shapes"
+
+
+def _join_steps(steps: Sequence[str]) -> str:
+    """The options of the command line for `steps`, to be copied as they are."""
+    return " ".join(f"--prepare {step}" for step in steps)
 
 
 def _advise_image(item: Item, want: list[int]) -> list[str]:

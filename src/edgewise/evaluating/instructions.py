@@ -17,6 +17,7 @@ file counts where it has the key ``edgewise``::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,8 @@ from edgewise.evaluating.steps_text import Tokenize
 from edgewise.safe_yaml import format_yaml, parse_mapping, parse_value, read_lines, read_text, says_edgewise
 
 SCHEMA = 1
+_STEP_IN_FLAG = re.compile(rf"\s*(?:(.+?)\s*:\s*)??(none|{'|'.join(STEPS)})\s*(?:(=)(.*))?$", re.DOTALL)
+"""``INPUT:STEP=VALUE``: input, step, equals sign, value."""
 MAX_STEPS = 64
 """Of one input."""
 MAX_CLASSES = 1_000_000
@@ -261,9 +264,14 @@ def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
         return {"": ()}
     found: dict[str, list[Step]] = {}
     for flag in flags:
-        word, sign, value = flag.partition("=")
-        name, _, step = word.strip().rpartition(":") if word.strip() not in STEPS else ("", "", word.strip())
         where = f"--prepare {show(flag)}"
+        # The name of an input may have colons and equals signs: the first known step ends it.
+        known = _STEP_IN_FLAG.match(flag)
+        if known is not None:
+            name, step, sign, value = known.groups(default="")
+        else:
+            word, sign, value = flag.partition("=")
+            name, _, step = word.strip().rpartition(":")
         if step == "none":
             raise BadInput(f"{where} contradicts the other steps", advice="give none alone")
         if sign and not value.strip():

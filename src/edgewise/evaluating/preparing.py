@@ -8,6 +8,7 @@ step. What no step covers is refused, not assumed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
 from edgewise.evaluating.input_conversion import InputPlan
 from edgewise.evaluating.instructions import Instructions, find_instructions
+from edgewise.evaluating.sound_check import SoundCheck
 from edgewise.evaluating.step_settings import Item, Step, suggest
 from edgewise.evaluating.steps_array import check_finite
 from edgewise.evaluating.task import Preparation
@@ -80,7 +82,6 @@ class Preparer:
     ) -> None:
         self._kind = kind
         self._names = [spec.name for spec in specs]
-        self._rate: int | None = None
         self._proven = False
         self._plans = [
             InputPlan(spec=spec, quantization=quantization, steps=steps)
@@ -90,7 +91,7 @@ class Preparer:
         ]
         for plan in self._plans:
             plan.check(kind)
-        self._resamples = any(step.name == "rate" for plan in self._plans for step in plan.steps)
+        self._sounds = [SoundCheck(plan.spec, plan.steps) for plan in self._plans] if kind == "audio" else []
         self.notes = tuple(plan.describe() for plan in self._plans)
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Preparation]:
@@ -100,11 +101,14 @@ class Preparer:
         the sample.
 
         Raises:
-            CorruptSample: this sample can't be used (not finite, of another size or rate than the others, too short).
-            BadInput: no sample of this data set can be: it ends the evaluation.
+            CorruptSample: this sample can't be used (not finite, of another size than the others, too short).
+            BadInput: no sample of this data set can be, or sounds of several rates or numbers of channels are mixed: it
+                ends the evaluation.
         """
         import numpy as np
 
+        for each in self._sounds:
+            each.check(sample)
         try:
             with np.errstate(all="ignore"):
                 items = [self._take(plan, sample) for plan in self._plans]
@@ -119,7 +123,10 @@ class Preparer:
         preparation = Preparation()
         if seen is not None:
             preparation = Preparation(scale=seen.scale, offset=seen.offset, size=seen.stored, input_size=seen.pixels)
-        return arrays, preparation
+        assumed = [each.assumption(sample) for each in self._sounds]
+        made = [change for item in items for change in item.changes]
+        changes = dict.fromkeys(filter(None, [*sample.changes, *assumed, *made]))
+        return arrays, replace(preparation, changes=tuple(changes))
 
     def _take(self, plan: InputPlan, sample: Sample) -> Item:
         """The part of a sample that goes to an input. Raises `BadInput` and `CorruptSample`."""
@@ -150,20 +157,8 @@ class Preparer:
         if self._kind == "image" and data.ndim in (2, 3):
             item.channels = -1 if data.ndim == 3 else None
             item.stored = item.pixels = (data.shape[1], data.shape[0])
-        elif self._kind == "audio":
-            self._check_rate(sample)
+            plan.recolour(item, sample.stored)
         return item
-
-    def _check_rate(self, sample: Sample) -> None:
-        if self._resamples or sample.rate is None:
-            return
-        if self._rate is None:
-            self._rate = sample.rate
-        if sample.rate != self._rate:
-            raise CorruptSample(
-                sample.name,
-                f"it has {sample.rate} frames per second, others {self._rate}; --prepare rate={self._rate} resamples",
-            )
 
 
 def _steps_of_inputs(instructions: Instructions, names: Sequence[str], kind: Kind) -> list[tuple[Step, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -13,7 +14,7 @@ from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import Score
 from edgewise.evaluating.task import HasConfusion, MetricTable, RunsModel, Scorer
 from edgewise.metrics import METRICS
-from edgewise.record import DataRef, Evaluation, Measurement, Skipped, Variation
+from edgewise.record import Caution, DataRef, Evaluation, Measurement, Skipped, Variation
 from edgewise.run.measurements import distribution
 from edgewise.units import format_duration
 
@@ -21,6 +22,9 @@ MOST_CLASSES = 200
 """Of a confusion matrix that is kept."""
 MOST_SKIPPED = 100
 """Of skipped samples whose names are kept."""
+
+_MOST_NAMED = 3
+"""Skipped samples that a caution names."""
 
 
 def measurement_of(score: Score) -> Measurement:
@@ -114,7 +118,24 @@ def describe(
         else tuple(tuple(int(count) for count in row) for row in confusion),
         skipped=tuple(Skipped(name=entry.name, reason=entry.reason) for entry in skipped[:MOST_SKIPPED]),
         skipped_count=len(skipped),
+        changes=dict(Counter(change for entry in results.entries if not entry.reason for change in entry.changes)),
         reference=reference,
         seconds=results.seconds,
         example=None if results.example is None else dict(results.example),
     )
+
+
+def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
+    """What holds for an accuracy and does not show in its number: samples left out or changed, classes assumed."""
+    found = []
+    if count := evaluation.skipped_count:
+        named = "; ".join(f"{each.name} ({each.reason})" for each in evaluation.skipped[:_MOST_NAMED])
+        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+        message = f"{count} of {evaluation.n + count} samples could not be used and are not in the score: {named}{more}"
+        found.append(Caution.of("samples-left-out", message))
+    if evaluation.changes:
+        changes = ", ".join(f"{count} {change}" for change, count in evaluation.changes.items())
+        found.append(Caution.of("samples-changed", f"of {evaluation.n} samples {changes}"))
+    if unsure := evaluation.settings.get("class_order"):
+        found.append(Caution.of("class-order", str(unsure)))
+    return tuple(found)

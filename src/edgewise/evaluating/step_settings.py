@@ -11,7 +11,7 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -53,6 +53,7 @@ class Item:
             and offset can't express.
         scale, offset: so far: pixel now = pixel as stored × scale + offset, (x, y); coordinates are of the edges of
             pixels, so that an image spans 0 to its width.
+        changes: what was changed or cut off, for the record of the sample.
     """
 
     data: Any
@@ -65,6 +66,7 @@ class Item:
     pixels: tuple[int, int] | None = None
     scale: tuple[float, float] = (1.0, 1.0)
     offset: tuple[float, float] = (0.0, 0.0)
+    changes: list[str] = field(default_factory=list)
 
 
 class Step(BaseModel):

@@ -113,6 +113,8 @@ class Length(Step, name="length", main="frames", takes=_KINDS):
         """As `Step.apply`."""
         if item.data.ndim == 0:
             raise BadInput(f"{item.sample} is one number, which has no length", advice="leave the length step out")
+        if item.data.shape[0] > self.frames:
+            item.changes.append(f"cut to {self.frames} frames")
         item.data = set_length(item.data, self.frames, centre=self.keep == "centre")
 
 

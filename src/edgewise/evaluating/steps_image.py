@@ -86,6 +86,14 @@ def to_gray(pixels: Array) -> Array:
     return (pixels.astype(np.float32) @ np.array([0.299, 0.587, 0.114], dtype=np.float32))[..., None]
 
 
+def recolour(pixels: Array, channels: int) -> Array:
+    """`pixels` (height, width, 1, 3 or 4) as gray (1 channel) or RGB (3 channels); a fourth channel is dropped."""
+    count = pixels.shape[2]
+    if channels == 1:
+        return pixels if count == 1 else to_gray(pixels[..., :3])
+    return np.repeat(pixels, 3, axis=2) if count == 1 else pixels[..., :3]
+
+
 def _check_image(item: Item) -> tuple[int, int]:
     """(height, width) of an item that is an image. Raises `BadInput`."""
     data = item.data
@@ -240,11 +248,8 @@ class Color(Step, name="color", main="to", takes=_KINDS):
             raise BadInput(
                 f"{item.sample} has {count} channels, which are not colours", advice="1 (gray), 3 or 4 (RGBA)"
             )
-        if self.to == "gray":
-            item.data = pixels if count == 1 else to_gray(pixels[..., :3])
-        else:
-            three = np.repeat(pixels, 3, axis=2) if count == 1 else pixels[..., :3]
-            item.data = three[..., ::-1] if self.to == "bgr" else three
+        found = recolour(pixels, 1 if self.to == "gray" else 3)
+        item.data = found[..., ::-1] if self.to == "bgr" else found
         item.channels = -1
 
 

@@ -114,6 +114,8 @@ class Tokenize(Step, name="tokenize", main="file", takes=("text",), gives="array
             found = self._tokenizer().encode(item.data, add_special_tokens=self.special)
         except Exception as error:
             raise BadInput(f"{item.sample} can't be tokenized: {one_line(str(error))[:200]}", advice="") from error
+        if found.overflowing:
+            item.changes.append(f"cut to {self.length} tokens")
         numbers = {"ids": found.ids, "mask": found.attention_mask, "types": found.type_ids}[role]
         item.data = np.asarray(numbers, dtype=np.int64)
 

@@ -33,6 +33,7 @@ class Preparation:
         size: (width, height) of the image as stored.
         input_size: (width, height) of the image as fed.
         fed: the arrays as they were fed, one per input, as real numbers; empty where they were not kept.
+        changes: what was changed or cut off that no step names, each in a few words.
     """
 
     scale: tuple[float, float] | None = None
@@ -40,6 +41,7 @@ class Preparation:
     size: tuple[int, int] | None = None
     input_size: tuple[int, int] | None = None
     fed: tuple[Array, ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

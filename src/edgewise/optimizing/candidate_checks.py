@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edgewise.errors import BadInput, EdgewiseError, RunFailed
 from edgewise.evaluating.agreement import WORST
+from edgewise.evaluating.run_records import cautions_of
 from edgewise.optimizing.accuracy import Accuracy, AccuracyChecker
 from edgewise.optimizing.choice import check_bounds, is_identical, judged_words, limit_of
 from edgewise.optimizing.search_settings import LEAST_SNR_DB, SearchSettings
@@ -57,8 +58,10 @@ class CandidateChecks:
             )
         if form is not None and self._settings.judged is not None:
             self.notes.append(f"variants are judged by {_JUDGED_BY[form.kind]}, for the outputs: {form.because}")
-        if accuracy is not None and accuracy.doubt is not None:
-            self.notes.append(f"the original: {accuracy.doubt.message}; {accuracy.doubt.advice}")
+        if accuracy is not None:
+            about_data = () if accuracy.evaluation is None else cautions_of(accuracy.evaluation)
+            for doubt in filter(None, (accuracy.doubt, *about_data)):
+                self.notes.append(f"the original: {doubt.message}; {doubt.advice}")
         return Candidate(
             id=ORIGINAL,
             parent=None,

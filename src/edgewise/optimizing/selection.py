@@ -11,6 +11,7 @@ from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.pareto_front import find_pareto_front
 from edgewise.evaluating.agreement import WORST
+from edgewise.evaluating.run_records import cautions_of
 from edgewise.metrics import METRICS
 from edgewise.model.eager import EAGER
 from edgewise.optimizing.base import EngineSettings
@@ -320,7 +321,11 @@ def _with_run(one: Candidate, run: Run) -> Candidate:
     if one.accuracy is not None:
         known = {row.metric for row in run.measurements}
         more = tuple(row for row in one.accuracy.measurements if row.metric not in known)
-        run = replace(run, measurements=(*run.measurements, *more), evaluation=one.accuracy.evaluation)
+        judged = one.accuracy.evaluation
+        about_data = () if judged is None else cautions_of(judged)
+        run = replace(
+            run, measurements=(*run.measurements, *more), evaluation=judged, cautions=(*run.cautions, *about_data)
+        )
     metrics = {**one.metrics, **{name: _number(run, name) for name in ("latency", "memory_peak")}}
     return replace(one, metrics=metrics, measured=run, run=run.id)
 

@@ -73,6 +73,12 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "check the preparation (--prepare: scale, mean and std, layout, channel order) and that labels use the same "
         "class numbers as the outputs (--classes, --task-option offset=1)",
     ),
+    "samples-left-out": ("A", "fix or remove them; --strict ends the evaluation at the first one"),
+    "samples-changed": ("A", "check that the model was trained with samples changed in the same way"),
+    "class-order": (
+        "A",
+        "give the names of the model's classes in the order of its outputs, as the data has them, with --classes",
+    ),
     "output-not-finite": ("C", "the outputs contain NaN or infinity; use real data with --input-data"),
     "precision-differs": ("B", "the runtimes computed in different precisions; set one with --precision"),
     "assumed-shape": ("A", "an open dimension got an assumed size; set it with --shape NAME=…"),

@@ -52,6 +52,8 @@ class Evaluation:
         confusion: [label][answer] → number of samples; None if the task has no classes or more than 200.
         skipped: the first 100 samples that could not be used.
         skipped_count: number of all samples that could not be used.
+        changes: what was changed or cut off that no preparation step names, such as ``converted from CMYK to RGB`` →
+            number of evaluated samples.
         reference: for an agreement without labels, the sha256 of the model whose outputs were taken as right.
         seconds: time of the evaluation, preparation included.
         example: the model's answer for one sample, if answers are classes with scores: ``sample`` (its name),
@@ -70,6 +72,7 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...] | None = None
     skipped: tuple[Skipped, ...] = ()
     skipped_count: int = 0
+    changes: dict[str, int] = field(default_factory=dict)
     reference: str | None = None
     seconds: float | None = None
     example: dict[str, Any] | None = None

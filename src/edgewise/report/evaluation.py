@@ -57,6 +57,7 @@ def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
             "model": label,
             "headline": one.headline or None,
             "metrics": [_metric(score) for score in one.scores],
+            "samples": _samples(one.run.evaluation),
             "confusion": _confusion(one.run.evaluation),
             "changed_answers": None if one.changed is None else one.changed.to_document(),
             "notes": list(one.notes),
@@ -65,10 +66,12 @@ def evaluation_document(results: EvaluationResults) -> dict[str, Any]:
         }
         for one, label in zip(results.models, labels, strict=True)
     ]
-    first: dict[str, Any] = evaluations[0] if evaluations else {"metrics": [], "confusion": None, "run": None}
+    nothing: dict[str, Any] = {"metrics": [], "samples": None, "confusion": None, "run": None}
+    first = evaluations[0] if evaluations else nothing
     return {
         "schema": SCHEMA,
         "metrics": first["metrics"],
+        "samples": first["samples"],
         "confusion": first["confusion"],
         "run": first["run"],
         "evaluations": evaluations,
@@ -92,6 +95,21 @@ def _metric(score: Score) -> dict[str, Any]:
         "n": score.n,
         "method": score.method,
         "absent_because": score.absent_because,
+    }
+
+
+def _samples(evaluation: Evaluation | None) -> dict[str, Any] | None:
+    """The evaluated samples, those left out, and why; what was changed in the evaluated ones."""
+    if evaluation is None:
+        return None
+    return {
+        "n": evaluation.n,
+        "of": evaluation.data.size,
+        "limit": evaluation.limit,
+        "left_out": evaluation.skipped_count,
+        "why": [asdict(each) for each in evaluation.skipped],
+        "changes": dict(evaluation.changes),
+        "words": samples_words(evaluation.n, evaluation),
     }
 
 
@@ -144,11 +162,44 @@ def title_of(results: EvaluationResults) -> str:
         )
         interval = points_range(gap.metric, gap.low, gap.high)
         change = f"{label_of(gap.metric)} {change_text(gap.metric, gap.difference)} {interval}".rstrip()
-        return f"{labels[1]} against {labels[0]}: {change}{p_value}"
+        size = 0 if results.models[0].run.evaluation is None else results.models[0].run.evaluation.data.size
+        on = f" on {gap.n} of {size} samples" if gap.n < size else ""
+        return f"{labels[1]} against {labels[0]}{on}: {change}{p_value}{_altered(results)}"
     chief = next((one.headline for one in results.models if one.headline), "")
     data = next((one.run.evaluation.data.name for one in results.models if one.run.evaluation is not None), "")
     where = f" on {one_line(data)}" if data else ""
-    return f"{label_of(chief) if chief else 'Evaluation'} of {len(labels)} models{where}"
+    return f"{label_of(chief) if chief else 'Evaluation'} of {len(labels)} models{where}{_altered(results)}"
+
+
+def samples_words(n: int, evaluation: Evaluation | None) -> str:
+    """The number of samples behind a score, of how many, why not of all, and what was changed in them."""
+    if evaluation is None:
+        return f"{n} sample{'s' if n != 1 else ''}"
+    size = evaluation.data.size
+    words = f"{n} of {size} samples" if n < size else f"{n} sample{'s' if n != 1 else ''}"
+    return ", ".join([words, *_alterations(evaluation)])
+
+
+def _alterations(evaluation: Evaluation) -> list[str]:
+    """What keeps the score from being one of all samples as they are stored, in a few words each."""
+    found = []
+    if count := evaluation.skipped_count:
+        first = next(iter(evaluation.skipped), None)
+        such = f" ({first.name}: {first.reason}{'; …' if count > 1 else ''})" if first is not None else ""
+        found.append(one_line(f"{count} could not be used{such}"))
+    if evaluation.limit is not None and evaluation.limit < evaluation.data.size:
+        found.append(f"--limit {evaluation.limit}")
+    converted = {change: count for change, count in evaluation.changes.items() if change.startswith("converted ")}
+    for word in dict.fromkeys(change.rpartition(" to ")[2] for change in converted):
+        count = sum(count for change, count in converted.items() if change.endswith(f" to {word}"))
+        found.append(f"{count} converted to {word}")
+    return found + [f"{count} {change}" for change, count in evaluation.changes.items() if change not in converted]
+
+
+def _altered(results: EvaluationResults) -> str:
+    """For a title about several models: what `_alterations` tells of any of them."""
+    told = [each for one in results.models if one.run.evaluation for each in _alterations(one.run.evaluation)]
+    return "".join(f", {each}" for each in dict.fromkeys(told))
 
 
 def chief_gap(one: ModelEvaluation) -> MetricDifference | None:
@@ -168,7 +219,7 @@ def _conclusion(one: ModelEvaluation) -> str:
         return f"no {label_of(one.headline) if one.headline else 'score'}: {one_line(why)}"
     unit = METRICS[score.metric].unit
     words = f"{lower_label(score.metric)} {with_range(score.metric, unit, score.value, score.low, score.high)}"
-    words += f" on {score.n} sample{'s' if score.n != 1 else ''}"
+    words += f" on {samples_words(score.n, one.run.evaluation)}"
     latency = one.run.value("latency")
     words += f", latency {format_duration(latency)}" if latency is not None else ""
     return words + (" (interrupted)" if one.run.status == "cancelled" else "")
@@ -227,6 +278,8 @@ def data_lines(evaluation: Evaluation) -> list[str]:
         rest = evaluation.skipped_count - len(named)
         more = f" and {rest} more" if rest else ""
         lines.append(f"{evaluation.skipped_count} skipped: {'; '.join(named)}{more}")
+    if evaluation.changes:
+        lines.append(", ".join(f"{count} {change}" for change, count in evaluation.changes.items()))
     if evaluation.reference is not None:
         lines.append(f"reference: the outputs of the model with sha256 {evaluation.reference[:16]}")
     if evaluation.seconds is not None:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from edgewise.cancellation import check
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import Box, Dataset
+from edgewise.evaluating.dataset import Box, Dataset, Decoded
 from edgewise.evaluating.formats.files import Files, check_name, check_some_there
 from edgewise.evaluating.formats.images import decode_image, require_pillow
 from edgewise.evaluating.formats.recognition import BuiltInFormat, find_instances
@@ -36,9 +36,9 @@ class BoxedImages(Files):
     image_ids: Sequence[int] = ()
     sizes: Sequence[tuple[int, int]] = ()
 
-    def _decode(self, file: Path, index: int) -> tuple[Any, int | None]:
+    def _decode(self, file: Path, index: int) -> Decoded:
         size = self.sizes[index]
-        return decode_image(file, self.files[index], stored_size=size if all(size) else None), None
+        return decode_image(file, self.files[index], stored_size=size if all(size) else None)
 
 
 class Coco(BuiltInFormat):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
+from edgewise.evaluating.dataset import CorruptSample, Decoded, Kind, Sample
 from edgewise.evaluating.formats.images import decode_image, require_pillow
 from edgewise.evaluating.formats.sounds import decode_sound, require_soundfile
 from edgewise.evaluating.formats.split import Split, stamp_files
@@ -39,10 +39,10 @@ class Files(Split):
         """The sample, decoded now. Raises `CorruptSample`."""
         name = self.files[index]
         file = find_inside(self.root, name) if self.confined else self.root / name
-        data, rate = self._decode(file, index)
-        return Sample(index=index, name=name, data=data, label=self._label(index, data), rate=rate)
+        found = self._decode(file, index)
+        return Sample(index=index, name=name, label=self._label(index, found.data), **found._asdict())
 
-    def _decode(self, file: Path, index: int) -> tuple[Any, int | None]:
+    def _decode(self, file: Path, index: int) -> Decoded:
         return decode_file(file, self.kind, self.files[index])
 
     def _label(self, index: int, data: Any) -> Any:
@@ -53,23 +53,20 @@ class Files(Split):
         return stamp_files(self.root, self.files, extra=(self.split, self.classes, self.labelled, self.about))
 
 
-def decode_file(source: Path | bytes, kind: Kind, name: str) -> tuple[Any, int | None]:
+def decode_file(source: Path | bytes, kind: Kind, name: str) -> Decoded:
     """Decode an image, a recording or a ``.npy`` file.
-
-    Returns:
-        The data, and its frames per second where it is a recording.
 
     Raises:
         CorruptSample: no such file, or one that can't be decoded.
     """
     if kind == "image":
-        return decode_image(source, name), None
+        return decode_image(source, name)
     if kind == "audio":
-        return decode_sound(source, name)
+        return Decoded(*decode_sound(source, name))
     if not isinstance(source, Path) or not source.is_file():
         raise CorruptSample(name, "no such file")
     try:
-        return open_array(source).whole(), None
+        return Decoded(open_array(source).whole())
     except (BadInput, OSError, ValueError) as error:
         raise CorruptSample(name, f"not a .npy file that can be read: {error}") from error
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
+from edgewise.evaluating.dataset import CorruptSample, Dataset, Decoded, Kind, Sample
 from edgewise.evaluating.formats.files import decode_file, find_inside, require_decoder
 from edgewise.evaluating.formats.images import decode_mask, require_pillow
 from edgewise.evaluating.formats.labels import KINDS, Labels, check_indices, read_labels
@@ -60,26 +60,24 @@ class TableSplit(Split):
             row = self.table[index]
         except Exception as error:  # pyarrow's errors of damaged files
             raise CorruptSample(name, f"can't be read: {first_line(error)}") from error
-        rate = None
         source = row[self.sources[0]]
-        data: Any
         match self.kind:
             case "image" | "audio":
-                data, rate = decode_file(_content(source, self.folder, name), self.kind, name)
+                found = decode_file(_content(source, self.folder, name), self.kind, name)
             case "text":
                 if not isinstance(source, str):
                     raise CorruptSample(name, f"the text in {self.sources[0]!r} is missing")
-                data = source
+                found = Decoded(source)
             case _:
                 arrays = {each: _to_array(row[each], each, name) for each in self.sources}
-                data = next(iter(arrays.values())) if len(arrays) == 1 else arrays
+                found = Decoded(next(iter(arrays.values())) if len(arrays) == 1 else arrays)
         label = None if self.labels is None else self.labels.values[index]
         if self.lazy_label is not None and self.label is not None:
             value = row[self.label]
             if isinstance(value, dict):
                 value = _content(value, self.folder, name)
             label = self.lazy_label(value, name)
-        return Sample(index=index, name=name, data=data, label=label, rate=rate)
+        return Sample(index=index, name=name, label=label, **found._asdict())
 
     def stamp(self) -> str:
         """From names, sizes and times of the files."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import Unavailable
-from edgewise.evaluating.dataset import CorruptSample
+from edgewise.evaluating.dataset import CorruptSample, Decoded
 from edgewise.text import first_line
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ MAX_PIXELS = 2**27
 #: No format that runs another program or a language of its own, as EPS does.
 _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 _ORIENTATION = 0x0112
+_MODES = {
+    "1": "1-bit", "L": "grey", "LA": "grey with alpha", "La": "grey with alpha", "P": "palette", "PA": "palette",
+    "RGBA": "RGB with alpha", "RGBa": "RGB with alpha", "I": "16-bit grey",
+}  # fmt: skip
+"""Pillow's modes in words."""
 
 
 def require_pillow() -> None:
@@ -33,11 +38,12 @@ def require_pillow() -> None:
         raise Unavailable("images need Pillow", advice="pip install 'edgewise[data]'") from error
 
 
-def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int] | None = None) -> Array:
+def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int] | None = None) -> Decoded:
     """The pixels of an image, upright: uint8 of shape (height, width, 3), or (height, width, 1) of a grey one.
 
     Palettes become colours and transparency is dropped; of 16 bits of grey the upper 8 are kept. The first picture of
-    several counts. What a camera noted of its orientation is applied.
+    several counts. What a camera noted of its orientation is applied. `Decoded.stored` and `Decoded.changes` name
+    each of these.
 
     Args:
         source: a file, or its bytes.
@@ -50,11 +56,14 @@ def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int
         Unavailable: Pillow is not installed.
     """
     with _opened(source, name) as image:
-        pixels = picture_to_array(_turn_upright(image, stored_size), name)
-        height, width = pixels.shape[:2]
+        frames, upright = getattr(image, "n_frames", 1), _turn_upright(image, stored_size)
+        found = picture_to_array(upright, name)
+        height, width = found.data.shape[:2]
         if stored_size is not None and (width, height) != stored_size:
             raise CorruptSample(name, f"the image is {width}x{height}, its label {stored_size[0]}x{stored_size[1]}")
-        return pixels
+        turned = ("turned upright as their cameras noted",) if upright is not image else ()
+        first = ("reduced to the first of several frames",) if frames > 1 else ()
+        return found._replace(changes=(*found.changes, *first, *turned))
 
 
 def decode_mask(source: Path | bytes, name: str) -> Array:
@@ -106,25 +115,39 @@ def _turn_upright(image: Any, stored_size: tuple[int, int] | None) -> Any:
     from PIL import ImageOps
 
     try:
-        turned = image.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
+        orientation = image.getexif().get(_ORIENTATION, 1)
     except Exception:  # with damaged metadata the pixels may still be fine
         image.load()
         return image
-    if turned and stored_size == image.size != (image.height, image.width):
+    if orientation not in range(2, 9):
+        return image
+    if orientation in (5, 6, 7, 8) and stored_size == image.size != (image.height, image.width):
         return image
     return ImageOps.exif_transpose(image)
 
 
-def picture_to_array(image: Any, name: str) -> Array:
+def picture_to_array(image: Any, name: str) -> Decoded:
     """The pixels of a picture of Pillow as `decode_image` gives them. Raises `CorruptSample`."""
     import numpy as np
 
-    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM", None)):
-        return (np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)[:, :, None]
-    if image.mode in ("I", "F"):
-        raise CorruptSample(name, f"pixels of the mode {image.mode} have no range that is known")
-    if image.mode in ("1", "L", "LA", "La"):
-        return np.array(image.convert("LA" if image.mode == "La" else image.mode).convert("L"))[:, :, None]
-    if image.mode in ("P", "PA"):
+    mode = str(image.mode)
+    stored = "16-bit grey" if mode.startswith("I;16") else _MODES.get(mode, mode)
+    if mode.startswith("I;16") or (mode == "I" and image.format in ("PNG", "PPM", None)):
+        return Decoded((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8)[:, :, None], stored=stored)
+    if mode in ("I", "F"):
+        raise CorruptSample(name, f"pixels of the mode {mode} have no range that is known")
+    changes = ("with transparency dropped",) if _is_transparent(image) else ()
+    if mode in ("1", "L", "LA", "La"):
+        grey = np.array(image.convert("LA" if mode == "La" else mode).convert("L"))[:, :, None]
+        return Decoded(grey, stored="" if mode == "L" else stored, changes=changes)
+    if mode in ("P", "PA"):
         image = image.convert("RGBA")
-    return np.array(image.convert("RGB"))
+    return Decoded(np.array(image.convert("RGB")), stored="" if mode == "RGB" else stored, changes=changes)
+
+
+def _is_transparent(image: Any) -> bool:
+    """Whether a pixel of the picture is not fully opaque."""
+    if image.mode[-1] not in "aA" and "transparency" not in image.info:
+        return False
+    shown = image.convert("LA" if image.mode in ("LA", "La") else "RGBA")
+    return bool(shown.getextrema()[-1][0] < 255)

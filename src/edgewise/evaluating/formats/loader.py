@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample
+from edgewise.evaluating.dataset import CorruptSample, Dataset, Decoded, Kind, Sample
 from edgewise.evaluating.formats.images import picture_to_array
 from edgewise.evaluating.formats.labels import Labels, read_labels
 from edgewise.evaluating.formats.recognition import BuiltInFormat
@@ -92,7 +92,7 @@ class Items(Split):
             label = np.asarray(self.masks[index])
         elif label is not None:
             label = _to_label(label, name)
-        return Sample(index=index, name=name, data=_to_data(data, self.kind, name), label=label)
+        return Sample(index=index, name=name, label=label, **_to_data(data, self.kind, name)._asdict())
 
     def stamp(self) -> str:
         """From the function's file, its arguments, and the arrays, or the stamp of the data set, that it returned."""
@@ -221,14 +221,16 @@ def _kind_of(data: Any) -> Kind:
     return "image" if array.dtype == np.uint8 and array.ndim == 3 and array.shape[2] in (1, 3, 4) else "array"
 
 
-def _to_data(data: Any, kind: Kind, name: str) -> Any:
+def _to_data(data: Any, kind: Kind, name: str) -> Decoded:
     """A sample's data as its kind has it. Raises `CorruptSample`."""
     if kind == "text":
         if not isinstance(data, str):
             raise CorruptSample(name, f"{type(data).__name__} where the first sample is text")
-        return str(data)
+        return Decoded(str(data))
     if isinstance(data, Mapping):
-        return {str(key): _to_data(value, kind, name) for key, value in data.items()}
+        parts = {str(key): _to_data(value, kind, name) for key, value in data.items()}
+        changes = tuple(dict.fromkeys(change for part in parts.values() for change in part.changes))
+        return Decoded({key: part.data for key, part in parts.items()}, changes=changes)
     if _is_picture(data):
         return picture_to_array(data, name)
     array = np.asarray(data)
@@ -236,7 +238,7 @@ def _to_data(data: Any, kind: Kind, name: str) -> Any:
         raise CorruptSample(name, f"{type(data).__name__} is not an array of numbers")
     if kind == "image" and (array.dtype != np.uint8 or array.ndim != 3):
         raise CorruptSample(name, f"{array.dtype} {list(array.shape)} where the first sample is an image")
-    return array
+    return Decoded(array)
 
 
 def _to_label(label: Any, name: str) -> Any:

@@ -1,0 +1,193 @@
+"""`edgewise evaluate` on data that needs care: pictures of mixed modes, sound of other rates, names with colons."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgewise.cli.main import run
+from edgewise.errors import ExitCode
+from edgewise.store import open_store
+from preparations import prepare_flags
+
+pytestmark = pytest.mark.engine
+pytest.importorskip("onnxruntime", reason="the models are run by ONNX Runtime")
+
+RATE = 16000
+TONES = {"high": 880.0, "low": 440.0}
+PICTURE = ["--prepare", "resize=8,8", "--prepare", "scale=1/255", "--prepare", "layout=nchw"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    return tmp_path
+
+
+def save(name, nodes, inputs, classes, weights, **properties):
+    values = {key: helper.make_tensor_value_info(key, TensorProto.FLOAT, shape) for key, shape in inputs.items()}
+    graph = helper.make_graph(
+        [helper.make_node(operator, taken, [made], **settings) for operator, taken, made, settings in nodes],
+        "g", list(values.values()), [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, classes])],
+        [numpy_helper.from_array(np.asarray(value), key) for key, value in weights.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    helper.set_model_props(model, properties)
+    onnx.save(model, name)
+
+
+def judge(capsys, model, data, *words, task="classification", code=ExitCode.DONE):
+    """The document on standard output, and what stands on standard error."""
+    line = ["evaluate", model, "--data", data, "--task", task, "-r", "onnxruntime", "--no-latency", "--json", *words]
+    assert run(line) == code
+    captured = capsys.readouterr()
+    return json.loads(captured.out) if captured.out else None, captured.err
+
+
+def write_brightness_model(channels, **properties):
+    """Class 1 where the mean over all pixels and channels is above 0.5, else class 0."""
+    size = channels * 64
+    weights = {"w": np.stack([np.full(size, -1.0), np.full(size, 1.0)], 1).astype(np.float32) / size,
+               "b": np.array([0.5, -0.5], np.float32), "s": np.array([1, size], np.int64)}  # fmt: skip
+    nodes = [("Reshape", ["image", "s"], "f", {}), ("MatMul", ["f", "w"], "m", {}), ("Add", ["m", "b"], "y", {})]
+    save("net.onnx", nodes, {"image": [1, channels, 8, 8]}, 2, weights, **properties)
+
+
+def write_pictures():
+    """Two of each mode, one dark and one light; the transparent ones hide a dark colour below."""
+    image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
+    for name, value in (("0_dark", 40), ("1_light", 220)):
+        folder = Path("pictures", name)
+        folder.mkdir(parents=True)
+        plain = image.new("RGB", (10, 9), (value, value, value))
+        for mode in ("RGB", "L", "LA", "1", "P", "CMYK"):
+            plain.convert(mode).save(folder / f"{mode}.{'tif' if mode == 'CMYK' else 'png'}")
+        hidden = image.new("RGBA", (10, 9), (40, 40, 40, 0))
+        hidden.save(folder / "RGBA.png")
+        plain.save(folder / "film.gif", save_all=True, append_images=[image.new("RGB", (10, 9), (0, 255, 0))])
+        image.fromarray(np.full((9, 10), value * 257, np.uint16)).save(folder / "deep.png")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pictures_of_every_mode_are_used_and_what_was_changed_is_said(capsys, place, channels):
+    write_brightness_model(channels)
+    write_pictures()
+    document, _ = judge(capsys, "net.onnx", "pictures", *PICTURE)
+    samples = document["samples"]
+    # The transparent picture of the light ones shows the dark colour below: 17 of 18.
+    assert document["metrics"][0]["value"] == pytest.approx(17 / 18)
+    assert (samples["n"], samples["of"], samples["left_out"]) == (18, 18, 0)
+    assert samples["changes"]["with transparency dropped"] == 2
+    assert samples["changes"]["reduced to the first of several frames"] == 2
+    colours = {1: "grey", 3: "RGB"}[channels]
+    converted = {name: count for name, count in samples["changes"].items() if name.startswith("converted")}
+    kinds = {"grey with alpha", "1-bit", "palette", "CMYK", "RGB with alpha", "16-bit grey"}
+    kinds.add("RGB" if channels == 1 else "grey")
+    assert set(converted) == {f"converted from {kind} to {colours}" for kind in kinds}
+    assert f"{sum(converted.values())} converted to {colours}" in samples["words"]
+    with open_store(str(place / "runs.db")) as store:
+        (kept,) = store.resolve(["all"])
+    assert kept.evaluation.changes == samples["changes"]
+    assert "samples-changed" in {each.code for each in kept.cautions}
+
+
+def test_a_score_on_less_than_all_samples_says_so_first(capsys):
+    write_brightness_model(3)
+    write_pictures()
+    Path("pictures/0_dark/L.png").write_bytes(b"no picture")
+    words = ["evaluate", "net.onnx", "--data", "pictures", "--task", "classification", "--no-latency", *PICTURE]
+    assert run([*words, "--no-store"]) == ExitCode.DONE
+    first = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+    assert "on 17 of 18 samples, 1 could not be used (0_dark/L.png: not an image that can be read)" in first
+    document, _ = judge(capsys, "net.onnx", "pictures", *PICTURE)
+    assert (document["metrics"][0]["n"], document["samples"]["left_out"]) == (17, 1)
+    assert document["samples"]["why"] == [{"name": "0_dark/L.png", "reason": "not an image that can be read"}]
+    (caution,) = [each for each in document["run"]["cautions"] if each["code"] == "samples-left-out"]
+    assert "1 of 18 samples" in caution["message"] and "0_dark/L.png" in caution["message"]
+    document, _ = judge(capsys, "net.onnx", "pictures", *PICTURE, "--limit", "5")
+    assert "5 of 18 samples" in document["samples"]["words"] and "--limit 5" in document["samples"]["words"]
+
+
+def write_tone_model():
+    """Which of two tones is louder, at 16 kHz."""
+    time = np.arange(RATE) / RATE
+    basis = [wave(2 * np.pi * tone * time) for tone in TONES.values() for wave in (np.sin, np.cos)]
+    weights = {"basis": np.array(basis, np.float32).T.copy(), "s": np.array([1, 2, 2], np.int64),
+               "axis": np.array([2], np.int64)}  # fmt: skip
+    nodes = [("MatMul", ["audio", "basis"], "p", {}), ("Mul", ["p", "p"], "q", {}), ("Reshape", ["q", "s"], "r", {}),
+             ("ReduceSum", ["r", "axis"], "y", {"keepdims": 0})]  # fmt: skip
+    save("tone.onnx", nodes, {"audio": [1, RATE]}, 2, weights)
+
+
+def write_sounds(name, rates, *, channels=1, subtype="PCM_16", seconds=1.0):
+    soundfile = pytest.importorskip("soundfile", reason="recordings need soundfile")
+    for tone, frequency in TONES.items():
+        folder = Path(name, tone)
+        folder.mkdir(parents=True)
+        for number, rate in enumerate(rates):
+            wave = 0.4 * np.sin(2 * np.pi * frequency * np.arange(int(rate * seconds)) / rate + number)
+            soundfile.write(folder / f"{number}.wav", np.stack([wave] * channels, 1), rate, subtype=subtype)
+
+
+@pytest.mark.parametrize(
+    ("rates", "channels", "subtype"),
+    [([44100, 44100], 2, "PCM_24"), ([48000, 48000], 1, "PCM_16"), ([8000, 8000], 1, "FLOAT"), ([16000] * 2, 2, "PCM_U8"),
+     ([22050, 22050], 1, "PCM_16")],
+)  # fmt: skip
+def test_sound_of_another_rate_is_refused_with_steps_that_work_as_typed(capsys, rates, channels, subtype):
+    write_tone_model()
+    write_sounds("data", rates, channels=channels, subtype=subtype)
+    _, said = judge(capsys, "tone.onnx", "data", "--prepare", f"length={RATE}", task="audio-classification",
+                    code=ExitCode.BAD_INPUT)  # fmt: skip
+    assert "high/0.wav" in said and (rates[0] == RATE or str(rates[0]) in said)
+    advice = next(line for line in said.splitlines() if line.startswith("try: "))
+    words = [word for step in prepare_flags(advice) for word in ("--prepare", step)]
+    document, _ = judge(capsys, "tone.onnx", "data", *words, task="audio-classification")
+    assert (document["metrics"][0]["value"], document["metrics"][0]["n"]) == (1.0, 4)
+
+
+def test_mixed_rates_are_refused_with_the_name_of_the_file(capsys):
+    write_tone_model()
+    write_sounds("data", [RATE, 22050])
+    _, said = judge(capsys, "tone.onnx", "data", "--prepare", f"length={RATE}", task="audio-classification",
+                    code=ExitCode.BAD_INPUT)  # fmt: skip
+    assert "high/1.wav has 22050 frames per second, high/0.wav has 16000" in said
+    advice = next(line for line in said.splitlines() if line.startswith("try: "))
+    words = [word for step in prepare_flags(advice) for word in ("--prepare", step)]
+    document, _ = judge(capsys, "tone.onnx", "data", *words, task="audio-classification")
+    assert (document["metrics"][0]["value"], document["metrics"][0]["n"]) == (1.0, 4)
+
+
+def test_sound_of_the_right_rate_needs_no_rate_step(capsys):
+    write_tone_model()
+    write_sounds("data", [RATE, RATE], seconds=0.9)
+    document, _ = judge(capsys, "tone.onnx", "data", "--prepare", f"length={RATE}", task="audio-classification")
+    assert document["metrics"][0]["value"] == 1.0 and document["samples"]["changes"] == {}
+
+
+def test_names_of_inputs_with_colons_slashes_spaces_and_equals_signs(capsys):
+    names = ["serving_default_x:0", "tête/α=1:0", "a b:scale"]
+    generator = np.random.default_rng(5)
+    weights = {f"w{place}": generator.standard_normal((4, 5)).astype(np.float32) for place in range(3)}
+    nodes = [("MatMul", [name, f"w{place}"], f"m{place}", {}) for place, name in enumerate(names)]
+    nodes += [("Add", ["m0", "m1"], "m", {}), ("Add", ["m", "m2"], "y", {})]
+    save("n.onnx", nodes, {name: ["N", 4] for name in names}, 5, weights)
+    data = {name: generator.integers(0, 256, (20, 4)).astype(np.uint8) for name in names}
+    divisors = dict(zip(names, (255, 51, 17), strict=True))
+    answers = sum(data[name] / divisors[name] @ weights[f"w{place}"] for place, name in enumerate(names)).argmax(1)
+    answers[:3] = (answers[:3] + 1) % 5
+    np.savez("data.npz", **data, y=answers)
+    words = [word for name in names for word in ("--prepare", f"{name}:scale=1/{divisors[name]}")]
+    document, _ = judge(capsys, "n.onnx", "data.npz", *words)
+    assert document["metrics"][0]["value"] == 17 / 20
+    shapes = [word for name in names for word in ("--shape", f"{name}=2x4")]
+    assert run(["inspect", "n.onnx", "--json", *shapes]) == ExitCode.DONE
+    inputs = json.loads(capsys.readouterr().out)["model"]["inputs"]
+    assert {each["name"]: each["shape"] for each in inputs} == {name: [2, 4] for name in names}
