@@ -191,3 +191,76 @@ def test_names_of_inputs_with_colons_slashes_spaces_and_equals_signs(capsys):
     assert run(["inspect", "n.onnx", "--json", *shapes]) == ExitCode.DONE
     inputs = json.loads(capsys.readouterr().out)["model"]["inputs"]
     assert {each["name"]: each["shape"] for each in inputs} == {name: [2, 4] for name in names}
+
+
+def write_detector(categories, **properties):
+    """A detector that finds an object of each class in its own quarter of any picture, by rows of x, y, x, y, score,
+    class; and data in which category i is in quarter i.
+    """
+    image = pytest.importorskip("PIL.Image", reason="pictures need Pillow")
+    pytest.importorskip("pycocotools", reason="the mean average precision is pycocotools'")
+    corners = [(0, 0), (16, 0), (0, 16), (16, 16)]
+    rows = np.array([[[x, y, x + 10, y + 10, 0.9, number] for number, (x, y) in enumerate(corners)]], np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("ReduceMean", ["image"], ["m"], keepdims=0), helper.make_node("Mul", ["m", "zero"], ["n"]),
+         helper.make_node("Add", ["rows", "n"], ["boxes"])],
+        "g", [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 32, 32])],
+        [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, 4, 6])],
+        [numpy_helper.from_array(rows, "rows"), numpy_helper.from_array(np.float32(0), "zero")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    helper.set_model_props(model, properties)
+    onnx.save(model, "det.onnx")
+    Path("boxes").mkdir()
+    image.new("RGB", (32, 32)).save("boxes/0.png")
+    places = {"a": 0, "b": 1, "c": 2, "d": 3}
+    boxes = [
+        {"id": number, "image_id": 0, "category_id": number + 5, "bbox": [*corners[places[name]], 10, 10], "area": 100}
+        for number, name in enumerate(categories)
+    ]
+    named = [{"id": number + 5, "name": name} for number, name in enumerate(categories)]
+    document = {"images": [{"id": 0, "file_name": "0.png"}], "annotations": boxes, "categories": named}
+    Path("boxes/instances.json").write_text(json.dumps(document))
+
+
+FOUND = ["--task-option", "decode=rows", "--task-option", "normalised=no", "--prepare", "scale=1/255", "--prepare",
+         "layout=nchw"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "names", "right", "said"),
+    [
+        ("acbd", "{0: 'a', 1: 'b', 2: 'c', 3: 'd'}", 1.0, "in another order than the data's: matched by name"),
+        ("acbd", "['a', 'b', 'c', 'd']", 1.0, "metadata of det.onnx"),
+        ("acbd", "", 0.5, "does not name its classes: they are taken in the data's order, a, c, b, d"),
+        ("acbd", "['w', 'x', 'y', 'z']", 0.5, "the names in metadata of det.onnx, such as w, are none of the data's"),
+        ("abcd", "['a', 'b', 'c', 'd']", 1.0, ""),
+        ("abcd", "['A', 'b', 'c', 'q']", 0.75, "1 of the data's 4 classes are not the model's: d"),
+    ],
+)
+def test_a_detectors_classes_are_matched_by_the_names_in_its_file(capsys, order, names, right, said):
+    write_detector(order, **({"names": names} if names else {}))
+    document, _ = judge(capsys, "det.onnx", "boxes", *FOUND, task="detection")
+    scores = {each["id"]: each["value"] for each in document["metrics"]}
+    assert scores["map_50"] == pytest.approx(right, abs=1e-6)
+    found = [each["message"] for each in document["run"]["cautions"] if each["code"] == "class-order"]
+    assert (said in found[0]) if said else not found
+    assert (document["run"]["evaluation"]["settings"].get("class_order") == found[0]) if said else True
+
+
+def test_the_users_own_mapping_counts_more_than_the_file(capsys):
+    write_detector("acbd", names="['d', 'c', 'b', 'a']")
+    Path("names.txt").write_text("a\nb\nc\nd\n")
+    document, _ = judge(capsys, "det.onnx", "boxes", *FOUND, "--classes", "names.txt", task="detection")
+    assert document["metrics"][0]["value"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_classifiers_classes_are_matched_by_the_names_in_its_file(capsys):
+    write_brightness_model(3, names="{0: '1 light', 1: '0_dark'}")
+    write_pictures()
+    document, _ = judge(capsys, "net.onnx", "pictures", *PICTURE)
+    assert document["metrics"][0]["value"] == pytest.approx(1 / 18)
+    assert document["run"]["evaluation"]["settings"]["labels"] == "matched with the model's classes by name"
+    words = ["evaluate", "net.onnx", "--data", "pictures", "--task", "classification", "--no-latency", *PICTURE]
+    assert run([*words, "--no-store"]) == ExitCode.DONE
+    assert "are in another order than the data's: matched by name" in " ".join(capsys.readouterr().out.split())

@@ -291,6 +291,7 @@ class _Evaluator:
             data=data,
             options={**instructions.task_options, **plan.data.task_options},
             classes=plan.data.classes or instructions.classes,
+            classes_from="" if plan.data.classes else instructions.classes_from,
         )
         scorer = None if plan.task is None else plan.task.prepare(context)
         return with_custom_metrics(scorer, plan.own, context)

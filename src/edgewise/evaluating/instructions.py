@@ -26,6 +26,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.class_names import read_class_names
 from edgewise.evaluating.litert_metadata import read_litert_metadata
 from edgewise.evaluating.step_settings import Step, show, suggest
 from edgewise.evaluating.steps import STEPS, parse_step
@@ -48,6 +49,7 @@ class Instructions:
     task: name of a task; None where it is not given.
     task_options: how outputs are read.
     classes: names in the order of the model's outputs; empty where they are not known.
+    classes_from: the source of `classes` where that is the model's own file, in words; else empty.
     origins: their sources, in words, such as ``digits.yaml`` or ``flags``.
     """
 
@@ -55,6 +57,7 @@ class Instructions:
     task: str | None = None
     task_options: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    classes_from: str = ""
     origins: tuple[str, ...] = ()
 
     def to_document(self) -> dict[str, Any]:
@@ -109,6 +112,8 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
                 raise
             # The user says how the model is used: broken metadata is not in the way, but it is reported.
             found = Instructions(origins=(f"metadata left out: {error.message}",))
+    elif names := read_class_names(model, form):
+        found = Instructions(classes=names, classes_from=f"metadata of {model.name}")
     if beside is not None:
         document = parse_mapping(read_text(beside), beside.name)
         if "edgewise" not in document:
@@ -119,6 +124,7 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
             task=written.task,
             task_options=written.task_options,
             classes=written.classes or found.classes,
+            classes_from="" if written.classes else found.classes_from,
             origins=(*found.origins, beside.name),
         )
     if flags:
@@ -128,13 +134,16 @@ def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file
 
 def _read_metadata(model: Path) -> Instructions:
     known = read_litert_metadata(model)
-    if known is None or not (known.steps or known.classes):
-        return Instructions()
     origin = f"metadata of {model.name}"
+    if known is None or not (known.steps or known.classes):
+        names = read_class_names(model, "tflite")
+        return Instructions(classes=names, classes_from=origin if names else "")
     steps = {
         name: tuple(parse_step(step, raw, where=origin) for step, raw in listed) for name, listed in known.steps.items()
     }
-    return Instructions(steps=steps, classes=known.classes, origins=(origin,))
+    return Instructions(
+        steps=steps, classes=known.classes, classes_from=origin if known.classes else "", origins=(origin,)
+    )
 
 
 class _Document(BaseModel):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, BadModel
+from edgewise.evaluating.class_names import parse_names
 from edgewise.model.readers.archive import open_archive
 from edgewise.model.readers.base import damaged
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector, open_tables
@@ -133,6 +134,8 @@ def _read_labels(path: Path, name: str) -> tuple[str, ...]:
     with open_archive(path) as archive:
         content = archive.read(name, _MAX_LABEL_BYTES)
     try:
-        return tuple(read_lines(content.decode("utf-8-sig")))
+        text = content.decode("utf-8-sig")
+        # Ultralytics stores its whole metadata, with the names, as the file of labels.
+        return parse_names(text) or tuple(read_lines(text))
     except UnicodeDecodeError as error:
         raise BadInput(f"the labels {name!r} in {path.name} are not UTF-8", advice="export it again") from error

@@ -23,6 +23,8 @@ MOST_CLASSES = 200
 MOST_SKIPPED = 100
 """Of skipped samples whose names are kept."""
 
+DATA_CODES = ("samples-left-out", "samples-changed", "class-order")
+"""Of the cautions that `cautions_of` gives."""
 _MOST_NAMED = 3
 """Skipped samples that a caution names."""
 

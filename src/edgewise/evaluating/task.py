@@ -53,12 +53,14 @@ class TaskContext:
         data: the data set.
         options: ``--task-option NAME=VALUE``.
         classes: names in the order of the model's outputs, from the model or the user; empty where neither has them.
+        classes_from: their source where that is the model's own file, in words; else empty.
     """
 
     signature: Signature
     data: Dataset
     options: Mapping[str, str] = field(default_factory=dict)
     classes: Sequence[str] = ()
+    classes_from: str = ""
 
 
 class MetricTable(Protocol):

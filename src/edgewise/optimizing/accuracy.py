@@ -437,6 +437,7 @@ class AccuracyChecker:
             data=self._data,
             options={**settings.instructions.task_options, **settings.task_options},
             classes=settings.classes or settings.instructions.classes,
+            classes_from="" if settings.classes else settings.instructions.classes_from,
         )
 
     def _tested(self, job: Job) -> ModelUnderTest:

@@ -77,7 +77,8 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "samples-changed": ("A", "check that the model was trained with samples changed in the same way"),
     "class-order": (
         "A",
-        "give the names of the model's classes in the order of its outputs, as the data has them, with --classes",
+        "give the data's names of the classes in the order of the model's outputs: --classes FILE, one per line; for "
+        "detection also --task-option class_map=identity",
     ),
     "output-not-finite": ("C", "the outputs contain NaN or infinity; use real data with --input-data"),
     "precision-differs": ("B", "the runtimes computed in different precisions; set one with --precision"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
+from edgewise.evaluating.run_records import DATA_CODES
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, with_range
 from edgewise.metrics import METRICS
@@ -33,6 +34,7 @@ SCHEMA = 1
 MOST_CONFUSED = 8
 MOST_SKIPPED = 5
 IMPLAUSIBLE = "This accuracy is implausible"
+ABOUT_ACCURACY = "Cautions on the accuracy"
 
 
 def describe_results(results: EvaluationResults) -> Document:
@@ -127,6 +129,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
         Section(title="Failed", lines=_failures(results), tone="bad"),
         Section(title="Not saved", lines=_lines([str(error) for error in results.save_errors]), tone="bad"),
         Section(title=IMPLAUSIBLE, lines=_doubts(results), tone="poor"),
+        Section(title=ABOUT_ACCURACY, lines=_cautions(results), tone="poor"),
         *(
             Section(title=f"Most confused: {label}" if several else "Most confused", lines=lines, brief=lines[0])
             for one, label in _pairs(results)
@@ -332,6 +335,19 @@ def _doubts(results: EvaluationResults) -> tuple[str, ...]:
     found = [(one, label, each) for one, label in _pairs(results) for each in one.run.cautions if each.code == CODE]
     told = [f"{f'{label}: ' if several else ''}{part}" for _, label, each in found for part in each.message.split("; ")]
     return _lines([*told, *(each.advice for _, _, each in found)])
+
+
+def _cautions(results: EvaluationResults) -> tuple[str, ...]:
+    """Samples left out or changed, and classes whose order is assumed or matched."""
+    several = len(results.models) > 1
+    return _lines(
+        [
+            f"{f'{label}: ' if several else ''}{each.message} → {each.advice}"
+            for one, label in _pairs(results)
+            for each in one.run.cautions
+            if each.code in DATA_CODES
+        ]
+    )
 
 
 def _grades(results: EvaluationResults) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise.evaluating.evaluation import EvaluationResults
 from edgewise.evaluating.plausibility import CODE
+from edgewise.evaluating.run_records import DATA_CODES
 from edgewise.formatting import range_text, scale_of, value_text
 from edgewise.metrics import METRICS
 from edgewise.record import Evaluation
@@ -26,7 +27,7 @@ from edgewise.report.charts import (
     wide_chart,
 )
 from edgewise.report.document import Section
-from edgewise.report.evaluation import IMPLAUSIBLE, chief_score, class_name, sections_of, title_of
+from edgewise.report.evaluation import ABOUT_ACCURACY, IMPLAUSIBLE, chief_score, class_name, sections_of, title_of
 from edgewise.report.evaluation_tables import (
     changed_models,
     differences_table,
@@ -38,7 +39,7 @@ from edgewise.report.names import short_names
 from edgewise.report.page import ChartRenderer, Part, metrics_part, render_result_page, table_block, warnings_part
 from edgewise.text import one_line
 
-WARNINGS = ("Failed", "Not saved", IMPLAUSIBLE)
+WARNINGS = ("Failed", "Not saved", IMPLAUSIBLE, ABOUT_ACCURACY)
 
 
 def render_evaluation_html(results: EvaluationResults) -> str:
@@ -89,8 +90,8 @@ def render_evaluation_html(results: EvaluationResults) -> str:
 
 
 def _cautions(results: EvaluationResults) -> list[Section]:
-    # An implausible accuracy stands above, among the warnings.
-    kept = [tuple(each for each in one.run.cautions if each.code != CODE) for one in results.models]
+    # Cautions on the accuracy stand above, among the warnings.
+    kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *DATA_CODES)) for one in results.models]
     runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, kept, strict=True)]
     lines = caution_lines(runs)
     return [Section(title="Cautions on the latency", lines=tuple(lines), tone="poor")] if lines else []

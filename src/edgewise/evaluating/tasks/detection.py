@@ -23,7 +23,12 @@ from edgewise.evaluating.tasks.boxes import (
     to_stored,
 )
 from edgewise.evaluating.tasks.coco_score import tabulate_coco
-from edgewise.evaluating.tasks.detection_options import DetectionOptions, read_class_map, read_decoding
+from edgewise.evaluating.tasks.detection_options import (
+    DetectionOptions,
+    describe_classes,
+    read_class_map,
+    read_decoding,
+)
 from edgewise.evaluating.tasks.outputs import check_labelled, read_options
 
 
@@ -43,10 +48,16 @@ class Detection:
         options = read_options(DetectionOptions, context.options, self.name)
         classes, origin = read_class_map(context, options.class_map)
         reading, told = read_decoding(options, context.signature.outputs, categories=len(context.data.classes))
+        doubt = describe_classes(context, options, classes)
         same = classes is None or classes == tuple(range(len(context.data.classes)))
         return DetectionScorer(
             reading=reading,
-            settings={**told, "class_map": origin, "categories_of_classes": None if same else list(classes or ())},
+            settings={
+                **told,
+                "class_map": origin,
+                "categories_of_classes": None if same else list(classes or ()),
+                **({"class_order": doubt} if doubt else {}),
+            },
             classes=classes,
             categories=len(context.data.classes),
             mapped=options.class_map is not None,

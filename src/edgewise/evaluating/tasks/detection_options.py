@@ -24,6 +24,7 @@ from edgewise.evaluating.tasks.detection_outputs import (
     recognise,
     roles_of,
 )
+from edgewise.evaluating.tasks.labels import describe_order, fold_name, share_names
 from edgewise.model.signature import TensorSpec
 
 _COCO_NAMES = (
@@ -134,10 +135,11 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
     """
     data = tuple(context.data.classes)
     names: Sequence[str | None]
-    if word == "identity" or (word is None and (not data or not context.classes or tuple(context.classes) == data)):
+    if word == "identity" or (word is None and (not data or not context.classes or _says_nothing(context))):
         return (tuple(range(len(data))) if data else None), "class numbers of the model are those of the data"
     if word is None:
-        names, origin = context.classes, "by the names of the model's classes"
+        of = f" ({context.classes_from})" if context.classes_from else ""
+        names, origin = context.classes, f"by the names of the model's classes{of}"
     elif word in ("coco80", "coco91"):
         names, origin = (COCO80 if word == "coco80" else COCO91), f"by COCO's names ({word})"
     else:
@@ -145,8 +147,8 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
         names, origin = [line or None for line in lines], f"by the names in {Path(word).name}"
     if not data:
         raise BadInput("the data does not name its classes", advice="class_map=identity, or data with class names")
-    places = {name.strip().casefold(): index for index, name in reversed(list(enumerate(data)))}
-    mapped = tuple(None if name is None else places.get(name.strip().casefold()) for name in names)
+    places = {fold_name(name): index for index, name in reversed(list(enumerate(data)))}
+    mapped = tuple(None if name is None else places.get(fold_name(name)) for name in names)
     known = len({each for each in mapped if each is not None})
     if not known:
         raise BadInput(
@@ -154,6 +156,25 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
             advice="class_map=identity, coco80, coco91 or a file with one name per line in the model's order",
         )
     return mapped, f"{origin}; {known} of the data's {len(data)} classes are known to the model"
+
+
+def _says_nothing(context: TaskContext) -> bool:
+    """Whether the names in the model's own file are none of the data's, and both have as many classes."""
+    same_number = len(context.classes) == len(context.data.classes)
+    return bool(context.classes_from) and same_number and not share_names(context.data.classes, context.classes)
+
+
+def describe_classes(context: TaskContext, options: DetectionOptions, classes: Sequence[int | None] | None) -> str:
+    """What is not certain about the order of the classes, in words; empty where the user gave it or the names agree."""
+    data = context.data.classes
+    if options.class_map is not None or classes is None:
+        return ""
+    by_name = bool(context.classes) and not _says_nothing(context)
+    missing = [name for index, name in enumerate(data) if index not in classes]
+    found = describe_order(data, context.classes, context.classes_from, matched=classes if by_name else None)
+    if missing:
+        found += f"; {len(missing)} of the data's {len(data)} classes are not the model's: {', '.join(missing[:5])}"
+    return found
 
 
 def _order(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> Order:

@@ -34,10 +34,14 @@ class Labels:
         self._data = context.data.name
         self._own = [str(name) for name in context.data.classes]
         self._model = [str(name) for name in context.classes]
+        self._source = context.classes_from
         self.offset = offset
         self.count: int | None = None
         self.by_name: tuple[int, ...] | None = None
-        if self._own and self._model and self._own != self._model:
+        shared = share_names(self._own, self._model)
+        # Names in the model's file are not the user's words: where they say nothing, labels are outputs as without.
+        follow = not self._source or (shared and not offset)
+        if self._own and self._model and self._own != self._model and follow:
             if offset:
                 raise BadInput(
                     "labels are matched by name, so no offset is needed",
@@ -50,9 +54,15 @@ class Labels:
     @property
     def settings(self) -> dict[str, Any]:
         """How labels are read, for the record."""
+        doubt = {"class_order": words} if (words := self._doubt()) else {}
         if self.by_name is not None:
-            return {"labels": "matched with the model's classes by name", "outputs_of_labels": list(self.by_name)}
-        return {"labels": f"label i is output i + {self.offset}" if self.offset else "label i is output i"}
+            matched = {"labels": "matched with the model's classes by name", "outputs_of_labels": list(self.by_name)}
+            return matched | doubt
+        return {"labels": f"label i is output i + {self.offset}" if self.offset else "label i is output i"} | doubt
+
+    def _doubt(self) -> str:
+        """What is not certain about the order of the classes, in words; empty where nothing is."""
+        return describe_order(self._own, self._model, self._source, matched=self.by_name)
 
     @property
     def known(self) -> int | None:
@@ -65,6 +75,8 @@ class Labels:
         """Set the number of outputs. Raises `BadInput` where the names don't match it."""
         if self.count == count:
             return
+        if self._source and self.by_name is None and len(self._model) != count:
+            self._model = []
         if self._model and len(self._model) != count:
             raise BadInput(
                 f"{len(self._model)} names of classes for a model with {count} outputs",
@@ -114,10 +126,10 @@ def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ..
     folded: dict[str, list[int]] = {}
     for number, name in enumerate(model):
         exact.setdefault(name, []).append(number)
-        folded.setdefault(_fold(name), []).append(number)
+        folded.setdefault(fold_name(name), []).append(number)
     found, missing = [], []
     for name in own:
-        numbers = exact.get(name) or folded.get(_fold(name)) or []
+        numbers = exact.get(name) or folded.get(fold_name(name)) or []
         if len(numbers) > 1:
             raise BadInput(
                 f"{len(numbers)} of the model's classes are called {name!r}",
@@ -136,5 +148,35 @@ def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ..
     return tuple(found)
 
 
-def _fold(name: str) -> str:
+def fold_name(name: str) -> str:
+    """A class's name without what does not tell classes apart: case, and underscores for spaces."""
     return " ".join(name.replace("_", " ").split()).casefold()
+
+
+def share_names(own: Sequence[str], model: Sequence[str]) -> bool:
+    """Whether a class of the data has the name of one of the model's."""
+    return not {fold_name(name) for name in own}.isdisjoint(map(fold_name, model))
+
+
+def describe_order(
+    own: Sequence[str], model: Sequence[str], source: str, *, matched: Sequence[int | None] | None
+) -> str:
+    """What is not certain about the order of the classes, in words; empty where the names of data and model agree.
+
+    Args:
+        own: names of the data's classes.
+        model: names of the model's, from `source`, or from the user where that is empty.
+        matched: class of the one for each of the other, by their names; None where they were not matched.
+    """
+    if matched is not None:
+        ordered = list(matched) == list(range(len(matched)))
+        of = f" ({source})" if source else ""
+        return "" if ordered else f"the model's classes{of} are in another order than the data's: matched by name"
+    if [*map(fold_name, own)] in ([], [*map(fold_name, model)]):
+        return ""
+    numbers = [str(number) for number in range(len(own))]
+    if not model:
+        why = "" if list(own) == numbers else "the model's file does not name its classes"
+    else:
+        why = f"the names in {source}, such as {model[0]}, are none of the data's"
+    return why and f"{why}: they are taken in the data's order, {', '.join(own[:_LISTED])}{' …' * (len(own) > _LISTED)}"
