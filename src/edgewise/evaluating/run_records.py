@@ -97,7 +97,9 @@ def describe(
     """The conditions of an accuracy, as a run keeps them."""
     data = selection.data
     confusion = table.confusion() if isinstance(table, HasConfusion) else None
-    skipped = [entry for entry in results.entries if entry.reason]
+    # Data sets of plug-ins and of users need not have the attribute.
+    absent = [Skipped(name=name, reason=reason) for name, reason in getattr(data, "absent", ())]
+    skipped = [Skipped(name=entry.name, reason=entry.reason) for entry in results.entries if entry.reason] + absent
     return Evaluation(
         task=task,
         data=DataRef(
@@ -105,7 +107,7 @@ def describe(
             path=None if data.path is None else str(data.path.resolve()),
             format=data.format,
             split=data.split,
-            size=len(data),
+            size=len(data) + len(absent),
             sha256=digest_of(results),
         ),
         n=len(results.records),
@@ -118,7 +120,7 @@ def describe(
         confusion=None
         if not confusion or len(confusion) > MOST_CLASSES
         else tuple(tuple(int(count) for count in row) for row in confusion),
-        skipped=tuple(Skipped(name=entry.name, reason=entry.reason) for entry in skipped[:MOST_SKIPPED]),
+        skipped=tuple(skipped[:MOST_SKIPPED]),
         skipped_count=len(skipped),
         changes=dict(Counter(change for entry in results.entries if not entry.reason for change in entry.changes)),
         reference=reference,

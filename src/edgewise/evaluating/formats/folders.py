@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import Dataset, Kind
+from edgewise.evaluating.dataset import Dataset
 from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.formats.images import require_pillow
-from edgewise.evaluating.formats.listing import IMAGES, Strings, glance_media, list_folder, suffix_of, walk_files
+from edgewise.evaluating.formats.listing import (
+    IMAGES,
+    UNREADABLE,
+    Medium,
+    Strings,
+    glance_media,
+    list_folder,
+    suffix_of,
+    walk_files,
+)
 from edgewise.evaluating.formats.masks import find_mask_folders, open_masks
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, check_options, choose, find_split, name_splits
@@ -43,10 +53,26 @@ class Folders(BuiltInFormat):
 
 @dataclass(slots=True)
 class Listed:
-    """The files of one split, relative to the data's folder, and the name of each one's class, or no names at all."""
+    """The files of one split, relative to the data's folder, and the name of each one's class, or no names at all.
+
+    Attributes:
+        absent: as `Split.absent`.
+    """
 
     files: Strings = field(default_factory=Strings)
     classes: list[str] = field(default_factory=list)
+    absent: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, root: Path, file: str, endings: Collection[str]) -> bool:
+        """Add a file; one without one of these endings, or a broken link, is absent. Returns whether it is there."""
+        if suffix_of(file) not in endings:
+            self.absent.append((file, f"{suffix_of(file)} files are not read"))
+        elif not os.path.exists(os.path.join(root, file)):  # noqa: PTH110, PTH118 - a million of them
+            self.absent.append((file, "a link to a file that does not exist"))
+        else:
+            self.files.append(file)
+            return True
+        return False
 
 
 def open_class_folders(
@@ -54,7 +80,7 @@ def open_class_folders(
     options: Mapping[str, str],
     *,
     form: str,
-    kind: Kind,
+    kind: Medium,
     endings: Collection[str],
     what: str,
     leave_out: Collection[str] = (),
@@ -77,8 +103,8 @@ def open_class_folders(
     if by != "prefix":
         names = {split: _name_classes(path / folder, leave_out, by_number=by_number) for split, folder in below.items()}
     listed = {
-        split: _list_prefixes(path, folder, endings) if by == "prefix"
-        else _list_classes(path, folder, names[split], endings)
+        split: _list_prefixes(path, folder, endings, UNREADABLE[kind]) if by == "prefix"
+        else _list_classes(path, folder, names[split], endings, UNREADABLE[kind])
         for split, folder in below.items()
     }  # fmt: skip
     if not any(len(found.files) for found in listed.values()):
@@ -96,7 +122,7 @@ def open_class_folders(
         datasets[split] = Files(
             name=path.name, path=path, format=form, split=split, kind=kind, classes=tuple(numbers) if labelled else (),
             labelled=labelled, root=path, files=found.files,
-            labels=array("i", (numbers[name] for name in found.classes)) if labelled else None,
+            labels=array("i", (numbers[name] for name in found.classes)) if labelled else None, absent=found.absent,
         )  # fmt: skip
     return datasets
 
@@ -122,34 +148,40 @@ def _name_classes(folder: Path, leave_out: Collection[str], *, by_number: bool) 
     return sorted(names, key=int) if by_number else names
 
 
-def _list_classes(path: Path, below: str, names: list[str], endings: Collection[str]) -> Listed:
-    """The files of class folders. Files beside these belong to no class and are left out.
+def _list_classes(
+    path: Path, below: str, names: list[str], endings: Collection[str], unreadable: Collection[str]
+) -> Listed:
+    """The files of class folders. Files beside these belong to no class.
 
     Where there are no folders, all files are samples without labels.
     """
     prefix = f"{below}/" if below else ""
-    if not names:
-        plain = (prefix + name for name in list_folder(path / below)[1] if suffix_of(name) in endings)
-        return Listed(Strings(plain))
+    media = {*endings, *unreadable}
+    plain = [prefix + name for name in list_folder(path / below)[1] if suffix_of(name) in media]
     found = Listed()
+    if names:
+        found.absent += [(file, "it is beside the folders of the classes, so it has no class") for file in plain]
+    else:
+        for file in plain:
+            found.add(path, file, endings)
     for name in names:
-        for file in walk_files(path, prefix + name, endings):
-            found.files.append(file)
-            found.classes.append(name)
+        for file in walk_files(path, prefix + name, media):
+            if found.add(path, file, endings):
+                found.classes.append(name)
     return found
 
 
-def _list_prefixes(path: Path, below: str, endings: Collection[str]) -> Listed:
+def _list_prefixes(path: Path, below: str, endings: Collection[str], unreadable: Collection[str]) -> Listed:
     """Files whose class is the beginning of their names, up to the first underscore: ``anomaly_id_01_0003.wav``."""
     found = Listed()
-    for file in walk_files(path, below, endings):
+    for file in walk_files(path, below, {*endings, *unreadable}):
         prefix, sign, _ = file.rpartition("/")[2].partition("_")
         if not sign or not prefix:
             raise BadInput(
                 f"the name of {file} has no class before an underscore", advice="leave label=prefix out, or rename it"
             )
-        found.files.append(file)
-        found.classes.append(prefix)
+        if found.add(path, file, endings):
+            found.classes.append(prefix)
     return found
 
 

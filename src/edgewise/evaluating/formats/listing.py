@@ -16,6 +16,11 @@ Medium = Literal["image", "audio"]
 
 IMAGES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm"})
 SOUNDS = frozenset({".wav", ".flac", ".ogg"})
+UNREADABLE: dict[Medium, frozenset[str]] = {
+    "image": frozenset({".heic", ".heif", ".avif", ".jp2", ".jxl", ".svg", ".psd", ".dng"}),
+    "audio": frozenset({".mp3", ".m4a", ".aac", ".opus", ".wma", ".aif", ".aiff"}),
+}
+"""Kind of samples → endings of files of that kind that are not read."""
 _NOT_DATA = frozenset({"__MACOSX", "@eaDir"})
 _GLANCE = 2000
 """How many names a glance into a folder looks at."""
@@ -28,7 +33,7 @@ def suffix_of(name: str) -> str:
 
 
 def list_folder(folder: str | Path) -> tuple[list[str], list[str]]:
-    """Names of the sub-folders and of the files of a folder, each sorted. Links are followed; broken ones are left out.
+    """Names of the sub-folders and of the files of a folder, each sorted. Links are followed; broken ones are files.
 
     Raises:
         BadInput: it can't be listed.
@@ -51,10 +56,10 @@ def _scan(folder: str | Path, limit: int | None = None) -> tuple[list[str], list
             try:
                 if entry.is_dir():
                     folders.append(entry.name)
-                elif entry.is_file():
+                elif entry.is_file() or entry.is_symlink():
                     files.append(entry.name)
             except OSError:  # a link that leads to itself
-                continue
+                files.append(entry.name)
     return sorted(folders), sorted(files)
 
 

@@ -20,7 +20,12 @@ _KNOWN = (frozenset(SPLITS_TO_JUDGE) | frozenset(SPLITS_TO_CALIBRATE)) - {ALL}
 
 @dataclass(kw_only=True)
 class Split:
-    """The attributes of `edgewise.evaluating.dataset.Dataset`; formats add how samples are read."""
+    """The attributes of `edgewise.evaluating.dataset.Dataset`; formats add how samples are read.
+
+    Attributes:
+        absent: (name, reason) of samples that the data has or names and that can't be read: they are not counted by
+            `len`, and are told beside every score.
+    """
 
     name: str
     path: Path | None
@@ -29,6 +34,7 @@ class Split:
     kind: Kind
     classes: Sequence[str] = ()
     labelled: bool = False
+    absent: Sequence[tuple[str, str]] = ()
 
 
 def find_split(word: str) -> str | None:

@@ -49,10 +49,16 @@ def _split_by_lists(root: Path, everything: Listed) -> dict[str, Listed]:
     if not owner:
         return {ALL: everything}
     found = {split: Listed() for split in ("train", *_LISTS)}
+    for name, reason in everything.absent:
+        found[owner.get(name, "train")].absent.append((name, reason))
     for number, file in enumerate(everything.files):
         own = found[owner.get(file, "train")]
         own.files.append(file)
         own.classes += everything.classes[number : number + 1]
+    there = set(everything.files)
+    for file, split in owner.items():
+        if file not in there:
+            found[split].absent.append((file, f"{_LISTS[split]} names it, and it is not there"))
     for split, list_name in _LISTS.items():
         if split in owner.values() and not len(found[split].files):
             raise BadInput(f"none of the files that {root / list_name} names is there", advice="is the data complete?")
