@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.environments import engine_version, environment_differences, same_hardware
-from edgewise.record import Job, Run, Stopping
+from edgewise.record import ABOUT_DATA, Job, Run, Stopping
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.store.codec import parse_time
@@ -304,8 +304,13 @@ def _unchecked(runs: Sequence[tuple[str, Run]]) -> list[str]:
 
 
 def _notes(runs: Sequence[tuple[str, Run]]) -> list[str]:
-    """Variants that are one run, or the same file with the same settings."""
-    found = []
+    """Accuracies on less than all samples as stored, and variants that are one run or one file with one setting."""
+    found = [
+        f"accuracy of {label}: {each.message}"
+        for label, run in runs
+        for each in run.cautions
+        if each.code in ABOUT_DATA
+    ]
     for (label, a), (other_label, b) in combinations(runs, 2):
         both = f"{label} and {other_label} are"
         if a.id == b.id:

@@ -53,6 +53,8 @@ def open_splits(wish: DataOptions) -> Mapping[str, Dataset]:
 def select_samples(wish: DataOptions, splits: Mapping[str, Dataset]) -> SampleSelection:
     """The samples of one split. Raises `BadInput`, `Unavailable`."""
     data = choose_split(splits, wish.split, SPLITS_TO_JUDGE)
+    for name, reason in getattr(data, "absent", ())[:1] if wish.strict else ():
+        raise BadInput(f"{name} can't be used: {reason}", advice="fix it, or omit --strict to skip it")
     indices = choose_samples(len(data), limit=wish.limit, seed=wish.seed)
     return SampleSelection(data=data, indices=tuple(indices), limit=wish.limit, seed=wish.seed, strict=wish.strict)
 

@@ -23,8 +23,8 @@ MOST_CLASSES = 200
 MOST_SKIPPED = 100
 """Of skipped samples whose names are kept."""
 
-DATA_CODES = ("samples-left-out", "samples-changed", "class-order")
-"""Of the cautions that `cautions_of` gives."""
+ORDER = "class_order"
+"""The setting of a scorer that has what is not certain about the order of the classes."""
 _MOST_NAMED = 3
 """Skipped samples that a caution names."""
 
@@ -140,6 +140,6 @@ def cautions_of(evaluation: Evaluation) -> tuple[Caution, ...]:
     if evaluation.changes:
         changes = ", ".join(f"{count} {change}" for change, count in evaluation.changes.items())
         found.append(Caution.of("samples-changed", f"of {evaluation.n} samples {changes}"))
-    if unsure := evaluation.settings.get("class_order"):
+    if unsure := evaluation.settings.get(ORDER):
         found.append(Caution.of("class-order", str(unsure)))
     return tuple(found)

@@ -1,6 +1,6 @@
 """The records: jobs (requested) and runs (carried out). Pure data, standard library only."""
 
-from edgewise.record.caution import CAUTIONS, Caution
+from edgewise.record.caution import ABOUT_DATA, CAUTIONS, Caution
 from edgewise.record.evaluation import DataRef, Evaluation, Skipped
 from edgewise.record.job import (
     Constraints,
@@ -20,6 +20,7 @@ from edgewise.record.source import Source
 from edgewise.record.sustained import Sustained, Window
 
 __all__ = [
+    "ABOUT_DATA",
     "CAUTIONS",
     "SCHEMA",
     "Caution",

@@ -112,6 +112,9 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }
 
+ABOUT_DATA = ("samples-left-out", "samples-changed", "class-order")
+"""Codes of cautions on an accuracy, from the data that it was measured on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:

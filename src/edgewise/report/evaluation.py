@@ -8,11 +8,11 @@ from typing import Any
 
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.plausibility import CODE
-from edgewise.evaluating.run_records import DATA_CODES
+from edgewise.evaluating.run_records import ORDER
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, with_range
 from edgewise.metrics import METRICS
-from edgewise.record import Evaluation
+from edgewise.record import ABOUT_DATA, Evaluation
 from edgewise.report.accuracy import preparation_of
 from edgewise.report.cells import failure_of, label_of
 from edgewise.report.changed_answers import AGAINST_REFERENCE, changed_tables
@@ -281,8 +281,6 @@ def data_lines(evaluation: Evaluation) -> list[str]:
         rest = evaluation.skipped_count - len(named)
         more = f" and {rest} more" if rest else ""
         lines.append(f"{evaluation.skipped_count} skipped: {'; '.join(named)}{more}")
-    if evaluation.changes:
-        lines.append(", ".join(f"{count} {change}" for change, count in evaluation.changes.items()))
     if evaluation.reference is not None:
         lines.append(f"reference: the outputs of the model with sha256 {evaluation.reference[:16]}")
     if evaluation.seconds is not None:
@@ -299,7 +297,7 @@ def preparation_lines(evaluation: Evaluation) -> list[str]:
 
 def task_lines(evaluation: Evaluation) -> list[str]:
     """The task and its settings."""
-    settings = ", ".join(f"{name} {value}" for name, value in flatten(evaluation.settings))
+    settings = ", ".join(f"{name} {value}" for name, value in flatten(evaluation.settings) if name != ORDER)
     return [f"{evaluation.task}: {settings}" if settings else evaluation.task]
 
 
@@ -345,7 +343,7 @@ def _cautions(results: EvaluationResults) -> tuple[str, ...]:
             f"{f'{label}: ' if several else ''}{each.message} → {each.advice}"
             for one, label in _pairs(results)
             for each in one.run.cautions
-            if each.code in DATA_CODES
+            if each.code in ABOUT_DATA
         ]
     )
 

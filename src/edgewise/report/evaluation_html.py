@@ -8,10 +8,9 @@ from typing import Any
 
 from edgewise.evaluating.evaluation import EvaluationResults
 from edgewise.evaluating.plausibility import CODE
-from edgewise.evaluating.run_records import DATA_CODES
 from edgewise.formatting import range_text, scale_of, value_text
 from edgewise.metrics import METRICS
-from edgewise.record import Evaluation
+from edgewise.record import ABOUT_DATA, Evaluation
 from edgewise.report.cautions import caution_lines
 from edgewise.report.cells import label_of
 from edgewise.report.changed_answers import AGAINST_REFERENCE, changed_part
@@ -91,7 +90,7 @@ def render_evaluation_html(results: EvaluationResults) -> str:
 
 def _cautions(results: EvaluationResults) -> list[Section]:
     # Cautions on the accuracy stand above, among the warnings.
-    kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *DATA_CODES)) for one in results.models]
+    kept = [tuple(each for each in one.run.cautions if each.code not in (CODE, *ABOUT_DATA)) for one in results.models]
     runs = [replace(one.run, cautions=cautions) for one, cautions in zip(results.models, kept, strict=True)]
     lines = caution_lines(runs)
     return [Section(title="Cautions on the latency", lines=tuple(lines), tone="poor")] if lines else []

@@ -147,9 +147,10 @@ def _gap_row(gap: MetricDifference) -> tuple[Cell, ...]:
 
 def csv_table(results: EvaluationResults) -> Table:
     """One row per model and metric, SI units, nothing rounded, for machines; one row of a model that failed."""
-    titles = ("Model", "Runtime", "Metric", "Label", "Unit", "Value", "n", "Method", "Difference to the first", "p",
-              "Method of the difference", "Data", "Split", "Data sha256", "Status", "Run")  # fmt: skip
-    numeric = {"Value", "n", "Difference to the first", "p"}
+    titles = ("Model", "Runtime", "Metric", "Label", "Unit", "Value", "n", "Of", "Left out", "Method",
+              "Difference to the first", "p", "Method of the difference", "Data", "Split", "Data sha256", "Status",
+              "Run")  # fmt: skip
+    numeric = {"Value", "n", "Of", "Left out", "Difference to the first", "p"}
     columns = tuple(Column(title=title, numeric=title in numeric) for title in titles)
     rows = [
         _csv_row(one, label, score)
@@ -159,13 +160,18 @@ def csv_table(results: EvaluationResults) -> Table:
     return Table(title="Evaluation", columns=columns, rows=tuple(rows))
 
 
+def _count(number: int) -> Cell:
+    return Cell(text=str(number), value=number)
+
+
 def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cell, ...]:
     evaluation, none = one.run.evaluation, absent()
     metric = one.headline if score is None else score.metric
     gap = next((each for each in one.differences if each.metric == metric), None)
-    known = (none, none, none)
+    known, counts = (none, none, none), (none, none)
     if evaluation is not None:
         data = evaluation.data
+        counts = _count(data.size), _count(evaluation.skipped_count)
         known = (_text(data.name), _text(data.split), _text(data.sha256))
     return (
         _text(label),
@@ -174,7 +180,8 @@ def _csv_row(one: ModelEvaluation, label: str, score: Score | None) -> tuple[Cel
         _text(label_of(metric)) if metric else none,
         _text(METRICS[metric].unit) if metric else none,
         _value(one, score),
-        none if score is None else Cell(text=str(score.n), value=score.n),
+        none if score is None else _count(score.n),
+        *counts,
         none if score is None else _text(score.method),
         *_gap(gap),
         *known,
