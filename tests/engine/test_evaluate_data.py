@@ -167,9 +167,13 @@ def test_mixed_rates_are_refused_with_the_name_of_the_file(capsys):
 
 def test_sound_of_the_right_rate_needs_no_rate_step(capsys):
     write_tone_model()
-    write_sounds("data", [RATE, RATE], seconds=0.9)
-    document, _ = judge(capsys, "tone.onnx", "data", "--prepare", f"length={RATE}", task="audio-classification")
+    write_sounds("whole", [RATE, RATE])
+    document, _ = judge(capsys, "tone.onnx", "whole", task="audio-classification")
     assert document["metrics"][0]["value"] == 1.0 and document["samples"]["changes"] == {}
+    write_sounds("short", [RATE, RATE], seconds=0.9)
+    document, _ = judge(capsys, "tone.onnx", "short", "--prepare", f"length={RATE}", task="audio-classification")
+    assert document["metrics"][0]["value"] == 1.0
+    assert document["samples"]["changes"] == {"fed at their own 16000 Hz, as no step sets a rate": 4}
 
 
 def test_names_of_inputs_with_colons_slashes_spaces_and_equals_signs(capsys):

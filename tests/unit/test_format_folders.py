@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.data_options import DataOptions, select_samples
 from edgewise.evaluating.dataset import CorruptSample, open_data
 from edgewise.evaluating.formats import images
 from edgewise.evaluating.formats.folders import Folders
@@ -145,7 +146,9 @@ def test_images_stand_upright(tmp_path: Path, orientation: int):
     pixels[0, 0] = 255
     (tmp_path / "c").mkdir()
     Image.fromarray(pixels).save(tmp_path / "c" / "a.png", exif=exif)
-    data = open_one(tmp_path).read(0).data
+    found = open_one(tmp_path).read(0)
+    data = found.data
+    assert found.changes == (("turned upright as their cameras noted",) if orientation > 1 else ())
     at = {1: (0, 0), 2: (0, 2), 3: (1, 2), 4: (1, 0), 5: (0, 0), 6: (0, 1), 7: (2, 1), 8: (2, 0)}[orientation]
     assert data.shape == ((3, 2, 3) if orientation > 4 else (2, 3, 3))
     assert [tuple(map(int, where)) for where in np.argwhere(data[:, :, 0])] == [at]
@@ -207,7 +210,9 @@ def test_links_that_lead_back_and_pipes_do_no_harm(tmp_path: Path):
     os.mkfifo(tmp_path / "c" / "pipe.png")
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "b.png").symlink_to(tmp_path / "c" / "a.png")
-    assert names(open_one(tmp_path)) == [("c/a.png", 0), ("d/b.png", 1)]
+    found = open_one(tmp_path)
+    assert names(found) == [("c/a.png", 0), ("d/b.png", 1)]
+    assert found.absent == [(f"c/{name}.png", "a link to a file that does not exist") for name in ("gone", "self")]
 
 
 def test_names_that_are_no_unicode(tmp_path: Path):
@@ -326,3 +331,38 @@ def test_labels_of_the_image_as_it_lies_keep_it_lying(tmp_path: Path):
     assert images.decode_image(file, "a", stored_size=(4, 6)).data.shape == (6, 4, 3)
     with pytest.raises(CorruptSample, match="is 4x6, its label 9x9"):
         images.decode_image(file, "a", stored_size=(9, 9))
+
+
+def test_files_that_can_not_be_samples_are_told(tmp_path: Path):
+    for name in ("c/a.png", "d/b.png", "beside.png"):
+        write(tmp_path / name)
+    (tmp_path / "c" / "phone.HEIC").touch()
+    (tmp_path / "c" / "notes.txt").touch()
+    found = open_one(tmp_path)
+    assert names(found) == [("c/a.png", 0), ("d/b.png", 1)]
+    assert found.absent == [
+        ("beside.png", "it is beside the folders of the classes, so it has no class"),
+        ("c/phone.HEIC", ".heic files are not read"),
+    ]
+    with pytest.raises(BadInput, match=r"beside\.png can't be used"):
+        select_samples(DataOptions(strict=True), {"all": found})
+
+
+@pytest.mark.parametrize(
+    ("mode", "stored", "changes"),
+    [
+        ("RGB", "", ()),
+        ("L", "", ()),
+        ("LA", "grey with alpha", ("with transparency dropped",)),
+        ("RGBA", "RGB with alpha", ("with transparency dropped",)),
+        ("1", "1-bit", ()),
+        ("P", "palette", ()),
+    ],
+)
+def test_what_a_picture_was_before_it_was_decoded_is_told(tmp_path: Path, mode: str, stored: str, changes: tuple):
+    color = {"LA": (9, 0), "RGBA": (9, 9, 9, 0), "RGB": (9, 9, 9)}.get(mode, 1)
+    decoded = images.decode_image(write(tmp_path / "a.png", mode=mode, color=color), "a")
+    assert (decoded.stored, decoded.changes) == (stored, changes)
+    opaque = {"LA": (9, 255), "RGBA": (9, 9, 9, 255)}.get(mode)
+    if opaque is not None:
+        assert images.decode_image(write(tmp_path / "b.png", mode=mode, color=opaque), "b").changes == ()

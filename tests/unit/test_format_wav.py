@@ -75,6 +75,7 @@ def test_the_lists_of_speech_commands(tmp_path: Path):
     assert {name: [(split.read(i).name, split.read(i).label) for i in range(len(split))] for name, split in splits.items()} == {
         "train": [("no/c.wav", 0), ("yes/a.wav", 1)], "test": [("yes/b.wav", 1)], "validation": [("no/d.wav", 0)],
     }  # fmt: skip
+    assert splits["test"].absent == [("no/elsewhere.wav", "testing_list.txt names it, and it is not there")]
     (tmp_path / "testing_list.txt").write_text("yes/gone.wav\n")
     with pytest.raises(BadInput, match=r"none of the files that .*testing_list.txt names is there"):
         Wav().open(tmp_path, {})

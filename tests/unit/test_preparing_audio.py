@@ -16,6 +16,7 @@ from edgewise.evaluating.audio_features import (
     to_mel,
 )  # fmt: skip
 from edgewise.evaluating.dataset import CorruptSample
+from edgewise.evaluating.sound_check import guess_rate
 from edgewise.evaluating.steps_audio import set_length
 from preparations import apply, prepare, prepare_flags, preparer, sample
 
@@ -230,3 +231,40 @@ def test_sound_that_can_not_be_used():
     with pytest.raises(BadInput) as caught:
         prepare(NOISE[:, None], shape=(1, 16000), rate=16000, kind="audio")
     assert caught.value.advice.startswith("--prepare length=16000")
+
+
+@pytest.mark.parametrize(
+    ("frames", "rate", "wanted", "guess"),
+    [
+        (16000, 16000, 16000, None),  # fills the input
+        (14000, 16000, 16000, None),  # a second of it, padded
+        (15600, 16000, 15600, None),
+        (160000, 16000, 15600, None),
+        (44100, 44100, 16000, 16000),
+        (48000, 48000, 16000, 16000),
+        (8000, 8000, 16000, 16000),
+        (16000, 16000, 8000, 8000),
+        (48000, 16000, 144000, 48000),
+        (57330, 44100, 16000, 16000),  # 1.3 s: no rate fills the input, and its own is no whole number of milliseconds
+        (16000, 44100, 16000, None),
+    ],
+)
+def test_the_rate_of_a_model_is_guessed_from_the_length_of_its_input(frames, rate, wanted, guess):
+    assert guess_rate(frames, rate, wanted) == guess
+
+
+def test_features_and_open_lengths_tell_that_the_rate_is_assumed():
+    mel = "log_mel={window_ms: 25, step_ms: 10, mels: 40, high: 4000}"
+    for steps, changes in (((), ("fed at their own 16000 Hz, as no step sets a rate",)), (("rate=16000",), ())):
+        found = preparer(*steps, mel, shape=(1, 23, 40), kind="audio")
+        assert found.prepare(sample(NOISE[:4000, None], rate=16000))[1].changes == changes
+
+
+def test_sound_for_an_input_of_two_channels_is_not_mixed_down():
+    found = preparer(shape=(1, 4000, 2), kind="audio")
+    (array,), _ = found.prepare(sample(np.stack([NOISE, -NOISE], axis=1), rate=16000))
+    assert np.array_equal(array[0, :, 0], -array[0, :, 1])
+    with pytest.raises(BadInput, match=r"1 channel, a\.wav has 2 channels"):
+        found = preparer(shape=(1, 4000, 2), kind="audio")
+        found.prepare(sample(np.stack([NOISE, NOISE], axis=1), name="a.wav", rate=16000))
+        found.prepare(sample(NOISE[:, None], name="b.wav", rate=16000))

@@ -41,8 +41,9 @@ def test_inputs_are_fed_by_their_names(tokenizer):
     found = ready(["attention_mask", "input_ids", "token_type_ids"], [f"tokenize={{file: {tokenizer}, length: 6}}"])
     arrays, preparation = found.prepare(sample("good film"))
     assert [array.tolist() for array in arrays] == [[[1, 1, 1, 1, 0, 0]], [[2, 4, 5, 3, 0, 0]], [[0] * 6]]
-    assert preparation.scale is None
-    arrays, _ = found.prepare(sample("good bad good bad good bad"))
+    assert preparation.scale is None and preparation.changes == ()
+    arrays, preparation = found.prepare(sample("good bad good bad good bad"))
+    assert preparation.changes == ("cut to 6 tokens",)
     assert arrays[1].tolist() == [[2, 4, 6, 4, 6, 3]]
 
 

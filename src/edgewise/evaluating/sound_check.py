@@ -74,9 +74,9 @@ class SoundCheck:
             )
 
     def assumption(self, sample: Sample) -> str:
-        """What is assumed of the rate, in words; empty where a step sets it or the length of the input confirms it."""
-        known = sample.rate is None or "rate" in self._names
-        if known or not (self._features or open_axes(self._spec)):
+        """What is assumed of the rate, in words; empty where a step sets it, or the first recording fills the input."""
+        fills = not self._features and self._first is not None and prod(_shape(self._first)) == prod(self._spec.shape)
+        if sample.rate is None or "rate" in self._names or (fills and not open_axes(self._spec)):
             return ""
         return f"fed at their own {sample.rate} Hz, as no step sets a rate"
 

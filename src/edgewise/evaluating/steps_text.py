@@ -115,7 +115,7 @@ class Tokenize(Step, name="tokenize", main="file", takes=("text",), gives="array
         except Exception as error:
             raise BadInput(f"{item.sample} can't be tokenized: {one_line(str(error))[:200]}", advice="") from error
         if found.overflowing:
-            item.changes.append(f"cut to {self.length} tokens")
+            item.changes.append(f"cut to {len(found.ids)} tokens")
         numbers = {"ids": found.ids, "mask": found.attention_mask, "types": found.type_ids}[role]
         item.data = np.asarray(numbers, dtype=np.int64)
 
