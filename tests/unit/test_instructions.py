@@ -64,7 +64,7 @@ def test_a_whole_file(model):
         ("resize", {"size": 256, "filter": "bilinear"}),
         ("resize", {"size": [224, 320], "filter": "bicubic"}),
         ("crop", {"size": [224, 224]}),
-        ("scale", {"by": ["1/255"]}),
+        ("scale", {"by": ["1/255"], "axis": None}),
         ("mean", {"values": [0.485, 0.456, 0.406]}),
         ("std", {"values": [0.229, 0.224, 0.225]}),
         ("layout", {"to": "nchw", "from": "nhwc"}),
@@ -114,8 +114,31 @@ def test_flags_for_inputs_settings_and_bare_words():
 
 
 @pytest.mark.parametrize(
+    ("flag", "name", "step", "settings"),
+    [
+        ("tête/α=1:0:scale=1/255", "tête/α=1:0", "scale", {"by": ["1/255"]}),
+        ("a b=c:mono", "a b=c", "mono", {}),
+        ("scale:scale=2", "scale", "scale", {"by": [2], "axis": None}),
+        (" x : resize = 4 ", "x", "resize", {"size": 4, "filter": "bilinear"}),
+        ("rescale:0:layout=nchw", "rescale:0", "layout", {"to": "nchw", "from": "nhwc"}),
+        ("x=1:resize={size: 5, filter: lanczos}", "x=1", "resize", {"size": 5, "filter": "lanczos"}),
+    ],
+)
+def test_names_of_inputs_may_have_colons_equals_signs_and_spaces(flag, name, step, settings):
+    ((found,),) = read_flags([flag]).values()
+    assert list(read_flags([flag])) == [name]
+    assert (found.name, found.to_document()) == (step, settings)
+
+
+def test_the_name_of_a_file_may_look_like_a_step():
+    ((step,),) = read_flags(["tokenize=dir:crop=1/mono"]).values()
+    assert step.file.endswith("dir:crop=1/mono")
+
+
+@pytest.mark.parametrize(
     ("flag", "message", "advice"),
     [
+        ("tête/α=1:0:scal=1/255", "there is no step 'scal'", "did you mean 'scale'?"),
         ("rezise=4", "there is no step 'rezise'", "did you mean 'resize'?"),
         ("resize=", "has no value", "resize=256"),
         ("resize", "needs 'size'", "resize takes size, [filter]"),

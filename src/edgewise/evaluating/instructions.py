@@ -279,7 +279,7 @@ def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
         if known is not None:
             name, step, sign, value = known.groups(default="")
         else:
-            word, sign, value = flag.partition("=")
+            word, sign, value = flag.rpartition("=") if "=" in flag else (flag, "", "")
             name, _, step = word.strip().rpartition(":")
         if step == "none":
             raise BadInput(f"{where} contradicts the other steps", advice="give none alone")
