@@ -64,7 +64,7 @@ def test_a_whole_file(model):
         ("resize", {"size": 256, "filter": "bilinear"}),
         ("resize", {"size": [224, 320], "filter": "bicubic"}),
         ("crop", {"size": [224, 224]}),
-        ("scale", {"by": ["1/255"], "axis": None}),
+        ("scale", {"by": ["1/255"]}),
         ("mean", {"values": [0.485, 0.456, 0.406]}),
         ("std", {"values": [0.229, 0.224, 0.225]}),
         ("layout", {"to": "nchw", "from": "nhwc"}),
@@ -116,7 +116,7 @@ def test_flags_for_inputs_settings_and_bare_words():
 @pytest.mark.parametrize(
     ("flag", "name", "step", "settings"),
     [
-        ("tête/α=1:0:scale=1/255", "tête/α=1:0", "scale", {"by": ["1/255"]}),
+        ("tête/α=1:0:scale=1/255", "tête/α=1:0", "scale", {"by": ["1/255"], "axis": None}),
         ("a b=c:mono", "a b=c", "mono", {}),
         ("scale:scale=2", "scale", "scale", {"by": [2], "axis": None}),
         (" x : resize = 4 ", "x", "resize", {"size": 4, "filter": "bilinear"}),
