@@ -109,6 +109,8 @@ class Dataset(Protocol):
         kind: what all its samples are.
         classes: their names in the order of their indices; empty where the data has none.
         labelled: whether samples have labels.
+
+    A data set may also have `absent`: (name, reason) of samples that it has and can't give, not counted by `len`.
     """
 
     name: str

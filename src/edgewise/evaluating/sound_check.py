@@ -81,7 +81,8 @@ class SoundCheck:
         return f"fed at their own {sample.rate} Hz, as no step sets a rate"
 
     def _check_fit(self, sample: Sample) -> None:
-        if self._features or open_axes(self._spec):
+        one_for_two = _channels(sample) == 1 and 2 in self._spec.shape[1:]
+        if self._features or open_axes(self._spec) or one_for_two:
             return
         wanted, channels, steps = self._wanted(sample), _channels(sample), self._steps(sample)
         others = [step for step in steps if not step.startswith("length")]

@@ -54,15 +54,12 @@ class Labels:
     @property
     def settings(self) -> dict[str, Any]:
         """How labels are read, for the record."""
-        doubt = {"class_order": words} if (words := self._doubt()) else {}
+        words = "" if self.offset else describe_order(self._own, self._model, self._source, matched=self.by_name)
+        doubt = {"class_order": words} if words else {}
         if self.by_name is not None:
             matched = {"labels": "matched with the model's classes by name", "outputs_of_labels": list(self.by_name)}
             return matched | doubt
         return {"labels": f"label i is output i + {self.offset}" if self.offset else "label i is output i"} | doubt
-
-    def _doubt(self) -> str:
-        """What is not certain about the order of the classes, in words; empty where nothing is."""
-        return describe_order(self._own, self._model, self._source, matched=self.by_name)
 
     @property
     def known(self) -> int | None:
