@@ -165,22 +165,6 @@ def test_zero_points_per_channel(tmp_path):
     assert (only(tmp_path / "m.onnx").zeros, only(tmp_path / "m.onnx").zero_channels) == (4, 1)
 
 
-def test_weights_packed_by_their_operator_are_absent_with_the_reason(tmp_path):
-    tensor = numpy_helper.from_array(np.zeros((8, 1, 8), np.uint8), "w")
-    body = helper.make_graph(
-        [helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", K=16, N=8, bits=4, block_size=16)],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8])],
-        [tensor, numpy_helper.from_array(np.ones(8, np.float32), "s")],
-    )  # fmt: skip
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    onnx.save(helper.make_model(body, opset_imports=opsets, ir_version=10), tmp_path / "m.onnx")
-    found = next(each for each in look(tmp_path / "m.onnx").layers if each.weight == "w")
-    assert found.zeros is None
-    assert "packed" in found.absent_because
-
-
 def test_a_shared_weight_counts_once_in_the_totals(tmp_path):
     array = weights(4, 4)
     array[0] = 0

@@ -252,7 +252,7 @@ KINDS: dict[str, Kind] = {
     ),
     "matrix-multiplication": Kind(
         "matrix multiplication", _convolution, "MACs = outputs × reduction; ops = 2 MACs + bias + activation",
-        {"reduction": _REDUCTION, "packed": "weights per stored byte, if they have fewer than 8 bits (1)", **_FUSED},
+        {"reduction": _REDUCTION, **_FUSED},
     ),
     "attention": Kind(
         "attention", _attention, "scores = batch × heads × queries × keys; MACs = scores × (depth + value depth); "
@@ -347,6 +347,8 @@ class OperatorCost:
     Attributes:
         parameters: elements of its weights, those in its options included.
         weight_bytes: of its weights as the file stores them.
+        scale_bytes: of the scales and zero points of its quantised weights, which are not among `parameters` and
+            `weight_bytes`.
         activation_bytes: of the inputs it reads and the outputs it writes, constants not among them.
         intensity: ops per byte of weights and activations as they lie in memory, ops/B; None where one is unknown or no
             bytes move.
@@ -357,6 +359,7 @@ class OperatorCost:
     ops: int | None
     parameters: int | None
     weight_bytes: int | None
+    scale_bytes: int | None
     activation_bytes: int | None
     intensity: float | None
     why: str = ""
@@ -377,8 +380,9 @@ def count(operator: Operator, graph: Graph) -> OperatorCost:
     return OperatorCost(
         macs=cost.macs,
         ops=cost.ops,
-        parameters=add_known(list(_parameters(operator, graph).values())),
+        parameters=add_known([tensor.elements for tensor in weights]),
         weight_bytes=weight_bytes,
+        scale_bytes=_scale_bytes(weights),
         activation_bytes=activation_bytes,
         intensity=intensity,
         why=cost.why,
@@ -405,6 +409,7 @@ class Total:
             `macs_known` and `ops_known`.
         unknown: names of the operators with an unknown cost.
         parameters: elements of all weights, each tensor counted once however often it is used.
+        scale_bytes: of the scales and zero points of quantised weights, each tensor counted once.
         depth: operators on the longest path from an input to an output, data movement included.
     """
 
@@ -415,6 +420,7 @@ class Total:
     unknown: tuple[str, ...]
     parameters: int | None
     weight_bytes: int | None
+    scale_bytes: int | None
     depth: int
     why: str = ""
 
@@ -432,42 +438,39 @@ def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -
         for operator, cost in zip(graph.operators, costs, strict=True)
         if cost.macs is None or cost.ops is None
     ]
-    weights = _weights(graph).values()
+    weights = list(_weights(graph).values())
     return Total(
         macs=add_known([cost.macs for cost in costs]),
         ops=add_known([cost.ops for cost in costs]),
         macs_known=sum(cost.macs or 0 for cost in costs),
         ops_known=sum(cost.ops or 0 for cost in costs),
         unknown=tuple(name for name, _ in lacking),
-        parameters=add_known([elements for _, elements in weights]),
-        weight_bytes=add_known([stored_size(tensor) for tensor, _ in weights]),
+        parameters=add_known([tensor.elements for tensor in weights]),
+        weight_bytes=add_known([stored_size(tensor) for tensor in weights]),
+        scale_bytes=_scale_bytes(weights),
         depth=depth_of(graph),
         why=f"{lacking[0][0]}: {lacking[0][1]}" if lacking else "",
     )
 
 
-def _parameters(operator: Operator, graph: Graph) -> dict[str, int | None]:
-    """Name → parameters of each weight. Bytes that hold several (4-bit weights) say so in `geometry["packed"]`."""
-    packed = operator.geometry.get("packed", 1)
-    tensors = {name: graph.tensors[name] for name in (*operator.weights, *operator.option_weights)}
-    return {
-        name: None if tensor.elements is None else tensor.elements * (packed if tensor.dtype == "uint8" else 1)
-        for name, tensor in tensors.items()
-    }
+def _scale_bytes(weights: Sequence[Tensor]) -> int | None:
+    """Bytes of all scales and zero points of `weights`, those of the same name once."""
+    found = {name: size for tensor in weights for name, size in tensor.scales.items()}
+    return add_known(list(found.values()))
 
 
-def _weights(graph: Graph) -> dict[str, tuple[Tensor, int | None]]:
-    """Name → tensor and parameters of every weight of `graph` and the graphs inside it."""
+def _weights(graph: Graph) -> dict[str, Tensor]:
+    """Name → tensor of every weight of `graph` and the graphs inside it."""
     found = {
-        name: (graph.tensors[name], elements)
+        name: graph.tensors[name]
         for operator in graph.operators
-        for name, elements in _parameters(operator, graph).items()
+        for name in (*operator.weights, *operator.option_weights)
     }
     for inner in graph.subgraphs.values():
         # A weight that a body captures from outside has the outer graph's name; a body that two operators run is one
         # object: both count once.
-        for weight, pair in _weights(inner).items():
-            found.setdefault(weight if weight in graph.tensors else f"\0{id(pair[0])}", pair)
+        for weight, tensor in _weights(inner).items():
+            found.setdefault(weight if weight in graph.tensors else f"\0{id(tensor)}", tensor)
     return found
 
 

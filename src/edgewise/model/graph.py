@@ -20,7 +20,7 @@ BITS: dict[str, int] = {
     "int64": 64, "int32": 32, "int16": 16, "int8": 8, "int4": 4, "int2": 2,
     "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "uint4": 4, "uint2": 2, "uint1": 1, "bool": 8,
     "float8_e4m3fn": 8, "float8_e4m3fnuz": 8, "float8_e5m2": 8, "float8_e5m2fnuz": 8, "float8_e8m0": 8,
-    "float4_e2m1": 4, "nf4": 4,
+    "float4_e2m1": 4, "nf4": 4, "fp4": 4, "uint3": 3, "uint6": 6,
 }  # fmt: skip
 
 
@@ -32,6 +32,8 @@ class StoredData:
         dtype: of the elements in the file; a tensor that is converted on loading has another one.
         file: the path of the file; "" if `inline` has the bytes.
         offset, size: of the elements in the file, in bytes.
+        row: elements of a row (of the last dimension) with its padding; 0 where rows are not padded.
+        varints: whether each byte (of a type of at most 8 bits) lies there as a protobuf varint of its own.
         inline: the bytes themselves, of a constant too small for a place of its own.
     """
 
@@ -39,6 +41,8 @@ class StoredData:
     file: str = ""
     offset: int = 0
     size: int = 0
+    row: int = 0
+    varints: bool = False
     inline: bytes = b""
 
 
@@ -70,10 +74,13 @@ class Tensor:
         name: unique in its graph.
         shape: None where not even the rank is known; a dimension that is no int is open.
         dtype: numpy's name, or the format's own where numpy has none.
+        container: the type that the file gives a weight whose elements of `dtype` an operator unpacks from larger ones
+            (4-bit weights in bytes); "" where that is `dtype`.
         constant: its value is in the model (weights, shapes, axes).
         variable: it keeps its value from one inference to the next (states of recurrent networks).
         stored_bytes: what a constant takes in the file where that differs from its elements' bytes (sparse, packed,
             compressed); None where it does not.
+        scales: of a quantised constant: its scales and zero points that the file stores, name → bytes.
         sparsity: share of a constant's elements that its sparse encoding leaves out; None where it is dense.
         data: where a constant's elements lie (of a sparse encoding: those that it keeps); None where the file has them
             in another form, or the reader gives no place.
@@ -82,10 +89,12 @@ class Tensor:
     name: str
     shape: tuple[Dimension, ...] | None
     dtype: str
+    container: str = ""
     constant: bool = False
     variable: bool = False
     quantization: Quantization | None = None
     stored_bytes: int | None = None
+    scales: Mapping[str, int | None] = field(default_factory=dict, compare=False)
     sparsity: float | None = None
     data: StoredData | None = field(default=None, compare=False, repr=False)
 

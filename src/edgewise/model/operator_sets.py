@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from edgewise.model.graph import Graph, Operator
+from edgewise.model.onnx_schema import find_wrong_type
 
 #: None: supported; else the answer and why it is this one
 Answer = tuple[Literal["no", "unknown"], str] | None
@@ -101,6 +102,8 @@ class _OnnxTable(_Table):
     formats: Sequence[str] = ("onnx",)
     #: what an engine lacks for an operator that it does not support
     missing = "kernel"
+    #: whether the engine refuses a model whose types the definitions of its operators forbid
+    checks_types = True
 
     @property
     def limits(self) -> str:
@@ -129,7 +132,10 @@ class _OnnxTable(_Table):
             return "no", f"{self.engine} has no {self.missing} for {name} of opset {since}"
         if types == "unknown":
             return "unknown", f"a trial of {name} of opset {since} on {self.engine} was inconclusive"
-        return self._judge_types(operator, graph, types)
+        answer = self._judge_types(operator, graph, types)
+        if answer is None and (wrong := find_wrong_type(operator, graph, opsets)) is not None:
+            return ("no", wrong) if self.checks_types else ("unknown", f"{wrong}; not tried on {self.engine}")
+        return answer
 
     def _find_limit(self, graph: Graph, opsets: Mapping[str, int]) -> str | None:
         """Why the engine refuses the whole model: its IR version, or an operator set that it imports, is too new."""
@@ -147,7 +153,7 @@ class _OnnxTable(_Table):
         for position in (each for each in types if each != "unknown"):
             at = int(position)
             name = operator.inputs[at] if at < len(operator.inputs) else ""
-            dtype = graph.tensors[name].dtype if name else None
+            dtype = (graph.tensors[name].container or graph.tensors[name].dtype) if name else None
             # Sequences and optional values are not in the table: nothing is said about them.
             if dtype is None or not re.fullmatch(r"[a-z]+[0-9]+[a-z0-9_]*|bool|string", dtype):
                 continue
@@ -193,6 +199,7 @@ class OpenVinoOnnx(_OnnxTable):
     file = "openvino_onnx.json"
     package = "openvino"
     missing = "conversion rule"
+    checks_types = False
 
 
 class _TfliteTable(_Table):

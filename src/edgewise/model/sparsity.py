@@ -34,10 +34,17 @@ PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
 _SAME_VALUES = frozenset({"Cast", "Convert", "FakeQuantize", "FAKE_QUANT", "DENSIFY", "Identity"})
 READABLE = {"bool": "u1", "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2"} | {
     f"{kind}{bits}": f"<{kind[0]}{bits // 8}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-} | dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "int2", "uint2"), "u1")  # fmt: skip
+} | dict.fromkeys(
+    ("float8_e4m3fn", "float8_e5m2", "float4_e2m1", "fp4", "nf4", "int4", "uint4", "int2", "uint2"), "u1"
+)  # fmt: skip
 """Types of stored elements whose zeros edgewise finds → numpy's type of their bytes."""
 #: Floats that numpy lacks → the bits without the sign, the bits of infinity.
-_OTHER_FLOATS = {"bfloat16": (0x7FFF, 0x7F80), "float8_e4m3fn": (0x7F, 0x7E), "float8_e5m2": (0x7F, 0x7C)}
+_OTHER_FLOATS = {
+    "bfloat16": (0x7FFF, 0x7F80), "float8_e4m3fn": (0x7F, 0x7E), "float8_e5m2": (0x7F, 0x7C),
+    "float4_e2m1": (0x7, 0x7), "fp4": (0x7, 0x7),
+}  # fmt: skip
+_NF4_ZERO = 7
+"""The 4-bit code of NF4 that stands for 0 (https://arxiv.org/abs/2305.14314, appendix E)."""
 _ROWS = 16
 """Pieces have a multiple of this many filters, so that no block lies in two of them."""
 
@@ -218,6 +225,7 @@ def find_weights(operator: Operator, graph: Graph, producers: Mapping[str, int])
     Steps that keep every element in its place (dequantising, conversions) are looked through.
     """
     found = []
+    scales = {name for each in graph.input_tensors(operator) for name in each.scales}
     for position, given in enumerate(operator.inputs):
         name = given
         while name in producers and not graph.tensors[name].constant:
@@ -226,7 +234,7 @@ def find_weights(operator: Operator, graph: Graph, producers: Mapping[str, int])
             if not same or not maker.inputs or graph.tensors[maker.inputs[0]].shape != graph.tensors[name].shape:
                 break
             name = maker.inputs[0]
-        if name and graph.tensors[name].constant and len(graph.tensors[name].shape or ()) >= 2:
+        if name and name not in scales and graph.tensors[name].constant and len(graph.tensors[name].shape or ()) >= 2:
             found.append((position, name))
     return found
 
@@ -241,7 +249,11 @@ def _axes(operator: Operator, position: int | None, graph: Graph, rank: int) -> 
             sides = ("transA", "transpose_a"), ("transB", "transpose_b")
             turned = any(str(options.get(name, 0)).lower() in ("1", "true") for name in sides[min(position, 1)])
         else:
-            turned = operator.op == "FULLY_CONNECTED" or "linear" in operator.op or bool(options.get("adj_y"))
+            turned = (
+                operator.op in ("FULLY_CONNECTED", "MatMulNBits", "MatMulBnb4")
+                or "linear" in operator.op
+                or bool(options.get("adj_y"))
+            )
         right = position > 0
         return (rank - 2, rank - 1) if turned == right else (rank - 1, rank - 2)
     if operator.op == "GroupConvolution" or rank < 3 or (tflite and operator.geometry.get("depthwise")):
@@ -257,8 +269,8 @@ def _count(graph: Graph, model: Path, operator: Operator, position: int | None, 
     found = LayerSparsity(index=operator.index, weight=name, elements=elements)
     if place is None or elements is None:
         return replace(found, absent_because=f"edgewise can't read this weight from {graph.format} files")
-    if operator.geometry.get("packed", 1) != 1 or place.dtype not in READABLE:
-        return replace(found, absent_because=f"edgewise can't read packed weights of type {place.dtype}")
+    if place.dtype not in READABLE:
+        return replace(found, absent_because=f"edgewise can't read weights of type {place.dtype}")
     shape = tuple(int(str(size)) for size in tensor.shape or ())
     try:
         zero, why = read_zero_points(tensor, shape, model)
@@ -289,11 +301,21 @@ def read_zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tup
     if scheme.zero_points.dtype not in READABLE:
         return 0, f"edgewise can't read zero points of type {scheme.zero_points.dtype}"
     points = _unpacked(open_data(scheme.zero_points, model), scheme.zero_points.dtype)
-    if (points == scheme.zero_point).all():
-        return scheme.zero_point, ""
-    if scheme.block or scheme.axis is None or points.size != shape[scheme.axis]:
-        return 0, "its blocks have different zero points"
-    return points.reshape([-1 if at == scheme.axis else 1 for at in range(len(shape))]).astype(np.int64), ""
+    if points.size and (points == points[0]).all():
+        return points[0].item(), ""
+    if scheme.axis is None:
+        return 0, "it has several zero points, and no dimension along which they differ"
+    if not scheme.block:
+        if points.size != shape[scheme.axis]:
+            return 0, "its zero points do not fit its shape"
+        return points.reshape([-1 if at == scheme.axis else 1 for at in range(len(shape))]).astype(np.int64), ""
+    grid = [-(-size // scheme.block) if at == scheme.axis else size for at, size in enumerate(shape)]
+    # Rows of narrow types may be filled up to whole bytes.
+    if points.size < prod(grid) or points.size % prod(grid[:-1]):
+        return 0, "the zero points of its blocks do not fit its shape"
+    points = points.reshape(*grid[:-1], -1)[..., : grid[-1]]
+    spread = np.repeat(points, scheme.block, axis=scheme.axis)
+    return spread.take(range(shape[scheme.axis]), axis=scheme.axis), ""
 
 
 def open_data(place: StoredData, model: Path) -> Array:
@@ -307,6 +329,8 @@ def open_data(place: StoredData, model: Path) -> Array:
     kind = READABLE[place.dtype]
     if not place.file:
         return np.frombuffer(place.inline, kind)
+    if place.varints:
+        return _read_varints(open_data(replace(place, dtype="uint8", varints=False), model), kind)
     file = Path(place.file)
     if file != model:
         check_inside(model, file)
@@ -314,6 +338,20 @@ def open_data(place: StoredData, model: Path) -> Array:
         raise damaged(model, f"{file.name} is truncated: a weight ends at {place.offset + place.size}")
     count = place.size // np.dtype(kind).itemsize
     return np.memmap(file, kind, "r", place.offset, count) if count else np.empty(0, kind)
+
+
+def _read_varints(data: Array, kind: str) -> Array:
+    """The numbers in `data`, which are varints of protobuf (7 bits a byte, lowest first), cut to the type `kind`."""
+    import numpy as np
+
+    ends = np.flatnonzero(data < 0x80)
+    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    width = np.dtype(kind).itemsize
+    found = np.zeros(len(ends), f"<u{width}")
+    for at in range(-(-8 * width // 7)):
+        longer = ends >= starts + at
+        found[longer] |= (data[starts[longer] + at] & 0x7F).astype(found.dtype) << found.dtype.type(7 * at)
+    return found.view(kind)
 
 
 def _unpacked(data: Array, dtype: str) -> Array:
@@ -340,15 +378,19 @@ def _read(
     if not count:
         return
     data, bits = open_data(place, model), BITS[place.dtype]
-    if data.size * max(1, 8 // bits) < count:
+    row = place.row or shape[-1]
+    if data.size * max(1, 8 // bits) < count // shape[-1] * row:
         raise damaged(model, f"a weight of shape {list(shape)} has only {place.size or len(place.inline)} bytes")
-    row = count // shape[0]
-    # Rows of narrow types that fill whole bytes are unpacked piece by piece; others, which are rare, all at once.
-    late = bits < 8 and axes[0] == 0 and row * bits % 8 == 0
+    if row != shape[-1]:
+        data = _unpacked(data, place.dtype)[: count // shape[-1] * row].reshape(-1, row)[:, : shape[-1]].reshape(-1)
+        bits = 8
+    # Filters of narrow types that fill whole bytes are unpacked piece by piece; others, which are rare, all at once.
+    late = bits < 8 and axes[0] == 0 and count // shape[0] * bits % 8 == 0
     if late:
         data = data[: count * bits // 8].reshape(shape[0], -1)
     else:
-        data = np.moveaxis(_unpacked(data, place.dtype)[:count].reshape(shape), axes, (0, -1))
+        data = _unpacked(data, place.dtype) if bits < 8 else data
+        data = np.moveaxis(data[:count].reshape(shape), axes, (0, -1))
     zeros = np.moveaxis(np.broadcast_to(zero, shape), axes, (0, -1)) if isinstance(zero, np.ndarray) else None
     rows = max(1, PIECE_ELEMENTS // (count // len(data)) // _ROWS) * _ROWS
     for start in range(0, len(data), rows):
@@ -367,6 +409,8 @@ def find_zeros(elements: Array, dtype: str, zero: Any = 0) -> Array:
         dtype: as stored in the file.
         zero: the zero point, or zero points that can be broadcast to the shape.
     """
+    if dtype == "nf4":
+        zero = _NF4_ZERO
     found: Array = (elements & _OTHER_FLOATS[dtype][0]) == 0 if dtype in _OTHER_FLOATS else elements == zero
     return found
 

@@ -172,7 +172,7 @@ def make_dense(graph: Graph, sparsity: Sparsity, model: Path, folder: Path) -> i
             continue
         place = tensor.data
         zero, _ = read_zero_points(tensor, tuple(int(str(size)) for size in tensor.shape or ()), model)
-        if not place.file or BITS[place.dtype] < 8 or not isinstance(zero, int):
+        if not place.file or place.varints or BITS[place.dtype] < 8 or not isinstance(zero, int):
             continue
         elements = open_data(place, model)
         pool = _pool(elements, place.dtype, zero)

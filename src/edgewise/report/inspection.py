@@ -68,6 +68,11 @@ def totals_table(inspection: Inspection) -> Table:
         ("Operations", _known(total.ops, total.ops_known, total.why)),
         ("Parameters", _amount(total.parameters, "1", "the shape of a weight is open")),
         ("Weights", _amount(total.weight_bytes, "B", "the size of a weight is not known")),
+        *(
+            (("Scales, zero points", _amount(total.scale_bytes, "B", "the size of a scale is not known")),)
+            if total.scale_bytes != 0
+            else ()
+        ),
         ("Activations, arena", _arena(inspection)),
         ("Activations, at least", _amount(None if plan.unknown else plan.lower_bound_bytes, "B", _open(inspection))),
     ]

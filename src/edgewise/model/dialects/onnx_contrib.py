@@ -79,14 +79,12 @@ def read_packed_product(raw: RawOperator) -> Semantics:
     if inner < 1:
         raise Unclear("it has no equation")
     added = raw.op == "MatMulNBits" and raw.given(5)
-    bits = raw.number("bits", 4) if raw.op == "MatMulNBits" else 4
-    packed = max(1, 8 // max(1, int(bits)))
-    return mean("matrix-multiplication", reduction=inner, bias=added, packed=packed, weights=(1, 5))
+    return mean("matrix-multiplication", reduction=inner, bias=added, weights=(1, 5))
 
 
 def read_half_known_product(raw: RawOperator) -> Semantics:
     """A product whose weight's shape is packed too."""
-    return mean("matrix-multiplication", reduction=size(raw.input(0), -1), packed=2, weights=(1,))
+    return mean("matrix-multiplication", reduction=size(raw.input(0), -1), weights=(1,))
 
 
 def read_gelu_product(raw: RawOperator) -> Semantics:

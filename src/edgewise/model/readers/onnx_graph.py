@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edgewise.model.cost import stored_size
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_ml import OPTION_WEIGHTS
 from edgewise.model.graph import BITS, Graph, Operator, Quantization, StoredData, Tensor
+from edgewise.model.readers import onnx_packed
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, OnnxNode, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
     Proto,
@@ -175,6 +177,8 @@ def _make(block: Block, source: Source, scope: _Scope) -> Graph:
             _complete_mask(step, scope)
         if step.op in _QUANTIZED:
             _quantize(step, source, scope)
+        if step.op in onnx_packed.SCALES and step.domain == "com.microsoft":
+            _unpack(step, source, scope)
     operators: list[Operator] = []
     subgraphs: dict[str, Graph] = {}
     names = UniqueNames("{} ({})", longest=sys.maxsize)
@@ -436,10 +440,34 @@ def _quantize(step: OnnxNode, source: Source, scope: _Scope) -> None:
         names = step.outputs if at < 0 else step.inputs
         name = names[max(at, 0)] if len(names) > max(at, 0) else ""
         tensor = scope.look_up(name) if name else None
+        if tensor is not None and tensor.constant:
+            scope.tensors[name] = tensor = replace(tensor, scales=_find_scales(step, (scale, zero), scope))
         if tensor is not None and tensor.quantization is None:
             found = _read_quantization(step, scale, zero, (source, scope))
             if found is not None:
                 scope.tensors[name] = replace(tensor, quantization=found)
+
+
+def _find_scales(step: OnnxNode, positions: Iterable[int], scope: _Scope) -> dict[str, int | None]:
+    """The constants among the inputs at `positions`, and what they take in the file, bytes."""
+    names = [step.inputs[at] for at in positions if at < len(step.inputs)]
+    found = {name: scope.look_up(name) for name in names if name}
+    return {name: stored_size(tensor) for name, tensor in found.items() if tensor.constant}
+
+
+def _unpack(step: OnnxNode, source: Source, scope: _Scope) -> None:
+    """Describes a weight in bytes as the weight of few bits that the operator takes from it."""
+    at = onnx_packed.WEIGHTS.get(step.op, 1)
+    if not len(step.inputs) > max(at, 2):
+        return
+    options, _ = _read_attributes(step.attributes, source)
+    inputs = [scope.look_up(name) if name else None for name in step.inputs]
+    scales = scope.constants.get(step.inputs[2])
+    first = None if scales is None else read_first(scales, source.description.look_up(scales))
+    found = onnx_packed.unpack(step.op, options, inputs, (first, _read_input(step.inputs, 2, source, scope)))
+    if found is not None and not scope.tensors[found.name].container:
+        scales_of = _find_scales(step, onnx_packed.SCALES[step.op], scope)
+        scope.tensors[found.name] = replace(found, scales=scales_of)
 
 
 def _read_quantization(step: OnnxNode, scale: int, zero: int, place: tuple[Source, _Scope]) -> Quantization | None:
@@ -457,6 +485,8 @@ def _read_quantization(step: OnnxNode, scale: int, zero: int, place: tuple[Sourc
     options, _ = _read_attributes(step.attributes, source)
     block = options.get("block_size")
     axis = options.get("axis", 1) if step.op in ("QuantizeLinear", "DequantizeLinear") else 0
+    if isinstance(axis, int) and axis < 0:
+        axis += len(scope.look_up(step.inputs[0]).shape or ())
     return Quantization(
         scale=float(found[0]),
         zero_point=int(found[1] or 0),

@@ -13,6 +13,7 @@ from edgewise.model.graph import BITS, StoredData, Tensor
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
 from edgewise.model.readers.onnx_wire import LeftOut
 from edgewise.model.signature import Dimension
+from edgewise.wire import Damaged, read_varint
 
 #: ``TensorProto.DataType`` where numpy's name differs from the enumeration's.
 _DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
@@ -22,6 +23,9 @@ _GRAPH_DTYPES = {
     "FLOAT8E4M3FN": "float8_e4m3fn", "FLOAT8E4M3FNUZ": "float8_e4m3fnuz", "FLOAT8E5M2": "float8_e5m2",
     "FLOAT8E5M2FNUZ": "float8_e5m2fnuz", "FLOAT8E8M0": "float8_e8m0", "FLOAT4E2M1": "float4_e2m1",
 }  # fmt: skip
+
+_INTEGERS = ("int32_data", "int64_data", "uint64_data")
+"""Fields whose numbers are varints."""
 
 MAX_VALUES = 4096
 """Elements of a constant that is handed out as values."""
@@ -135,12 +139,15 @@ def read_constant(tensor: Proto, name: str, gone: LeftOut | None, names: Mapping
 
 
 def _measure(tensor: Proto, gone: LeftOut | None) -> tuple[int | None, bool]:
-    """Bytes that a tensor's data takes in the file (None: not said), and whether they have to be its elements' own."""
+    """Bytes that a tensor's data takes in the file (None: not said), and whether they have to be its elements' own.
+
+    Integers that are written out one by one, in more or fewer bytes than they have, count by their type.
+    """
     if tensor.data_location == tensor.EXTERNAL:
         lengths = [read_text(entry.value) for entry in tensor.external_data if entry.key == "length"]
         return (int(lengths[-1]) if lengths and lengths[-1].isdecimal() and len(lengths[-1]) < 20 else None), False
     if gone is not None:
-        return gone.stored_bytes, gone.field == "raw_data"
+        return None if gone.field in (*_INTEGERS, "ints") else gone.stored_bytes, gone.field == "raw_data"
     if tensor.raw_data:
         return len(tensor.raw_data), True
     if tensor.float_data:
@@ -149,12 +156,7 @@ def _measure(tensor: Proto, gone: LeftOut | None) -> tuple[int | None, bool]:
         return 8 * len(tensor.double_data), False
     if tensor.string_data:
         return sum(map(len, tensor.string_data)), False
-    integers = tensor.int64_data or tensor.int32_data or tensor.uint64_data
-    return sum(_varint_bytes(value) for value in integers), False
-
-
-def _varint_bytes(value: int) -> int:
-    return 10 if value < 0 else max(1, -(-value.bit_length() // 7))
+    return None, False
 
 
 def find_data(tensor: Proto, dtype: str, gone: LeftOut | None, path: Path) -> StoredData | None:
@@ -168,11 +170,16 @@ def find_data(tensor: Proto, dtype: str, gone: LeftOut | None, path: Path) -> St
         return StoredData(dtype=dtype, file=str(path.parent / entries["location"]), offset=int(numbers[0]), size=size)
     plain = {"float_data": "float32", "double_data": "float64", "raw_data": dtype}
     if gone is not None:
-        if gone.start is None or plain.get(gone.field) != dtype:
+        written = gone.field in _INTEGERS
+        if gone.start is None or not (written or plain.get(gone.field) == dtype):
             return None
-        return StoredData(dtype=dtype, file=str(path), offset=gone.start, size=gone.stored_bytes)
+        return StoredData(dtype=dtype, file=str(path), offset=gone.start, size=gone.stored_bytes, varints=written)
     if tensor.raw_data:
         return StoredData(dtype=dtype, inline=tensor.raw_data)
+    if integers := tensor.int32_data or tensor.int64_data or tensor.uint64_data:
+        width = max(1, BITS.get(dtype, 64) // 8)
+        parts = [(value % 2 ** (8 * width)).to_bytes(width, "little") for value in integers]
+        return StoredData(dtype=dtype, inline=b"".join(parts))
     if dtype == "float32" and tensor.float_data:
         return StoredData(dtype=dtype, inline=struct.pack(f"<{len(tensor.float_data)}f", *tensor.float_data))
     return None
@@ -202,15 +209,29 @@ def read_first(tensor: Proto, gone: LeftOut | None) -> int | float | None:
         return values[0] if values else None
     code = {
         tensor.FLOAT: "<f", tensor.DOUBLE: "<d", tensor.FLOAT16: "<e", tensor.INT8: "<b", tensor.UINT8: "<B",
-        tensor.INT16: "<h", tensor.UINT16: "<H", tensor.INT32: "<i",
+        tensor.INT16: "<h", tensor.UINT16: "<H", tensor.INT32: "<i", tensor.BFLOAT16: "<H",
+        tensor.INT4: "<B", tensor.UINT4: "<B", tensor.INT2: "<B", tensor.UINT2: "<B",
     }.get(tensor.data_type)  # fmt: skip
     plain = gone.field == "raw_data" or (gone.field, tensor.data_type) in (
         ("float_data", tensor.FLOAT),
         ("double_data", tensor.DOUBLE),
     )
-    if code is None or not plain or len(gone.head) < struct.calcsize(code):
+    head = gone.head
+    if gone.field in _INTEGERS:
+        try:
+            head, plain = read_varint(head, 0, len(head))[0].to_bytes(16, "little"), True
+        except Damaged:
+            return None
+    if code is None or not plain or len(head) < struct.calcsize(code):
         return None
-    number: int | float = struct.unpack_from(code, gone.head)[0]
+    number: Any = struct.unpack_from(code, head)[0]
+    if tensor.data_type == tensor.BFLOAT16:
+        return float(struct.unpack("<f", struct.pack("<I", int(number) << 16))[0])
+    bits = {tensor.INT4: 4, tensor.UINT4: 4, tensor.INT2: 2, tensor.UINT2: 2}.get(tensor.data_type)
+    if bits is not None:  # the first of several is in the lowest bits
+        low = int(number) % 2**bits
+        signed = tensor.data_type in (tensor.INT4, tensor.INT2) and low >= 2 ** (bits - 1)
+        return low - 2**bits if signed else low
     return number
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from edgewise.model.graph import BITS, Quantization
 from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
@@ -18,8 +18,9 @@ from edgewise.model.readers.openvino_layers import IrLayer
 from edgewise.model.readers.openvino_wiring import Key, Wiring
 
 _FLOATS = {"float64", "float32", "float16", "bfloat16"}
-_PACKED_FLOATS = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "nf4", "float4_e2m1"}
-_INTEGERS = {"int8", "uint8", "int4", "uint4", "int2", "uint2", "int32"}
+_SCALED_FLOATS = {"float8_e4m3fn", "float8_e5m2", "float8_e8m0", "nf4", "float4_e2m1"}
+_PACKED_FLOATS = {"float16", "bfloat16", *_SCALED_FLOATS}
+_INTEGERS = {"int8", "uint8", "uint6", "int4", "uint4", "uint3", "int2", "uint2", "int32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Packed:
         dtype: of a float, as it is behind the last layer; of a quantised constant, as it is in the file.
         scale, zero: constants of a quantised one.
         quantized: it is a quantised one; complete once it has a scale.
-        stored_bytes: of all constants in it.
+        scales: name → bytes of the constants of scale and zero point.
     """
 
     constant: Constant
@@ -41,7 +42,7 @@ class Packed:
     members: frozenset[int]
     shape: tuple[int, ...]
     dtype: str
-    stored_bytes: int
+    scales: Mapping[str, int | None] = field(default_factory=dict)
     scale: Constant | None = None
     zero: Constant | None = None
     quantized: bool = False
@@ -105,7 +106,7 @@ _STEPS = {"Convert", "Subtract", "Multiply", "Reshape"}
 
 
 def _begin(place: int, constant: Constant) -> Packed:
-    return Packed(constant, place, frozenset({place}), constant.shape, constant.dtype, constant.size)
+    return Packed(constant, place, frozenset({place}), constant.shape, constant.dtype)
 
 
 def _extend(chain: Packed, layer: IrLayer, beside: list[tuple[Packed | None, bool]]) -> Packed | None:
@@ -113,15 +114,17 @@ def _extend(chain: Packed, layer: IrLayer, beside: list[tuple[Packed | None, boo
     if layer.type == "Convert":
         return _convert(chain, name_dtype(layer.options.get("destination_type", "")))
     other, alone = beside[0] if len(beside) == 1 else (None, False)
+    if chain.constant.dtype in _SCALED_FLOATS and layer.type == "Multiply":
+        chain = replace(chain, dtype=chain.constant.dtype, quantized=True)  # behind a scale, no longer itself
     if not chain.quantized or other is None:
         return None
     members = chain.members | other.members if alone else chain.members
-    # A scale that several constants share is a tensor of its own.
-    stored = chain.stored_bytes + (other.stored_bytes if alone else 0)
+    # Several constants may share a scale: its place in the file tells it.
+    scales = {**chain.scales, f"@{other.constant.offset}": other.constant.size}
     if layer.type == "Subtract" and chain.scale is None and chain.zero is None:
-        return replace(chain, zero=other.constant, members=members, stored_bytes=stored)
+        return replace(chain, zero=other.constant, members=members, scales=scales)
     if layer.type == "Multiply" and chain.scale is None:
-        return replace(chain, scale=other.constant, members=members, stored_bytes=stored, complete=True)
+        return replace(chain, scale=other.constant, members=members, scales=scales, complete=True)
     if layer.type == "Reshape" and chain.complete:
         sizes = layer.outputs[0].dims
         shape = tuple(size for size in sizes if isinstance(size, int))

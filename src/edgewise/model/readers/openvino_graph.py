@@ -266,7 +266,10 @@ class GraphBuilder:
                 dtype=packed.dtype,
                 constant=True,
                 quantization=packed.quantization(self.weights),
-                stored_bytes=packed.stored_bytes,
+                stored_bytes=packed.constant.size
+                if packed.dtype != packed.constant.dtype
+                else packed.constant.stored_bytes,
+                scales=packed.scales,
                 data=self.weights.place(packed.constant),
             )
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
+from edgewise.model.cost import stored_size
 from edgewise.model.graph import BITS, Quantization, StoredData, Tensor
 from edgewise.model.readers.base import MAX_RANK, damaged
 from edgewise.model.readers.tflite_schema import DTYPES
@@ -149,9 +150,14 @@ class TensorReader:
         name, union = stored.tensor.name, parameters["details"]
         if union and union[0] == "BlockwiseQuantization":
             quantization = self._read_blocks(name, union[1], parameters["quantized_dimension"], found)
+            tensors = [found[union[1][each]].tensor for each in ("scales", "zero_points") if union[1][each] > 0]
+            scales = {each.name: stored_size(each) for each in tensors}
         else:
             quantization = self._read_scales(stored.tensor, parameters)
-        return replace(stored, tensor=replace(stored.tensor, quantization=quantization))
+            vectors = [each for each in (parameters["scale"], parameters["zero_point"]) if each]
+            scales = {f"scales of {name}": sum(each.length * each.width for each in vectors)} if vectors else {}
+        tensor = replace(stored.tensor, quantization=quantization, scales=scales if stored.tensor.constant else {})
+        return replace(stored, tensor=tensor)
 
     def _read_scales(self, tensor: Tensor, parameters: Table) -> Quantization | None:
         scales: Vector | None = parameters["scale"]
