@@ -129,6 +129,33 @@ def test_a_converter_that_lies_is_refused_and_its_operator_named(place: Path, ca
     assert not (place / "net.xml").exists()
 
 
+def test_two_nodes_of_one_name_convert_and_are_compared_by_the_engine_that_runs_them(place: Path, capsys):
+    """ONNX Runtime refuses such a file; OpenVINO converts it, and runs it."""
+    model = onnx.load(str(write_net(place / "net.onnx")))
+    model.graph.node[2].name = model.graph.node[0].name
+    onnx.save(model, "net.onnx")
+    code, document, errors = convert(capsys, "net.onnx", "--to", "openvino")
+    assert (code, document["accepted"]) == (ExitCode.DONE, True), errors
+    assert document["agreement"]["close"]
+    assert document["agreement"]["source_engine"].startswith("openvino ")
+
+
+def test_a_source_that_draws_random_numbers_converts_without_blame(place: Path, capsys):
+    """No result can have the same outputs: the operator is named, and nothing is called wrong."""
+    nodes = [
+        helper.make_node("RandomNormalLike", ["x"], ["n"], name="sample"),
+        helper.make_node("Add", ["x", "n"], ["y"], name="add"),
+    ]
+    info = [helper.make_tensor_value_info(name, 1, [1, 64]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "net", info[:1], info[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "net.onnx")
+    code, document, errors = convert(capsys, "net.onnx", "--to", "openvino")
+    assert (code, document["accepted"], document["wrong_operator"]) == (ExitCode.DONE, True, None), errors
+    assert document["agreement"]["close"] is None
+    assert "sample (RandomNormalLike)" in document["agreement"]["absent_because"]
+    assert (place / "net.xml").is_file()
+
+
 def test_ort_and_given_inputs(place: Path, capsys):
     write_net(place / "net.onnx")
     np.savez(place / "x.npz", x=np.ones((5, 16), "float32"))

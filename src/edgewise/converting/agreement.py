@@ -96,25 +96,30 @@ class Comparer:
         Raises:
             Unavailable: no installed engine reads the model.
             BadInput: its inputs can't be matched with those of the source.
-            RunFailed: the engine fails.
+            RunFailed: every engine that reads the model fails.
         """
         specs = open_model(path).signature.inputs
         order = match_tensors(names, [array.shape for array in feeds[0]], specs)
         taken = [[feed[at].astype(spec.dtype) for at, spec in zip(order, specs, strict=True)] for feed in feeds]
-        job = self._job(path, {spec.name: array.shape for spec, array in zip(specs, taken[0], strict=True)})
-        runtime = job.runtime
-        try:
-            with Inference(job, builder=self._builder) as inference:
-                outputs = [answer for feed in taken for answer in inference.infer([feed])]
-        except InferenceFailed as error:
-            raise RunFailed(f"{runtime.name} can't run {path.name}: {error}") from error
-        return outputs, f"{runtime.name} {runtime.version or ''}".strip()
+        shapes = {spec.name: array.shape for spec, array in zip(specs, taken[0], strict=True)}
+        failures = []
+        # What one engine refuses (two nodes of one name, an operator) another one runs.
+        for engine in _find_engines(open_model(path)):
+            job = self._job(path, engine, shapes)
+            try:
+                with Inference(job, builder=self._builder) as inference:
+                    outputs = [answer for feed in taken for answer in inference.infer([feed])]
+            except InferenceFailed as error:
+                failures.append(f"{engine} can't run {path.name}: {error}")
+                continue
+            return outputs, f"{job.runtime.name} {job.runtime.version or ''}".strip()
+        raise RunFailed("; ".join(failures))
 
-    def _job(self, path: Path, shapes: dict[str, tuple[int, ...]]) -> Job:
+    def _job(self, path: Path, engine: str, shapes: dict[str, tuple[int, ...]]) -> Job:
         shapes = {name: shape for name, shape in shapes.items() if shape}
         plan = make_plan(
             [str(path)],
-            axes=Axes(runtimes=(_find_engine(open_model(path)),), threads=(1,), shapes=shapes),
+            axes=Axes(runtimes=(engine,), threads=(1,), shapes=shapes),
             scenario=Scenario(),
             stopping=self._stopping,
             target=self._target,
@@ -122,13 +127,13 @@ class Comparer:
         return plan.jobs[0]
 
 
-def _find_engine(model: Model) -> str:
-    """The first installed engine that reads the model. Raises `Unavailable`."""
+def _find_engines(model: Model) -> list[str]:
+    """The installed engines that read the model's format. Raises `Unavailable` where there is none."""
     found = {name: runtime for name, runtime in runtimes() if model.ref.format in runtime.formats}
-    for name in _ENGINES:
-        if name in found and availability_of(found[name]):
-            return name
-    raise Unavailable(f"no installed engine reads {model.ref.name}", advice="see 'edgewise doctor'")
+    usable = [name for name in _ENGINES if name in found and availability_of(found[name])]
+    if not usable:
+        raise Unavailable(f"no installed engine reads {model.ref.name}", advice="see 'edgewise doctor'")
+    return usable
 
 
 def match_tensors(names: Sequence[str], shapes: Sequence[tuple[int, ...]], specs: Sequence[TensorSpec]) -> list[int]:

@@ -30,11 +30,13 @@ from edgewise.converting.result import Agreement, Conversion
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable, error_of
 from edgewise.folders import check_place, job_folder
 from edgewise.model.callable_loader import is_factory
-from edgewise.model.identity import SAVED_MODEL, describe_file, list_files, open_model
+from edgewise.model.identity import SAVED_MODEL, describe_file, list_files, open_model, read_graph
+from edgewise.model.random_operators import random_words
 from edgewise.progress import StageStarted, emit
 from edgewise.run.sample_mode import read_feeds
 from edgewise.run.sandbox import available_memory
 
+_CHANGING = "the source gives different outputs for the same inputs"
 _RUN_BY = {MODULE: "PyTorch", KERAS_MODEL: "Keras"}
 
 
@@ -100,6 +102,9 @@ def convert_checked(task: ConversionTask) -> Conversion:
             agreement=agreement,
             command=task.command,
         )
+        if not agreement.close and (random := _find_random(task, made, comparer)):
+            agreement = Agreement(inputs=agreement.inputs, absent_because=random)
+            result = replace(result, agreement=agreement)
         if not agreement.close:
             emit(StageStarted(title="Looking for the operator that differs"))
             return replace(result, wrong=_find_wrong(task, made, comparer, agreement, scratch))
@@ -170,7 +175,11 @@ def _compare(task: ConversionTask, made: _Made, comparer: Comparer) -> Agreement
     inputs = f"{task.input_data.name}" if task.input_data else f"3 random inputs, seeds {task.seed} to {task.seed + 2}"
     try:
         feeds, names = made.arrays("feeds"), made.answer["inputs"]
-        wanted, engine = _reference(made, comparer)
+        try:
+            wanted, engine = _reference(made, comparer)
+        except RunFailed as error:  # no reason against a result that runs
+            comparer.run(made.path, feeds, names)
+            return Agreement(inputs=inputs, absent_because=error.message)
         found, own = comparer.run(made.path, feeds, names)
     except (Unavailable, BadInput) as error:
         return Agreement(inputs=inputs, absent_because=error.message)
@@ -186,6 +195,21 @@ def _reference(made: _Made, comparer: Comparer) -> tuple[Any, str]:
     if kind in _RUN_BY:
         return made.arrays("reference"), _RUN_BY[kind]
     return comparer.run(Path(made.answer["source"]), made.arrays("feeds"), made.answer["inputs"])
+
+
+def _find_random(task: ConversionTask, made: _Made, comparer: Comparer) -> str:
+    """Why no conversion can have the outputs of the source: it draws random numbers, or keeps a state; "" if it can."""
+    kind = made.answer["kind"]
+    if kind in _RUN_BY:
+        return str(made.answer["random"])
+    try:
+        random = random_words(read_graph(Path(task.source)))
+    except EdgewiseError:  # its reader tells no network
+        random = ""
+    if random:
+        return random
+    (first, _), (again, _) = _reference(made, comparer), _reference(made, comparer)
+    return "" if _agree(first, again) else _CHANGING
 
 
 def _reduced(task: ConversionTask, made: _Made) -> str:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.child_process import Limits, serve
+from edgewise.converting.agreement import compare_tensor
 from edgewise.converting.base import ConvertOptions
 from edgewise.converting.conversion import convert_opened, open_source
 from edgewise.converting.exposing import expose, find_points
@@ -27,6 +29,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.model.build_network import BuiltModel
 from edgewise.model.callable_loader import import_module, is_factory, own_code
 from edgewise.model.precision import reduced_precision
+from edgewise.model.random_operators import random_words
 from edgewise.run.sample_mode import write_feeds
 from edgewise.run.sandbox import die_with_host
 from edgewise.workload.input_shapes import resolve_inputs
@@ -72,7 +75,8 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
     write_feeds(folder / "feeds.npz", feeds)
     if kind in (MODULE, KERAS_MODEL):
         run = run_torch if kind == MODULE else run_keras
-        write_feeds(folder / "reference.npz", [run(thing, feed) for feed in feeds])
+        write_feeds(folder / "reference.npz", answers := [run(thing, feed) for feed in feeds])
+        document["random"] = _find_random(source, partial(run, thing), feeds[0], answers[0])
         if kind == MODULE and asked["expose"] is None:
             write_feeds(folder / "exported.npz", [run_torch(TorchSource(thing.program), feed) for feed in feeds])
     path, steps = convert_opened(form, thing, name, asked["to"], folder, options=options)
@@ -84,6 +88,14 @@ def _convert(asked: dict[str, Any]) -> dict[str, Any]:
         "inputs": names,
         "outputs": [each.name for each in signature.outputs] + list(asked["expose"] or ()),
     }
+
+
+def _find_random(source: BuiltModel | Path, run: Callable[[Any], Any], feed: Any, answer: Any) -> str:
+    """Why the outputs of a source can't be compared: operators that draw, or another answer at a second call; or ""."""
+    words = random_words(source.graph) if isinstance(source, BuiltModel) else ""
+    if words or all(compare_tensor("", [a], [b], reduced="").close for a, b in zip(answer, run(feed), strict=True)):
+        return words
+    return "a second call of the source on the same inputs gives different outputs"
 
 
 def _points(kind: str, thing: Any) -> Sequence[Any]:

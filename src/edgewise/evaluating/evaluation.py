@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.comparing.subjects import native_runtime
-from edgewise.errors import BadInput, StoreError, Unavailable
+from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
 from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.custom_metric import with_custom_metrics
 from edgewise.evaluating.data_options import (
@@ -35,7 +35,8 @@ from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import cautions_of, describe, inference_time, measurement_of
 from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, score
 from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
-from edgewise.model.identity import open_model
+from edgewise.model.identity import open_model, read_graph
+from edgewise.model.random_operators import random_words
 from edgewise.progress import JobStarted, RunFinished, emit
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec, new_run_id
 from edgewise.record.facts import emulation_of
@@ -133,10 +134,23 @@ def plan_evaluation(
         instructions = read_instructions(paths[0], data)
         if not own or data.task or instructions.task:  # with custom metrics no task is needed
             task = find_task(data.task, instructions)
+    if reference is not None:
+        for path in (reference, *paths):
+            _check_repeats(path)
     return EvaluationPlan(
         jobs=jobs, selection=selection, task=task, data=data, own=tuple(own),
         reference=None if reference is None else plan_jobs(reference)[0], latency=latency, fresh=fresh,
     )  # fmt: skip
+
+
+def _check_repeats(path: Path) -> None:
+    """Raise `BadInput` where the outputs of the model at `path` are random: no reference has the same."""
+    try:
+        random = random_words(read_graph(path))
+    except EdgewiseError:  # its reader tells no network
+        return
+    if random:
+        raise BadInput(f"{path.name}: {random}", advice="use data with labels instead of --reference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

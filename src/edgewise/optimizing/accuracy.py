@@ -31,6 +31,7 @@ from edgewise.evaluating.scores import Score, compare_tables, score
 from edgewise.evaluating.task import MetricTable, Scorer, TaskContext, TellsClasses
 from edgewise.metrics import SHARES
 from edgewise.model.identity import open_model, read_graph
+from edgewise.model.random_operators import random_words
 from edgewise.optimizing.changed_answers import ChangedAnswers, find_changes
 from edgewise.optimizing.choice import drop_of
 from edgewise.optimizing.search_settings import SearchSettings
@@ -169,6 +170,8 @@ class AccuracyChecker:
             return None
         inputs = self._job.workload.inputs
         graph = read_graph(Path(self._job.model.path), shapes={spec.name: spec.shape for spec in inputs})
+        if random := random_words(graph):
+            raise BadInput(f"{self._job.model.name}: {random}", advice="use data with labels: --data and --task")
         self.form = find_output_format(
             graph, self._outputs, self._context(self._job), image=_image_size(inputs), task=settings.task_name
         )

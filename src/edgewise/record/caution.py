@@ -94,7 +94,8 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     ),
     "not-repeatable": (
         "B",
-        "inferences may differ in work; reset the state, or fix the random numbers, in forward()",
+        "inferences may differ in work, and their outputs can't be compared; reset the state, or fix the random "
+        "numbers, in the model",
     ),
     "board-clock": (
         "C",

@@ -135,13 +135,14 @@ def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
 def _agreement(runs: Sequence[Run]) -> list[Section]:
     """How far each run's outputs are from the reference's, one line per way of comparing."""
     found: dict[str, list[str]] = {}
+    absent: dict[str, list[str]] = {}
     for run, label in zip(runs, labels_of(runs), strict=True):
         error, top1 = run.measurement("output_max_abs_error"), run.measurement("agreement_top1")
         if error is None or error.absent_because == REFERENCE:
             continue
         if error.value is None:
             reason = reason_of_absence(run, "output_max_abs_error")
-            found.setdefault(reason, []).append(f"{label} n/a")
+            absent.setdefault(reason, []).append(label)
             continue
         words = [f"max abs error {significant(error.value)}"]
         words += [f"top-1 agreement {top1.value:.1%}"] if top1 is not None and top1.value is not None else []
@@ -149,7 +150,9 @@ def _agreement(runs: Sequence[Run]) -> list[Section]:
         verdict = "differs" if error.method.endswith(BEYOND) or _is_odd(run) else "agrees"
         found.setdefault(method, []).append(f"{label} {verdict} ({', '.join(words)})")
     lines = [f"{method}: {'; '.join(said)}" for method, said in found.items()]
-    unequal = [words for said in found.values() for words in said if " agrees (" not in words]
+    uncompared = [f"{', '.join(labels)} not compared: {reason}" for reason, labels in absent.items()]
+    lines += uncompared
+    unequal = uncompared + [words for said in found.values() for words in said if " agrees (" not in words]
     with_what = "with the original" if any(is_original(run) for run in runs) else "between runtimes"
     brief = "; ".join(unequal) if unequal else f"agree {with_what} ({sum(map(len, found.values()))} compared)"
     return [Section(title="Outputs", lines=tuple(lines), brief=brief)] if lines else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
+from edgewise.model.random_operators import random_words
 from edgewise.progress import HeadlineUpdated, LogLine, emit, is_watched
 from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
 from edgewise.record.facts import emulation_of, precision_of
@@ -34,7 +35,7 @@ from edgewise.run.power_meter.meter import meter_of
 from edgewise.run.protocol import Mode
 from edgewise.run.sample_mode import MAX_OUTPUT_BYTES, load_outputs
 from edgewise.run.sustained.result import completed, sustained_of, without_interval
-from edgewise.run.trust import about_emulation, cautions_of, grade_of
+from edgewise.run.trust import NOT_REPEATABLE, about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.runtime.device_tools import DeviceTool
@@ -292,8 +293,11 @@ class RunBuilder:
             elif self._of_board(run) and run.status == "done":
                 self._unkept[run.id] = "the board printed no m-results"
         paths = {run.job.model.family: Path(run.job.model.path) for run in runs}
+        changing = {run.id for run in runs if any(caution.code == NOT_REPEATABLE for caution in run.cautions)}
         verdicts = {
-            run_id: verdict for key, group in groups.items() for run_id, verdict in _judge(group, paths[key[0]]).items()
+            run_id: verdict
+            for key, group in groups.items()
+            for run_id, verdict in _judge(group, paths[key[0]], changing).items()
         }
         mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
@@ -307,6 +311,9 @@ class RunBuilder:
             verdict = verdicts[run.id]
             compared = replace(run, measurements=run.measurements + verdict.measurements)
             cautions = verdict.cautions
+            if any(caution.code == NOT_REPEATABLE for caution in cautions):  # with the reason, which the session lacks
+                others = tuple(each for each in run.cautions if each.code != NOT_REPEATABLE)
+                compared = replace(compared, cautions=others)
             if self._of_board(run):
                 cautions = tuple(replace(caution, advice=OTHER_MODEL) for caution in cautions)
             answer.append(with_cautions(compared, cautions + mixed.get(run.id, ())))
@@ -317,15 +324,25 @@ class RunBuilder:
         return isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny)
 
 
-def _judge(group: Sequence[Outputs], model: Path) -> dict[str, Verdict]:
-    """How far the outputs of one model differ; its network is read only where float32's tolerance is exceeded."""
+def _judge(group: Sequence[Outputs], model: Path, changing: Set[str]) -> dict[str, Verdict]:
+    """How far the outputs of one model differ; its network is read only where float32's tolerance is exceeded.
+
+    Args:
+        changing: ids of runs in which two inferences on the same inputs gave different outputs.
+    """
     verdicts = compare_outputs(group)
     if not any(verdict.cautions for verdict in verdicts.values()):
         return verdicts
     try:
-        word = reduced_precision(read_graph(model))
+        graph = read_graph(model)
+        random, word = random_words(graph), reduced_precision(graph)
     except EdgewiseError:  # it is gone, or its reader tells no network
-        return verdicts
+        random = word = ""
+    if not random and (labels := [each.label for each in group if each.run_id in changing]):
+        random = f"two inferences of {', '.join(dict.fromkeys(labels))} on the same inputs give different outputs"
+    if random:
+        caution = Caution.of(NOT_REPEATABLE, random)
+        return {each.run_id: Verdict(absent_measurements(random), (caution,)) for each in group}
     if not word:
         return verdicts
     return compare_outputs([replace(each, reduced=each.reduced or f"the model computes in {word}") for each in group])

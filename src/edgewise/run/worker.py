@@ -360,7 +360,20 @@ class Worker:
                 return
             file = Path(self.job["folder"]) / "outputs.npz"
             np.savez(file, *arrays)
+            self._check_repeats(session, arrays)
         self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
+
+    def _check_repeats(self, session: Session, arrays: list[Any]) -> None:
+        """Compare `arrays` with the outputs of one more inference on the same inputs."""
+        import numpy as np
+
+        from edgewise.run.agreement import Outputs, difference_of
+
+        again = [np.asarray(array) for array in self._insist(session, partial(_infer, session)) if array is not None]
+        pair = [Outputs(run_id="", label="", arrays=tuple(each)) for each in (again, arrays)]
+        if not difference_of(*pair).close:
+            told = "a second inference on the same inputs gives different outputs"
+            self.facts["cautions"] = {"not-repeatable": told, **self.facts.get("cautions", {})}
 
     def _meter(self, session: Session) -> None:
         """Sensors in a pass of their own, so that reading them never colours the latency."""

@@ -224,14 +224,14 @@ def read_first(tensor: Proto, gone: LeftOut | None) -> int | float | None:
             return None
     if code is None or not plain or len(head) < struct.calcsize(code):
         return None
-    number: Any = struct.unpack_from(code, head)[0]
+    number: int | float = struct.unpack_from(code, head)[0]
     if tensor.data_type == tensor.BFLOAT16:
-        return float(struct.unpack("<f", struct.pack("<I", int(number) << 16))[0])
+        (number,) = struct.unpack("<f", struct.pack("<I", int(number) << 16))
     bits = {tensor.INT4: 4, tensor.UINT4: 4, tensor.INT2: 2, tensor.UINT2: 2}.get(tensor.data_type)
     if bits is not None:  # the first of several is in the lowest bits
-        low = int(number) % 2**bits
-        signed = tensor.data_type in (tensor.INT4, tensor.INT2) and low >= 2 ** (bits - 1)
-        return low - 2**bits if signed else low
+        low = int(number) & ((1 << bits) - 1)
+        signed = tensor.data_type in (tensor.INT4, tensor.INT2) and low >> (bits - 1)
+        return low - (1 << bits) if signed else low
     return number
 
 
