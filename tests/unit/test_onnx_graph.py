@@ -397,7 +397,7 @@ def test_functions_that_would_explode_or_never_end_are_refused(refuse, monkeypat
     doubling = [function(f"f{at}", *[f"f{at + 1}"] * 2) for at in range(40)]
     assert "more than 200000 operators" in refuse(call, functions=[*doubling, function("f40", "f41")], domains=["mine"])
     assert "runs itself" in refuse(call, functions=[function("f0", "f1"), function("f1", "f0")], domains=["mine"])
-    chain = [function(f"f{at}", f"f{at + 1}") for at in range(60)]
+    chain = [function(f"f{at}", f"f{at + 1}") for at in range(120)]
     assert "deep" in refuse(call, functions=chain, domains=["mine"])
 
 

@@ -11,6 +11,7 @@ from edgewise.model.identity import read_graph
 from edgewise.model.random_operators import random_words
 from edgewise.run.agreement import Outputs
 from edgewise.run.run_builder import _judge
+from edgewise.run.worker import _is_same
 from exported_programs import graph as torch_body
 from exported_programs import meta, node, program, write_program
 from openvino_writer import Ir, const, layer, parameter, port, result
@@ -167,3 +168,25 @@ def test_tflite(tmp_path):
     content = one_step("RANDOM_STANDARD_NORMAL", lambda w: [w.tensor("x", [2], 2), w.tensor("y", [1, 4])], [0], [1])
     (tmp_path / "m.tflite").write_bytes(content)
     assert "(RANDOM_STANDARD_NORMAL)" in random_words(read_graph(tmp_path / "m.tflite"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ([1.0, 2.0], [1.0, 2.001], True),
+        ([1.0, 2.0], [1.0, 2.1], False),
+        ([1.0, np.nan], [1.0, np.nan], True),
+        ([1.0, np.nan], [np.nan, 1.0], False),
+        ([0.0], [1e-9], False),
+        ([], [], True),
+    ],
+)
+def test_what_a_second_inference_may_differ_by(first, second, same):
+    assert _is_same(np.array(first), np.array(second)) is same
+
+
+def test_integers_and_text_repeat_exactly():
+    assert _is_same(np.array([1, 2]), np.array([1, 2]))
+    assert not _is_same(np.array([1, 2]), np.array([1, 3]))
+    assert not _is_same(np.array(["a"]), np.array(["b"]))
+    assert not _is_same(np.zeros(2), np.zeros(3))

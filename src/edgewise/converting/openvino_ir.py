@@ -8,7 +8,8 @@ from typing import Any
 from edgewise.converting.base import ConvertOptions, calling
 from edgewise.converting.torch_program import TorchSource
 from edgewise.errors import Unavailable
-from edgewise.model.identity import open_model
+from edgewise.model.identity import open_model, read_graph
+from edgewise.runtime.onnx_functions import has_functions, write_inlined
 from edgewise.runtime.tflite_buffers import NOT_IN_OPENVINO, has_buffers_behind
 
 
@@ -26,6 +27,9 @@ def write_from_file(source: Path, path: Path, options: ConvertOptions) -> None:
 
         # OpenVINO reads a SavedModel from its folder.
         given = files[0].parent if files[0].name == "saved_model.pb" else files[0]
+        if given.suffix == ".onnx" and has_functions(given):
+            read_graph(given)  # which bounds what they expand to
+            given = write_inlined(given, path.parent)
         _save(openvino.convert_model(str(given)), path, options)
 
 

@@ -34,6 +34,7 @@ from edgewise.runtime.base import (
     check_settings,
     package_availability,
 )
+from edgewise.runtime.onnx_functions import has_functions, write_inlined
 from edgewise.runtime.tflite_buffers import NOT_IN_OPENVINO, has_buffers_behind
 from edgewise.text import means_out_of_memory
 
@@ -142,12 +143,17 @@ def _read_model(core: Any, path: Path) -> Any:
             head = file.read(8)
         if path.name == "saved_model.pb" and head[:1] == b"\x08":  # no frozen graph of that name
             return core.read_model(str(path.parent))
+        if path.suffix == ".onnx" and has_functions(path):
+            with tempfile.TemporaryDirectory() as folder:
+                return core.read_model(str(write_inlined(path, Path(folder))))
         if head[4:] != b"TFL3" or path.suffix == ".tflite":
             return core.read_model(str(path))
         with tempfile.TemporaryDirectory() as folder:
             link = Path(folder, "model.tflite")
             link.symlink_to(path.resolve())
             return core.read_model(str(link))
+    except UnsupportedModel:
+        raise
     except Exception as error:
         if has_buffers_behind(path):
             raise UnsupportedModel(NOT_IN_OPENVINO) from error

@@ -25,7 +25,7 @@ from edgewise.model.readers.base import (
 )
 from edgewise.model.readers.onnx_blocks import NATIVE, attach, read_block
 from edgewise.model.readers.onnx_graph import Observed, Source, make_graph, read_declared
-from edgewise.model.readers.onnx_order import check_functions, put_in_order
+from edgewise.model.readers.onnx_order import check_functions, find_calls, put_in_order
 from edgewise.model.readers.onnx_shapes import follow_values, infer_shapes, inline_functions, set_input_shapes
 from edgewise.model.readers.onnx_types import Wrong, name_dtypes, read_text, read_type
 from edgewise.model.readers.onnx_wire import Description, describe_file
@@ -143,12 +143,17 @@ def _make_graph(
 ) -> Graph:
     shapes, observed = given
     ir_version, notes = model.ir_version, []
+    calls: list[tuple[str, str]] = []
     del model.training_info[:]
     if check_functions(model):
+        calls = find_calls(model)
         inlined = inline_functions(model)
         model = inlined.model
         notes.append(inlined.why)
     block = read_block(model.graph, description)
+    if [op for op, _ in calls] == [step.op for step in block.steps]:
+        for step, (_, path) in zip(block.steps, calls, strict=True):
+            step.path = path
     put_in_order(block)
     weights = {tensor.name for tensor in model.graph.initializer}
     set_input_shapes([info for info in model.graph.input if info.name not in weights], shapes)

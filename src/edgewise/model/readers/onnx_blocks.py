@@ -22,6 +22,8 @@ class OnnxNode:
     Attributes:
         domain: of its operator set, "" for ONNX's own.
         inner: the graphs of its attributes, with names that are unique within the node.
+        path: names of the calls of functions that it was written out for, and its own, with ``/`` between; "" for a
+            node that the file itself has.
     """
 
     proto: Proto
@@ -31,6 +33,7 @@ class OnnxNode:
     outputs: tuple[str, ...]
     attributes: list[Proto]
     inner: list[tuple[str, Block]]
+    path: str = ""
 
     @property
     def label(self) -> str:

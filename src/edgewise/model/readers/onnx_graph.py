@@ -332,7 +332,7 @@ def _read_operator(
         custom=step.domain not in STANDARD,
         subgraphs=subgraphs,
         unknown_because=semantics.why,
-        label=_find_label(step, name, weights),
+        label=_find_label(step, name, weights) or step.path,
     )
 
 

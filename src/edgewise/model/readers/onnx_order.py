@@ -13,8 +13,8 @@ from edgewise.model.readers.base import order_by_needs
 from edgewise.model.readers.onnx_blocks import MAX_OPERATORS, Block, attach, graphs_of
 from edgewise.model.readers.onnx_types import GRAPH, GRAPHS, Proto, Wrong
 
-MAX_CALLS = 50
-"""Functions that call one another, from the outermost to the innermost."""
+MAX_CALLS = 100
+"""Functions that call one another, from the outermost to the innermost: ONNX Runtime's limit and the inliner's."""
 MAX_EXPANDED = 64 * 2**20
 """Bytes of all nodes once every function is written out where it is called."""
 _REFERENCE = 1024
@@ -149,6 +149,25 @@ def _expand(
         references = sum(1 for attribute in node.attribute if attribute.ref_attr_name)
         count, total = count + more, total + size + node.ByteSize() + _REFERENCE * references
     return count, total
+
+
+def find_calls(model: Proto) -> list[tuple[str, str]]:
+    """Type and path of each node of the outermost graph once functions are written out, in order; see `OnnxNode.path`.
+
+    `check_functions` has bounded the expansion.
+    """
+    functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+
+    def expand(nodes: Any, calls: str) -> Iterator[tuple[str, str]]:
+        for node in nodes:
+            own = calls + (node.name or next(filter(None, node.output), "") or node.op_type)
+            called = functions.get((node.domain, node.op_type, node.overload))
+            if called is None:
+                yield node.op_type, own if calls else ""
+            else:
+                yield from expand(called.node, f"{own}/")
+
+    return list(expand(model.graph.node, ""))
 
 
 def _all_nodes(nodes: Any) -> Iterator[Proto]:
