@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgewise.errors import EdgewiseError, Unavailable
+from edgewise.model.flex import flex_words
 
 Precision = Literal["", "f16"]
 
@@ -95,6 +96,9 @@ def calling(tool: str, *, to: str) -> Iterator[None]:
     except ImportError as error:
         raise Unavailable(f"{tool} can't write {to}: {error}", advice="install the missing packages") from error
     except Exception as error:  # converters raise AssertionError, KeyError, their own errors …
+        if words := flex_words(str(error), tool):
+            reason, _, advice = words.rpartition("; ")
+            raise Unavailable(f"{tool} can't write {to}: {reason}", advice=advice) from error
         raise Unavailable(
             f"{tool} can't write {to}: {telling_line(error)}",
             advice="replace the operator, or convert the model to another format",

@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, Literal
 
+from edgewise.model.flex import flex_words
 from edgewise.model.graph import Graph, Operator
 from edgewise.model.onnx_schema import find_wrong_type
 
@@ -215,6 +216,8 @@ class _TfliteTable(_Table):
         tried = self.table["custom"].get("FlexErf" if operator.op.startswith("Flex") else operator.op)
         if tried is None:
             return "unknown", f"the custom operator {operator.op} was not tried on {self.engine}"
+        if not tried and (words := flex_words(operator.op, self.engine)):
+            return "no", words
         text = f"{self.engine} does not have the custom operator {operator.op}; the application must register it"
         return None if tried else ("no", text)
 

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from edgewise.model.flex import flex_words
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order, tell
@@ -319,5 +320,5 @@ def _explain(error: Exception, *, otherwise: type[Exception], context: str = "")
     if means_out_of_memory(text):
         return MemoryError(line)
     if _UNSUPPORTED.search(text):
-        return UnsupportedModel(context + line)
+        return UnsupportedModel(context + (flex_words(text, "the package ai-edge-litert") or line))
     return InvalidModel(line) if _INVALID.search(text) else otherwise(context + line)

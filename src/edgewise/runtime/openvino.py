@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from edgewise.model.flex import flex_words
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import (
@@ -397,7 +398,7 @@ def _explain(error: Exception, *, otherwise: type[Exception], context: str = "")
         return MemoryError(tell(text, noise=_NOISE))
     # The engine says of every file that no front end takes that its format may not be supported: that is no model.
     kind = UnsupportedModel if _UNSUPPORTED.search(text) and "Unable to read the model" not in text else otherwise
-    return kind(context + tell(text, noise=_NOISE))
+    return kind(context + (flex_words(text, "OpenVINO") or tell(text, noise=_NOISE)))
 
 
 _NOISE = (
