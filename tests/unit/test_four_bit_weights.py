@@ -231,3 +231,40 @@ def test_inputs_of_one_type_that_differ_are_not_supported(tmp_path):
     path = write(tmp_path / "m.onnx", nodes, [("w", np.ones((64, 32), np.float64))], columns=64, rows=32)
     (support,) = inspect_graph(read_graph(path), source={}, sets=[OnnxRuntimeCpu()]).support
     assert "float32 and float64" in support.refusals[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({"bits": 5}, (8, 2, 20)),
+        ({"bits": -1}, (8, 2, 16)),
+        ({"bits": 2**40}, (8, 2, 16)),
+        ({"block_size": 0}, (8, 2, 16)),
+        ({"N": 2**40, "K": 2**40}, (8, 2, 16)),
+        ({"K": 0}, (8, 2, 16)),
+        ({"N": 0}, (0, 2, 16)),
+    ],
+)
+def test_options_without_sense_are_survived(tmp_path, options, shape):
+    options = {"K": 64, "N": 8, "block_size": 32, **options}
+    node = helper.make_node("MatMulNBits", ["x", "w", "s", "z"], ["y"], domain="com.microsoft", **options)
+    constants = [("w", np.zeros(shape, np.uint8)), ("s", np.ones(16, np.float32)), ("z", np.arange(3, dtype=np.uint8))]
+    path = write(tmp_path / "m.onnx", node, constants, columns=64)
+    graph = read_graph(path)
+    inspect_graph(graph, source={}, sets=[OnnxRuntimeCpu(), OpenVinoOnnx()])
+    count_zeros(graph, model=path)
+
+
+@pytest.mark.parametrize("axis", [-9, 0, 1, 9])
+@pytest.mark.parametrize("block", [-1, 0, 7, 2**40])
+def test_blocks_without_sense_are_survived(tmp_path, axis, block):
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=axis, block_size=block),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    constants = [
+        ("w", np.ones((64, 8), np.int8)), ("s", np.ones((2, 8), np.float32)), ("z", np.arange(16, dtype=np.int8).reshape(2, 8)),
+    ]  # fmt: skip
+    path = write(tmp_path / "m.onnx", nodes, constants, columns=64, rows=8)
+    (layer,) = count_zeros(read_graph(path), model=path).layers
+    assert layer.zeros is None or axis == 0

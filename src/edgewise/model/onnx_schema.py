@@ -48,7 +48,7 @@ def _find_schema(op: str, opset: int, domain: str) -> Any:
     from onnx import defs
 
     try:
-        return defs.get_schema(op, opset, domain)
+        return defs.get_schema(op, max(0, min(opset, 2**31 - 1)), domain)
     except defs.SchemaError:
         return None
 

@@ -303,19 +303,21 @@ def read_zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tup
     points = _unpacked(open_data(scheme.zero_points, model), scheme.zero_points.dtype)
     if points.size and (points == points[0]).all():
         return points[0].item(), ""
-    if scheme.axis is None:
+    if not prod(shape):
+        return scheme.zero_point, ""
+    if scheme.axis is None or not 0 <= scheme.axis < len(shape):
         return 0, "it has several zero points, and no dimension along which they differ"
     if not scheme.block:
         if points.size != shape[scheme.axis]:
             return 0, "its zero points do not fit its shape"
         return points.reshape([-1 if at == scheme.axis else 1 for at in range(len(shape))]).astype(np.int64), ""
     grid = [-(-size // scheme.block) if at == scheme.axis else size for at, size in enumerate(shape)]
-    # Rows of narrow types may be filled up to whole bytes.
-    if points.size < prod(grid) or points.size % prod(grid[:-1]):
+    row = scheme.zero_points.row or grid[-1]
+    needed = prod(grid[:-1]) * row
+    if points.size < needed:
         return 0, "the zero points of its blocks do not fit its shape"
-    points = points.reshape(*grid[:-1], -1)[..., : grid[-1]]
-    spread = np.repeat(points, scheme.block, axis=scheme.axis)
-    return spread.take(range(shape[scheme.axis]), axis=scheme.axis), ""
+    points = points[:needed].reshape(*grid[:-1], row)[..., : grid[-1]]
+    return points.take(np.arange(shape[scheme.axis]) // scheme.block, axis=scheme.axis), ""
 
 
 def open_data(place: StoredData, model: Path) -> Array:

@@ -153,8 +153,6 @@ def _read_model(core: Any, path: Path) -> Any:
             link = Path(folder, "model.tflite")
             link.symlink_to(path.resolve())
             return core.read_model(str(link))
-    except UnsupportedModel:
-        raise
     except Exception as error:
         if has_buffers_behind(path):
             raise UnsupportedModel(NOT_IN_OPENVINO) from error

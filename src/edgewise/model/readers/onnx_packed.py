@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from edgewise.model.graph import Quantization, Tensor
+from edgewise.model.graph import BITS, Quantization, Tensor
 
 SCALES: dict[str, tuple[int, ...]] = {
     "MatMulNBits": (2, 3), "GatherBlockQuantized": (2, 3), "MatMulBnb4": (2,), "MatMulFpQ4": (),
@@ -74,7 +74,11 @@ def _unpack_blocks(
     weight: Tensor, options: Mapping[str, Any], inputs: Sequence[Tensor | None], scale: float | None
 ) -> Tensor | None:
     rows, columns, bits, block = (options.get(*each) for each in (("N", 0), ("K", 0), ("bits", 4), ("block_size", 0)))
-    if not all(isinstance(each, int) and each > 0 for each in (rows, columns, bits, block)) or bits > 8:
+    if (
+        not all(isinstance(each, int) and each > 0 for each in (rows, columns, bits, block))
+        or f"uint{bits}" not in BITS
+        or bits > 8
+    ):
         return None
     # Every row is filled up to whole blocks.
     pitch = -(-columns // block) * block
@@ -100,7 +104,7 @@ def _unpack_rows(
             return None
         found, zero = unpacked, 2 ** (bits - 1)
     block, axis = options.get("block_size", 128), options.get("quantize_axis", 1)
-    if not isinstance(block, int) or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+    if not isinstance(block, int) or block < 0 or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return None
     return _quantize(found, inputs, (axis % len(shape), block, zero), scale)
 
@@ -115,7 +119,11 @@ def _quantize(
     if scale is None or scales is None or (zeros is not None and place is None):
         return replace(weight, data=None)  # which integer stands for 0 is not known
     if place is not None and place.dtype == weight.container:
-        place = replace(place, dtype=weight.dtype)
+        # Every row is filled up to whole bytes.
+        last = int(str((weight.shape or (1,))[-1]))
+        last = -(-last // block) if block and axis == len(weight.shape or ()) - 1 else last
+        each = 8 // BITS[weight.dtype]
+        place = replace(place, dtype=weight.dtype, row=-(-last // each) * each)
     scheme_of_all = Quantization(
         scale=scale, zero_point=usual, channels=scales.elements or 1, axis=axis, block=block or None, zero_points=place
     )
