@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgewise.errors import BadModel
 from edgewise.model.cost import total_of
 from edgewise.model.identity import read_graph
+from edgewise.model.readers.onnx_order import MAX_PATH
 from edgewise.runtime.base import UnsupportedModel
 from edgewise.runtime.onnx_functions import has_functions, write_inlined
 
@@ -131,3 +132,14 @@ def test_functions_that_run_themselves_are_no_model_for_openvino(tmp_path):
     )
     with pytest.raises(UnsupportedModel, match="inlined"):
         write_inlined(path, tmp_path)
+
+
+def test_long_paths_are_cut_in_front(tmp_path):
+    path = chain(tmp_path / "m.onnx", 90, 1)
+    model = onnx.load(str(path))
+    model.graph.node[0].name = "n" * 1000
+    onnx.save(model, path)
+    (operator,) = read_graph(path).operators
+    assert operator.title.startswith("…n")
+    assert operator.title.endswith("n/" + "y/" * 89 + "y")
+    assert len(operator.title) == MAX_PATH + 1

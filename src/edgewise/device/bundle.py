@@ -13,6 +13,8 @@ import edgewise
 _ROOT = Path(edgewise.__file__).parent
 _ENTRY_MODULES = ("run/worker.py", "run/facts_worker.py", "run/peak_worker.py")
 _ENTRY_FOLDERS = ("runtime", "run/meters")
+_OF_THE_HOST = {"runtime/device_tools.py", "runtime/describing.py"}
+"""Modules in these folders that run on the host alone."""
 _MAIN = """import sys
 from importlib import import_module
 import_module(sys.argv.pop(1)).main()
@@ -42,6 +44,7 @@ def _needed() -> set[str]:
     """The files of all modules that the entry modules import, by their paths below the package."""
     todo = [_ROOT / name for name in _ENTRY_MODULES]
     todo += [file for folder in _ENTRY_FOLDERS for file in (_ROOT / folder).glob("*.py")]
+    todo = [file for file in todo if file.relative_to(_ROOT).as_posix() not in _OF_THE_HOST]
     found: set[str] = set()
     while todo:
         file = todo.pop()

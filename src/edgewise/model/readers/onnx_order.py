@@ -11,10 +11,12 @@ from typing import Any
 
 from edgewise.model.readers.base import order_by_needs
 from edgewise.model.readers.onnx_blocks import MAX_OPERATORS, Block, attach, graphs_of
-from edgewise.model.readers.onnx_types import GRAPH, GRAPHS, Proto, Wrong
+from edgewise.model.readers.onnx_types import GRAPH, GRAPHS, Proto, Wrong, read_text
 
 MAX_CALLS = 100
 """Functions that call one another, from the outermost to the innermost: ONNX Runtime's limit and the inliner's."""
+MAX_PATH = 240
+"""Last characters of an operator's path that are kept: thousands of operators may be inside calls of long names."""
 MAX_EXPANDED = 64 * 2**20
 """Bytes of all nodes once every function is written out where it is called."""
 _REFERENCE = 1024
@@ -160,7 +162,8 @@ def find_calls(model: Proto) -> list[tuple[str, str]]:
 
     def expand(nodes: Any, calls: str) -> Iterator[tuple[str, str]]:
         for node in nodes:
-            own = calls + (node.name or next(filter(None, node.output), "") or node.op_type)
+            own = calls + read_text(node.name or next(filter(None, node.output), "") or node.op_type)
+            own = own if len(own) <= MAX_PATH else f"…{own[-MAX_PATH:]}"
             called = functions.get((node.domain, node.op_type, node.overload))
             if called is None:
                 yield node.op_type, own if calls else ""
