@@ -1,166 +1,118 @@
-"""Do the claimed 95 % intervals hold on this machine, quiet and beside a bursty load?
+"""Do the claimed 95 % intervals hold, in a store without a history and later, quiet and beside a bursty load?
 
-    python benchmarks/repeatability.py [--minutes 30] [--reruns 20] [--models FILE …] [--runtime onnxruntime]
-                                       [--calibrate 10] [--load quiet,bursty] [--store FOLDER]
+    python benchmarks/repeatability.py record FILE.jsonl [--runs 40] [--load quiet,bursty] [--cases small/onnxruntime,…]
+                                       [--pause 0] [--calibrate 0]
+    python benchmarks/repeatability.py table FILE.jsonl … [--law now]
 
-Benches every model `--reruns` times, evenly over `--minutes`, each time on the machine as it is and beside random busy
-phases on all cores. What runs differ by is learnt before, for `--calibrate` minutes (0: it is assumed until there is
-enough history). Coverage is the share of runs whose interval contains the median of all runs of that model and load;
-target: 90 – 99 % for the quoted interval, for a re-run on this machine. Beside it stands that of the interval within
-the run. The spread, (max − min) / median, stands beside that of a bare loop of the same measured length.
+*record* benches every case `--runs` times, in turns, each on the machine as it is and beside random busy phases on all
+cores, in a new store for each case and load; it appends one line a run: what was reported, and the material that laws
+are made of (the medians of the sessions, and the readings of the reference kernels). Run it again for another series.
+
+*table* prints the coverage: the share of runs whose interval for a re-run holds the median of all runs of its series;
+of the first ten runs, whose variation is not learnt yet, and of the others. Target: 90 – 99 %. ``--law now`` computes
+the intervals anew from the recorded material with the law of this source, so that a law can be tried on series that
+were recorded before it, or kept aside.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
-import random
-import shutil
+import contextlib
+import json
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import product
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from fidelity import bare_onnxruntime
-from models import light_onnx
+from models import MLPERF_TINY, light_onnx, small_onnx
+from noise import bursty_load
 
 import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.data import path as bundled
-from edgewise.record import Measurement, Run
+from edgewise.record import Job, ModelRef, Run, RuntimeSpec, SessionRecord
+from edgewise.record.reference import Reading, readings_of
+from edgewise.run.variation import SpeedHistory, widen
+from edgewise.stats.intervals import Interval
+
+CASES: dict[str, Callable[[], Path]] = {
+    "small/onnxruntime": small_onnx,
+    "shufflenet/onnxruntime": lambda: light_onnx("shufflenet"),
+    "shufflenet/openvino": lambda: light_onnx("shufflenet"),
+    "squeezenet/openvino": lambda: light_onnx("squeezenet"),
+    "digits_int8/litert": lambda: bundled("digits_cnn_int8.tflite"),
+    "vww_int8/litert": lambda: MLPERF_TINY / "vww_96_int8.tflite",
+}
+"""Model/engine: from 25 µs to some ms, float32 and int8, three engines."""
+
+LOADS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    "quiet": contextlib.nullcontext,
+    "bursty": bursty_load,
+}
+"""What runs beside: nothing of ours, or random busy phases on all cores."""
+
+FIRST = 10
+"""Runs of a new store whose coverage is told apart."""
+
+Row = dict[str, Any]
 
 
-def burst(core: int, seed: int) -> None:
-    """Random busy and idle phases on one core until killed."""
-    os.sched_setaffinity(0, {core})
-    rng = random.Random(seed)
-    while True:
-        end = time.monotonic() + rng.expovariate(1 / 0.15)
-        while time.monotonic() < end:
-            pass
-        time.sleep(rng.expovariate(1 / 0.3))
+def row_of(run: Run) -> Row:
+    """What is kept of a run: the reported median, intervals and variation, and what they were made of."""
+    latency = run.measurement("latency")
+    if latency is None or latency.within_low is None or run.variation is None:
+        raise RuntimeError(f"no latency with an interval: {run.failure}")
+    samples = iter(latency.samples or ())
+    medians = [statistics.median([next(samples) for _ in range(length)]) for length in latency.session_lengths]
+    return {
+        "at": run.created_at,
+        **{name: getattr(latency, name) for name in ("value", "low", "high", "within_low", "within_high")},
+        "variation": asdict(run.variation),
+        "medians": medians,
+        "references": [session.facts.get("reference", {}) for session in run.sessions],
+        "busy": [session.facts.get("counters", {}).get("busy_share_of_others") for session in run.sessions],
+        "environment": run.environment,
+    }
 
 
-@dataclass
-class Series:
-    """The runs of one model under one load."""
-
-    rows: list[Measurement] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)
-    bare: list[float] = field(default_factory=list)
-
-    def add(self, run: Run) -> float:
-        """Keep the run's latency; the seconds it measured."""
-        row = run.measurement("latency")
-        if row is None or row.low is None or row.within_low is None or run.variation is None:
-            raise RuntimeError(f"no latency with an interval: {run.failure}")
-        self.rows.append(row)
-        self.sources.append(run.variation.source + (", unusual" if run.variation.shift else ""))
-        return sum(row.samples)
-
-    def values(self) -> list[float]:
-        """The median latency of each run, s."""
-        return [row.value for row in self.rows if row.value is not None]
-
-    def hits(self, *, within: bool) -> int:
-        """How many intervals hold the median of all runs."""
-        middle = statistics.median(self.values())
-        ends = [(row.within_low, row.within_high) if within else (row.low, row.high) for row in self.rows]
-        return sum(low <= middle <= high for low, high in ends if low is not None and high is not None)
-
-    def half(self, *, within: bool) -> float:
-        """The median half-width."""
-        return statistics.median((row.within_half_width if within else row.half_width) or 0.0 for row in self.rows)
+def append(file: Path, row: Row) -> None:
+    """Add a line to `file`."""
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(row, default=str) + "\n")
 
 
-def spread(values: Sequence[float]) -> float:
-    """(max − min) / median."""
-    return (max(values) - min(values)) / statistics.median(values)
+def record(arguments: argparse.Namespace) -> None:
+    """One series of every load and case: all of them once, then a pause, `--runs` times in all."""
+    cases = {name: CASES[name]() for name in arguments.cases.split(",")}
+    name = uuid.uuid4().hex[:8]
+    with tempfile.TemporaryDirectory(prefix="repeatability-") as folder:
+        stores = {
+            (load, case): f"{folder}/{load}-{index}.db"
+            for load in arguments.load.split(",")
+            for index, case in enumerate(cases)
+        }
+        if arguments.calibrate:
+            for store in stores.values():
+                edgewise_command(["doctor", "--calibrate", f"{arguments.calibrate:g}min", "--store", store])
+        for index in range(arguments.runs):
+            for (load, case), store in stores.items():
+                with LOADS[load]():
+                    engine = case.partition("/")[2]
+                    (run,) = edgewise.bench(cases[case], runtimes=[engine], meters=False, store=store)
+                append(arguments.file, {"series": name, "load": load, "case": case, "index": index, **row_of(run)})
+            time.sleep(arguments.pause)
 
 
-@contextmanager
-def beside(load: str) -> Iterator[None]:
-    """A busy machine, where `load` is ``bursty``."""
-    cores = sorted(os.sched_getaffinity(0)) if load == "bursty" else []
-    busy = [multiprocessing.Process(target=burst, args=(core, time.time_ns() + core), daemon=True) for core in cores]
-    for process in busy:
-        process.start()
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-
-
-def measure(
-    loads: Sequence[str], models: Sequence[Path], arguments: argparse.Namespace
-) -> dict[str, dict[str, Series]]:
-    """The series of every load and model: all of them once, then a pause, `--reruns` times in all."""
-    series = {load: {model.stem: Series() for model in models} for load in loads}
-    begin = time.monotonic()
-    for index in range(arguments.reruns):
-        time.sleep(max(0.0, begin + 60 * arguments.minutes * index / arguments.reruns - time.monotonic()))
-        for load, model in product(loads, models):
-            store = str(arguments.store / f"{load}.db")
-            with beside(load):
-                (run,) = edgewise.bench(model, runtimes=[arguments.runtime], meters=False, store=store)
-                seconds = series[load][model.stem].add(run)
-                series[load][model.stem].bare.append(bare_onnxruntime(model, seconds, 0.0))
-    return series
-
-
-def print_rows(load: str, series: dict[str, Series]) -> None:
-    """One row of the table for every model, and one for all."""
-    for name, one in series.items():
-        n, sources = len(one.rows), ", ".join(f"{one.sources.count(s)} {s}" for s in dict.fromkeys(one.sources))
-        print(
-            f"| {load} | {name} | {statistics.median(one.values()) * 1e3:.3g} ms | {one.hits(within=False)}/{n} | "
-            f"± {one.half(within=False):.1%} | {one.hits(within=True)}/{n} | ± {one.half(within=True):.1%} | "
-            f"{spread(one.values()):.1%} | {spread(one.bare):.1%} | {sources} |",
-            flush=True,
-        )
-    total = sum(len(one.rows) for one in series.values())
-    hits, within = (sum(one.hits(within=kind) for one in series.values()) for kind in (False, True))
-    print(f"| {load} | all | | **{hits / total:.0%}** | | {within / total:.0%} | | | | |", flush=True)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reruns", type=int, default=20)
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--calibrate", type=float, default=10.0)
-    parser.add_argument("--load", default="quiet,bursty")
-    parser.add_argument("--models", type=Path, nargs="+")
-    parser.add_argument("--runtime", default="onnxruntime")
-    parser.add_argument("--store", type=Path, help="a folder for the stores, one a load; default: a new one")
-    arguments = parser.parse_args()
-    arguments.store = arguments.store or Path(tempfile.mkdtemp(prefix="repeatability-"))
-    models = arguments.models or [
-        bundled("digits_cnn.onnx"),
-        *(light_onnx(name) for name in ("shufflenet", "squeezenet")),
-    ]
-    loads = arguments.load.split(",")
-    if arguments.calibrate:
-        first = arguments.store / f"{loads[0]}.db"
-        edgewise_command(["doctor", "--calibrate", f"{arguments.calibrate:g}min", "--store", str(first)])
-        for load in loads[1:]:
-            shutil.copy(first, arguments.store / f"{load}.db")
-    series = measure(loads, models, arguments)
-    columns = (
-        "load", "model", "median", "re-run interval holds", "its half-width", "within-run interval holds",
-        "its half-width", "spread", "bare loop's", "between runs",
-    )  # fmt: skip
-    print("| " + " | ".join(columns) + " |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|---|", flush=True)
-    for load in loads:
-        print_rows(load, series[load])
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def recorded(files: Sequence[Path]) -> dict[tuple[str, str, str], list[Row]]:
+    """The runs of each load, case and series, in order."""
+    series: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            series[row["load"], row["case"], row["series"]].append(row)
+    return {key: sorted(rows, key=lambda row: int(row["index"])) for key, rows in series.items()}

@@ -9,6 +9,7 @@ from edgewise.cli.main import run
 from edgewise.errors import Unavailable
 from edgewise.record.reference import Reading, machine_key
 from edgewise.registry import Availability, Registry
+from edgewise.run.reference import VERSION
 from edgewise.runtime.base import Provider
 from edgewise.store import open_store
 
@@ -169,7 +170,7 @@ def test_the_variation_between_runs_is_told_before_and_after_it_was_learnt(capsy
     told = json.loads(capsys.readouterr().out)["variation"]
     assert (told["source"], told["half_width"] > told["sigma"]) == ("assumed", True)
     readings = [
-        Reading(version=1, at=30.0 * block + index, compute=1e-3 * (1.01 if block % 2 else 1.0), copy=1e-3)
+        Reading(version=VERSION, at=30.0 * block + index, compute=1e-3 * (1.01 if block % 2 else 1.0), copy=1e-3)
         for block in range(40)
         for index in range(10)
     ]
@@ -182,7 +183,7 @@ def test_the_variation_between_runs_is_told_before_and_after_it_was_learnt(capsy
     assert told["sigma"] == pytest.approx(0.005, rel=0.1)
     assert "'compute': 40 blocks of sessions over 20 min" in told["method"]
     assert run(["doctor"]) == 0
-    assert "Variation of the machine's speed between runs: ± 1.0% (95 %), learnt" in capsys.readouterr().out
+    assert "Variation of the machine's speed between runs: ± 1.1% (95 %), learnt" in capsys.readouterr().out
 
 
 def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monkeypatch):

@@ -4,8 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from edgewise.stats.between_runs import BLOCK_S, LEAST_BLOCKS, estimate_between_runs, join_blocks
+from edgewise.stats.between_runs import (
+    BLOCK_S,
+    LEAST_BLOCKS,
+    Scatter,
+    add,
+    estimate_between_runs,
+    join_blocks,
+    pool,
+    scatter_of_parts,
+)
 from edgewise.stats.distributions import t_quantile
 
 
@@ -46,8 +57,58 @@ def test_alternating_blocks_scatter_by_their_standard_deviation_and_that_of_the_
 
 
 @pytest.mark.parametrize(("count", "gap"), [(LEAST_BLOCKS - 1, 60.0), (12, 20.0)])
-def test_too_few_blocks_or_too_short_a_time_teach_nothing(count, gap):
-    assert estimate_between_runs(blocks_of([-7.0] * count, gap=gap)) is None
+def test_too_few_blocks_or_too_short_a_time_do_not_suffice_alone(count, gap):
+    assert not estimate_between_runs(blocks_of([-7.0] * count, gap=gap)).is_learnt
+    assert estimate_between_runs(blocks_of([-7.0] * 12, gap=60.0)).is_learnt
+
+
+def test_one_block_teaches_nothing_and_two_have_one_degree():
+    assert estimate_between_runs(blocks_of([-7.0])) is None
+    part = estimate_between_runs(blocks_of([-7.0, -6.98]))
+    assert (part.degrees, part.scatter.variance) == (1.0, pytest.approx(0.02**2 / 2 * 1.5))
+
+
+def test_estimates_are_pooled_on_the_scale_of_logarithms():
+    even = pool([Scatter(1e-4, 4.0), Scatter(4e-4, 4.0)], floor=1e-8)
+    correction = math.exp((1 + 0.27 / 4) / 4)  # ln χ²(4)/4 is -0.27 in the mean
+    assert even.variance == pytest.approx(2e-4 * correction)
+    assert even.degrees == pytest.approx(2 * 16 / 5.4)
+    assert pool([Scatter(0.0, 4.0)], floor=1e-6).variance == pytest.approx(1e-6 * correction)
+    twenty = pool([Scatter(0.02**2, 2.4), Scatter(0.002**2, 20.0)], floor=1e-8)
+    assert 0.002 < math.sqrt(twenty.variance) < 0.0026  # a mean of the variances would be 0.0069
+
+
+@pytest.mark.parametrize(("degrees", "variance", "mean"), [(1, 4.9348, -1.2704), (2, 1.6449, -0.5772),
+                                                           (4, 0.6449, -0.2704), (20, 0.1052, -0.0508)])  # fmt: skip
+def test_what_an_estimate_counts_is_what_its_logarithm_scatters_by(degrees, variance, mean):
+    """ln χ²(d)/d has the variance ψ′(d/2) and the mean ψ(d/2) - ln(d/2)."""
+    assert Scatter(1.0, degrees).weight == pytest.approx(2 / variance, rel=0.05)
+    assert -Scatter(1.0, degrees).logarithm == pytest.approx(mean, rel=0.02)
+
+
+def test_variances_add_with_the_degrees_of_satterthwaite():
+    assert add([Scatter(3e-4, 2.0)]) == Scatter(3e-4, 2.0)
+    found = add([Scatter(1e-4, 2.0), Scatter(3e-4, 6.0)])
+    assert (found.variance, found.degrees) == (pytest.approx(4e-4), pytest.approx(16 / (1 / 2 + 9 / 6)))
+
+
+def test_the_parts_of_a_run_scatter_by_their_medians():
+    session = [1.0] * 40 + [math.exp(0.02)] * 40  # ten parts of eight samples, half of them slower
+    found = scatter_of_parts([*session, *session], [80, 80])
+    assert found.degrees == 19
+    assert found.variance == pytest.approx(0.01**2 * 20 / 19)
+    assert scatter_of_parts([1.0, 2.0, 3.0] * 5, [3] * 5).degrees == 4  # each session is one part
+    assert scatter_of_parts([1.0] * 15, [15]) is None  # three parts
+    assert scatter_of_parts([0.0] * 40, [40]) is None
+
+
+@given(st.lists(st.floats(1e-4, 0.2), min_size=2, max_size=5), st.floats(1.01, 10.0), st.floats(1.0, 30.0))
+def test_more_scatter_never_makes_a_smaller_estimate(sigmas, factor, degrees):
+    first, *rest = [Scatter(sigma**2, degrees) for sigma in sigmas]
+    larger = Scatter(first.variance * factor, degrees)
+    assert pool([larger, *rest], floor=2.5e-7).variance >= pool([first, *rest], floor=2.5e-7).variance >= 2.5e-7
+    assert add([larger, *rest]).variance > add([first, *rest]).variance
+    assert min(degrees, 1.0) <= add([first, *rest]).degrees <= degrees * len(sigmas) * (1 + 1e-9)
 
 
 def test_scatter_within_blocks_is_not_taken_for_a_slow_part():

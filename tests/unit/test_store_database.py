@@ -437,9 +437,36 @@ def test_reference_times_are_found_by_machine(store):
     found = store.readings(key)
     assert [reading.at for reading in found] == [4.5, 4.0, 2.5, 2.0, 1.5, 1.0]
     assert {(reading.version, reading.compute, reading.copy) for reading in found} == {(1, 1e-3, 2e-3)}
+    first, third = run(1), run(3)
+    assert {(reading.run, reading.job, reading.value) for reading in found} == {
+        (each.id, each.job.key, each.value("latency")) for each in (first, third)
+    }
     store.remove([run(3).id])
     assert len(store.readings(key)) == 4
     assert store.readings("0" * 16) == []
+
+
+def test_readings_of_an_older_store_have_no_job(tmp_path, monkeypatch):
+    from sqlalchemy import text
+
+    path, key = tmp_path / "runs.db", machine_key(read(1)["environment"])
+    with open_store(str(path)) as opened:
+        opened.save(run(1, **read(1)))
+        with opened._database.writing() as connected:
+            connected.execute(text("ALTER TABLE readings DROP COLUMN job"))
+            connected.execute(text("UPDATE alembic_version SET version_num = '0009'"))
+    access = os.access
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            os, "access", lambda one, mode: tmp_path not in [*Path(one).parents, Path(one)] and access(one, mode)
+        )
+        with open_store(str(path)) as opened:
+            assert opened.read_only
+            assert [(each.job, each.value) for each in opened.readings(key)] == [(None, run(1).value("latency"))] * 2
+    monkeypatch.setattr(connection, "index_again", lambda connection: pytest.fail("the documents were read"))
+    with open_store(str(path)) as opened:
+        opened.save(run(2, **read(2)))
+        assert [each.job for each in opened.readings(key)] == [run(2).job.key] * 2 + [None] * 2
 
 
 def rows_of(store):

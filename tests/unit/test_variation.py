@@ -3,15 +3,22 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgewise.errors import StoreError
 from edgewise.record import Job, ModelRef, RuntimeSpec, SessionRecord, Stopping, Variation, Workload
 from edgewise.record.reference import Reading, machine_key, readings_of
 from edgewise.run.measurements import Z95, distribution
+from edgewise.run.reference import VERSION
 from edgewise.run.variation import (
+    BEYOND,
+    BEYOND_ONE,
     FIXED_CLOCK,
     FLOOR,
+    GUESS,
     MOVING_CLOCK,
     VIRTUAL,
     SpeedHistory,
@@ -20,6 +27,7 @@ from edgewise.run.variation import (
     reach_of,
     widen,
 )
+from edgewise.stats.between_runs import Scatter, add, pool
 from edgewise.stats.distributions import t_quantile
 from edgewise.stats.intervals import Interval
 
@@ -40,14 +48,14 @@ def session(**facts):
     return SessionRecord(index=0, started_at="", pid=1, facts=facts)
 
 
-def sessions_at(seconds, count=3):
-    reading = {"at": 1.0, "compute_s": seconds, "copy_s": seconds}
-    told = {"version": 1, "start": reading, "end": reading | {"at": 2.0}}
+def sessions_at(seconds, count=3, at=1200.0):
+    reading = {"at": at, "compute_s": seconds, "copy_s": seconds}
+    told = {"version": VERSION, "start": reading, "end": reading | {"at": at + 1.0}}
     return [session(reference=told) for _ in range(count)]
 
 
-def history(*, compute=0.0, copy=0.0, version=1):
-    """Forty blocks of ten readings, 30 s apart, whose kernels alternate by these logarithms."""
+def history(*, compute=0.0, copy=0.0, version=VERSION, blocks=40):
+    """Blocks of ten readings, 30 s apart, whose kernels alternate by these logarithms."""
 
     def read(machine):
         assert machine == machine_key(BOX)
@@ -58,7 +66,7 @@ def history(*, compute=0.0, copy=0.0, version=1):
                 compute=1e-3 * math.exp(compute * (block % 2)),
                 copy=1e-3 * math.exp(copy * (block % 2)),
             )
-            for block in range(40)
+            for block in range(blocks)
             for index in range(10)
         ]
 
@@ -79,28 +87,130 @@ def test_what_is_assumed_goes_by_the_kind_of_machine(virtual, clock, prior):
     assert prior_of({"virtualisation": virtual, "clock": clock}) is prior
 
 
-def test_without_history_the_prior_is_assumed_and_said():
-    found = SpeedHistory(BOX, lambda machine: ()).variation(JOB, sessions_at(1e-3))
-    assert (found.sigma, found.degrees, found.source) == (VIRTUAL.sigma, None, "assumed")
+def nothing(machine):
+    return ()
+
+
+def latency(*levels, sessions=5, length=80):
+    """A measurement of `sessions` whose ten parts each cycle through these logarithms."""
+    part = length // 10
+    cycle = [1e-3 * math.exp(levels[index % len(levels)]) for index in range(10) for _ in range(part)]
+    return distribution("latency", [cycle] * sessions, "test")
+
+
+def test_without_history_or_samples_the_kind_of_machine_is_assumed_and_said():
+    found = SpeedHistory(BOX, nothing).variation(JOB, sessions_at(1e-3))
+    assert (found.sigma, found.degrees, found.source) == (VIRTUAL.sigma, GUESS, "assumed")
     (caution,) = cautions_about(found)
     assert caution.code == "variation-assumed"
-    assert "the variation between runs, ± 3.9%, is assumed for a virtual machine" in caution.message
+    assert "the variation between runs, ± 7.4%, is assumed for a virtual machine or container: this" in caution.message
     assert "doctor --calibrate" in caution.advice
+
+
+def test_without_history_the_parts_of_the_run_tell_how_runs_differ():
+    found = SpeedHistory(BOX, nothing).variation(JOB, sessions_at(1e-3), headline=latency(-0.05, 0.05))
+    unseen, seen = VIRTUAL.unseen**2, BEYOND * 0.05**2 * 50 / 49
+    assert found.sigma == pytest.approx(math.sqrt(unseen + seen))
+    assert found.degrees == pytest.approx((unseen + seen) ** 2 / ((unseen**2 + seen**2) / GUESS))
+    assert found.method == (
+        "assumed for a virtual machine or container, and from how 50 parts of this run differ: "
+        "this machine has too few earlier runs to learn it"
+    )
+    assert [caution.code for caution in cautions_about(found)] == ["variation-assumed"]
+
+
+def test_a_quiet_run_has_a_narrow_interval_from_the_first_run_on():
+    quiet = SpeedHistory(BOX, nothing).variation(JOB, sessions_at(1e-3), headline=latency(-0.002, 0.002))
+    assert reach_of(quiet) < 0.028
+    alone = SpeedHistory(BOX, nothing).variation(JOB, sessions_at(1e-3), headline=latency(-0.05, 0.05, sessions=1))
+    seen = BEYOND_ONE * 0.05**2 * 10 / 9
+    assert alone.sigma == pytest.approx(math.sqrt(VIRTUAL.unseen**2 + seen))
+
+
+@given(st.floats(0.0, 0.5), st.floats(1.0, 5.0))
+def test_more_scatter_within_a_run_never_makes_its_interval_narrower(sigma, factor):
+    usual = SpeedHistory(BOX, nothing)
+    one, other = (
+        usual.variation(JOB, sessions_at(1e-3), headline=latency(-each, each)) for each in (sigma, sigma * factor)
+    )
+    assert FLOOR < VIRTUAL.unseen <= one.sigma <= other.sigma * (1 + 1e-9)
+
+
+def own(values, *, gap=60.0):
+    """The history of earlier runs of `JOB` with these values, two readings each."""
+
+    def read(machine):
+        return [
+            Reading(
+                version=VERSION, at=gap * index + second, compute=1e-3, copy=1e-3, run=str(index), job=job, value=value
+            )
+            for index, (job, value) in enumerate(values)
+            for second in range(2)
+        ]
+
+    return read
+
+
+def test_runs_of_the_same_job_tell_more_than_the_kernels():
+    headline, now = latency(-0.05, 0.05), sessions_at(1e-3, at=900.0)
+    values = [1e-3 * math.exp(0.01 * (-1) ** index) for index in range(12)]
+    found = SpeedHistory(BOX, own([(JOB.key, value) for value in values])).variation(JOB, now, headline=headline)
+    assert found.source == "learnt"
+    assert found.method == "learnt from how 50 parts of this run differ and 13 runs of this job over 15 min"
+    levels = np.log([*values, headline.value])
+    part = Scatter(float(levels.var(ddof=1)) * (1 + 1 / 13), 12)
+    seen = Scatter(BEYOND * 0.05**2 * 50 / 49, GUESS)
+    expected = pool([add([Scatter(VIRTUAL.unseen**2, GUESS), seen]), part], floor=FLOOR**2)
+    assert (found.sigma, found.degrees) == (
+        pytest.approx(math.sqrt(expected.variance)),
+        pytest.approx(expected.degrees),
+    )
+
+
+def test_a_few_runs_of_the_same_job_narrow_or_widen_what_is_assumed():
+    headline, now = latency(-0.05, 0.05), sessions_at(1e-3, at=900.0)
+    first = SpeedHistory(BOX, nothing).variation(JOB, now, headline=headline)
+    one = SpeedHistory(BOX, own([(JOB.key, 1e-3)])).variation(JOB, now, headline=headline)
+    calm = SpeedHistory(BOX, own([(JOB.key, headline.value)] * 3)).variation(JOB, now, headline=headline)
+    wild = SpeedHistory(BOX, own([(JOB.key, 1e-3), (JOB.key, 2e-3)])).variation(JOB, now, headline=headline)
+    assert one == first  # a second run has no degree of freedom worth the name
+    assert reach_of(calm) < reach_of(first) < reach_of(wild)
+    assert calm.source == "assumed" and "and 4 runs of this job over 15 min: this machine has too few" in calm.method
+    others = SpeedHistory(BOX, own([("other", 2e-3), (None, 3e-3), (JOB.key, 1e-3)])).variation(
+        JOB, now, headline=headline
+    )
+    assert others == first
+
+
+def test_a_few_blocks_of_the_kernels_count_beside_the_kind_of_machine():
+    now = sessions_at(1e-3)
+    calm = SpeedHistory(BOX, history(blocks=4)).variation(JOB, now, headline=latency(0.0))
+    wild = SpeedHistory(BOX, history(blocks=4, copy=0.1)).variation(JOB, now, headline=latency(0.0))
+    first = SpeedHistory(BOX, nothing).variation(JOB, now, headline=latency(0.0))
+    assert reach_of(calm) < reach_of(first) < reach_of(wild)
+    assert "the reference kernel 'copy': 5 blocks of sessions over" in wild.method
+    assert (calm.source, wild.source) == ("assumed", "assumed")
 
 
 def test_the_kernel_that_varies_more_is_what_is_learnt():
     found = SpeedHistory(BOX, history(compute=0.01, copy=0.03)).variation(JOB, sessions_at(1e-3 * math.exp(0.015)))
-    sigma = math.sqrt(0.015**2 * 40 / 39 * (1 + 1 / 40))
-    assert found.sigma == pytest.approx(sigma)
-    assert (found.source, found.degrees, found.shift) == ("learnt", 39, 0.0)
-    assert "'copy': 40 blocks of sessions over 20 min" in found.method
-    assert reach_of(found) == pytest.approx(math.hypot(t_quantile(0.975, 39) * sigma, Z95 * FLOOR))
+    levels = [0.0, 0.03] * 20 + [0.015]  # the last one is this run's
+    kernel = Scatter(float(np.var(levels, ddof=1)) * (1 + 1 / 41), 40)
+    expected = pool([Scatter(VIRTUAL.sigma**2, GUESS), kernel], floor=FLOOR**2)
+    assert found.sigma == pytest.approx(math.sqrt(expected.variance))
+    assert (found.source, found.degrees, found.shift) == ("learnt", pytest.approx(expected.degrees), 0.0)
+    assert "'copy': 41 blocks of sessions over 20 min" in found.method
+    assert reach_of(found) == pytest.approx(math.hypot(t_quantile(0.975, found.degrees) * found.sigma, Z95 * FLOOR))
     assert cautions_about(found) == ()
 
 
-def test_a_machine_that_never_varies_keeps_the_floor():
-    found = SpeedHistory(BOX, history()).variation(JOB, sessions_at(1e-3))
-    assert (found.sigma, found.source) == (FLOOR, "learnt")
+def test_a_machine_that_never_varies_is_near_the_floor_and_never_below():
+    usual = SpeedHistory(BOX, history(compute=1e-5, copy=1e-5))
+    found = usual.variation(JOB, sessions_at(1e-3), headline=latency(0.0))
+    assert found.source == "learnt"
+    assert FLOOR < found.sigma < 1.3 * FLOOR
+    bare = SpeedHistory(BOX | {"board": {}}, nothing).usual()
+    assert (bare.sigma, bare.degrees) == (FLOOR, None)
 
 
 def test_an_unusual_speed_is_said_and_widens_the_interval():
@@ -116,7 +226,7 @@ def test_an_unusual_speed_is_said_and_widens_the_interval():
 
 
 def test_times_of_other_kernels_teach_nothing():
-    found = SpeedHistory(BOX, history(compute=0.01, version=2)).variation(JOB, sessions_at(1e-3))
+    found = SpeedHistory(BOX, history(compute=0.01, version=1)).variation(JOB, sessions_at(1e-3))
     assert found.source == "assumed"
 
 
@@ -166,8 +276,8 @@ def test_both_intervals_are_kept_and_the_headline_is_for_a_rerun():
     variation = Variation(sigma=0.02, degrees=None, source="assumed", method="test")
     row = distribution("latency", [[1e-3] * 20, [1e-3] * 20], "test", variation=variation)
     assert (row.within_low, row.within_high) == (1e-3, 1e-3)
-    assert row.high == pytest.approx(1e-3 * (1 + reach_of(variation)))
-    assert row.half_width == pytest.approx(math.hypot(Z95 * 0.02, Z95 * FLOOR))
+    assert row.high / row.value == row.value / row.low == pytest.approx(math.exp(reach_of(variation)))
+    assert row.half_width == pytest.approx(math.exp(math.hypot(Z95 * 0.02, Z95 * FLOOR)) - 1)
     assert row.within_half_width == 0.0
     assert "2.00% (1 σ) between runs" in row.method
     plain = distribution("memory_peak", [[1e6], [1.1e6], [1.2e6]], "test", variation=variation)
@@ -178,4 +288,15 @@ def test_both_intervals_are_kept_and_the_headline_is_for_a_rerun():
 def test_a_time_stays_above_zero():
     variation = Variation(sigma=2.0, degrees=None, source="learnt", method="test")
     widened = widen(Interval(0.9, 1.1, "t"), 1.0, variation)
-    assert 0.0 < widened.low == pytest.approx(1.0 / widened.high)
+    assert widened.low == pytest.approx(math.exp(-math.hypot(math.log(0.9), reach_of(variation))))
+    assert widened.high == pytest.approx(math.exp(math.hypot(math.log(1.1), reach_of(variation))))
+    endless = widen(Interval(0.9, 1.1, "t"), 1.0, replace(variation, sigma=1e6))
+    assert 0.0 < endless.low < 1e-20 < 1e20 < endless.high < math.inf
+
+
+def test_a_difference_is_widened_by_its_size():
+    widened = widen(Interval(-1.0, 2.0, "t"), 1.0, Variation(sigma=0.5, degrees=None, source="learnt", method="test"))
+    reach = math.hypot(Z95 * 0.5, Z95 * FLOOR)
+    assert (widened.low, widened.high) == (
+        pytest.approx(1.0 - math.hypot(2.0, reach)), pytest.approx(1.0 + math.hypot(1.0, reach))
+    )  # fmt: skip

@@ -29,6 +29,7 @@ from edgewise.record import (
     Source,
     Stopping,
     TargetSpec,
+    Variation,
     Workload,
 )
 from edgewise.record.job import NAME_ALONE, UNKNOWN_DEVICE, ScenarioKind
@@ -37,7 +38,7 @@ from edgewise.run.trust import LEAST_SAMPLES, grade_of
 from edgewise.run.variation import UNKNOWN, assumed, cautions_about
 from edgewise.store.codec import parse_time
 
-VARIATION = assumed(UNKNOWN, "other tools don't time edgewise's reference kernels")
+_UNTOLD = "other tools don't time edgewise's reference kernels"
 LATEST = 4e9
 """Latest time of a file that is believed, s since 1970."""
 _EXPECTED = ("load_time", "latency_first", "memory_peak", "model_size")
@@ -97,6 +98,7 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
     # Earlier versions took failed executions for samples: their run of this file is another one.
     outcome = [part.failure.message] if part.failure else [part.left_out] if part.left_out else []
     identity = json.dumps([name, source.sha256, index, origin.told, *outcome], sort_keys=True, default=str)
+    variation = _variation(part, job)
     run = Run(
         id=str(uuid5(NAMESPACE_OID, identity)),  # importing twice gives the same run
         created_at=_created(settings, part),
@@ -105,8 +107,8 @@ def build_run(part: Part, *, importer: Importer, name: str, index: int, told: To
         failure=part.failure,
         effective=_effective(part, job),
         environment=part.environment,
-        measurements=tuple(_measurements(part, importer, job)),
-        variation=VARIATION if part.samples else None,
+        measurements=tuple(_measurements(part, importer, job, variation)),
+        variation=variation,
         source=origin,
     )
     cautions = tuple(_cautions(run, importer, part))
@@ -182,7 +184,16 @@ def _base_name(path: str) -> str:
     return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
-def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurement]:
+def _variation(part: Part, job: Job) -> Variation | None:
+    """What is assumed of the variation between runs, from the headline's single values; None where there are none."""
+    if not part.samples:
+        return None
+    metric = job.workload.scenario.headline
+    metric = metric if metric in part.samples else next(iter(part.samples))
+    return assumed(UNKNOWN, _UNTOLD, row=distribution(metric, part.samples[metric], ""))
+
+
+def _measurements(part: Part, importer: Importer, job: Job, variation: Variation | None) -> Iterator[Measurement]:
     """Headline first, then what else the file has, then what is absent."""
     headline, printed = job.workload.scenario.headline, f"as printed by {importer.title}"
     per_call = {one.name for one in part.form.fields if one.per_call}
@@ -192,7 +203,7 @@ def _measurements(part: Part, importer: Importer, job: Job) -> Iterator[Measurem
         own = f"in {part.form.sessions}" if part.form.sessions and len(processes) > 1 else "of one process"
         words = (f"{printed}: {part.form.method}", part.notes.get(metric), f"{count} single values {own}")
         method, basis = f"{_joined(*words)}; statistics by edgewise", part.basis.get(metric, "measured")
-        rows[metric] = distribution(metric, processes, method, basis=basis, variation=VARIATION)
+        rows[metric] = distribution(metric, processes, method, basis=basis, variation=variation)
     for metric, value in part.values.items():
         if metric in rows:
             continue  # single values say more than the tool's own statistic

@@ -16,18 +16,23 @@ KERNELS = ("compute", "copy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One reading of `edgewise.run.reference`.
+    """One reading of `edgewise.run.reference`, and what was measured beside it.
 
     Attributes:
         version: version of the kernels.
         at: s since 1970.
         compute, copy: time of each kernel, s.
+        run: of the run that it was taken in; "" where that is not stored yet.
+        job: `Job.key` of that run, and the value of its headline; None where unknown.
     """
 
     version: int
     at: float
     compute: float
     copy: float
+    run: str = ""
+    job: str | None = None
+    value: float | None = None
 
 
 def readings_of(sessions: Iterable[SessionRecord]) -> list[Reading]:

@@ -193,7 +193,8 @@ class RunBuilder:
         emulated = emulation_of(place.environment)
         records = tuple(session_record(session, timed=not emulated) for session in complete)
         tool = self._runtimes.get(job.runtime.name)
-        variation = place.speed.variation(job, records, always=isinstance(tool, DeviceTool))
+        headline = headline_of(job, complete, None) if complete else None
+        variation = place.speed.variation(job, records, headline=headline, always=isinstance(tool, DeviceTool))
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
         sustained = None
@@ -241,7 +242,8 @@ class RunBuilder:
         place = self._place(job.target)
         if own or not complete or complete[0].bins or not is_watched() or emulation_of(place.environment):
             return
-        variation = place.speed.variation(job, tuple(map(session_record, complete)))
+        records = tuple(map(session_record, complete))
+        variation = place.speed.variation(job, records, headline=headline_of(job, complete, None))
         row = headline_of(job, complete, variation)
         if row is None or row.value is None:
             return

@@ -1,7 +1,7 @@
-"""How a machine's speed varies between runs, from the times of a reference kernel that each run took.
+"""How a machine's speed varies between runs: from earlier runs, and from the parts of one run.
 
-Readings are joined into blocks of about one run each. The variance between blocks, less what the readings of one block
-scatter by, is the slow part: what another run, minutes later, differs by.
+Readings of a reference kernel are joined into blocks of about one run each. The variance between blocks, less what the
+readings of one block scatter by, is the slow part: what another run, minutes later, differs by.
 """
 
 from __future__ import annotations
@@ -11,14 +11,76 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from edgewise.stats.autocorrelation import Samples, long_run
+from edgewise.stats.autocorrelation import Samples, long_run, split_sessions
 
 BLOCK_READINGS, BLOCK_S = 10, 60.0
 """Most readings in a block, and its longest duration: a default run takes ten readings in a few seconds."""
 
 LEAST_IN_BLOCK, LEAST_BLOCKS, LEAST_SPAN_S = 4, 8, 300.0
 """What it takes to learn: readings in a block, blocks, and the time from the first to the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """An estimate of a variance, and its degrees of freedom."""
+
+    variance: float
+    degrees: float
+
+    @property
+    def weight(self) -> float:
+        """What it counts beside others: 2 / the variance of its logarithm, within 5 %; 0.4 with one degree."""
+        return self.degrees**2 / (self.degrees + 1.4)
+
+    @property
+    def logarithm(self) -> float:
+        """The logarithm, which is too small in the mean: by 1.27 with one degree, by 1 / degrees with many."""
+        return math.log(self.variance) + (1.0 + 0.27 / self.degrees) / self.degrees
+
+
+def pool(estimates: Sequence[Scatter], *, floor: float) -> Scatter:
+    """One estimate from several of about the same variance; `degrees` is the sum of their weights.
+
+    Logarithms are averaged, since estimates may be wrong by a factor: in a mean of the variances themselves, a guess
+    of 2 % would outweigh twenty runs that differ by 0.2 %.
+
+    Args:
+        floor: smaller variances count as this one.
+    """
+    weights = [one.weight for one in estimates]
+    logarithms = [Scatter(max(one.variance, floor), one.degrees).logarithm for one in estimates]
+    mean = sum(weight * each for weight, each in zip(weights, logarithms, strict=True)) / sum(weights)
+    return Scatter(math.exp(mean), sum(weights))
+
+
+def add(parts: Sequence[Scatter]) -> Scatter:
+    """The variance of a sum, with Satterthwaite's degrees of freedom."""
+    variance = sum(part.variance for part in parts)
+    squares = sum(part.variance**2 / part.degrees for part in parts)
+    return Scatter(variance, variance**2 / squares)
+
+
+PARTS, LEAST_IN_PART, LEAST_PARTS = 10, 4, 4
+"""Most parts of a session; samples in one, where there are as many; parts of a run that tell how much they vary."""
+
+
+def scatter_of_parts(samples: ArrayLike, session_lengths: Sequence[int]) -> Scatter | None:
+    """The variance of the logarithms of the medians of consecutive parts of each session; None with too few parts.
+
+    Args:
+        samples: shape (n,), in time order, session after session.
+        session_lengths: how many samples belong to each session.
+    """
+    medians = [
+        float(np.median(part))
+        for session in split_sessions(samples, session_lengths)
+        for part in np.array_split(session, min(PARTS, max(1, len(session) // LEAST_IN_PART)))
+    ]
+    if len(medians) < LEAST_PARTS or min(medians) <= 0.0:
+        return None
+    return Scatter(float(np.log(medians).var(ddof=1)), len(medians) - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +109,7 @@ class BetweenRuns:
         sigma: relative standard deviation between blocks.
         degrees: degrees of freedom of `sigma`.
         noise: variance of a block's level from the scatter of its readings.
-        blocks: how many it was learnt from.
+        blocks: how many it comes from.
         span_s: from the first to the last of them, s.
     """
 
@@ -57,6 +119,16 @@ class BetweenRuns:
     noise: float
     blocks: int
     span_s: float
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the blocks, and the time that they span, suffice without an assumption."""
+        return self.blocks >= LEAST_BLOCKS and self.span_s >= LEAST_SPAN_S
+
+    @property
+    def scatter(self) -> Scatter:
+        """The estimate, to be pooled with others."""
+        return Scatter(self.sigma**2, self.degrees)
 
 
 def join_blocks(times: Sequence[float], seconds: Sequence[float]) -> ReadingBlocks:
@@ -90,13 +162,13 @@ def join_blocks(times: Sequence[float], seconds: Sequence[float]) -> ReadingBloc
 
 
 def estimate_between_runs(blocks: ReadingBlocks) -> BetweenRuns | None:
-    """The slow part of the variance; None where there are too few blocks, or they span too little time.
+    """The slow part of the variance; None where there are fewer than two blocks. See also `BetweenRuns.is_learnt`.
 
     Consecutive blocks are correlated, so that their variance is too small by that of their mean; the long-run variance
     tells how much, and how many independent blocks they are worth.
     """
     count = len(blocks.levels)
-    if count < LEAST_BLOCKS or float(blocks.ends[-1] - blocks.starts[0]) < LEAST_SPAN_S:
+    if count < 2:
         return None
     between = float(blocks.levels.var(ddof=1))
     noise = long_run([blocks.levels])

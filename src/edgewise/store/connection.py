@@ -35,13 +35,14 @@ from sqlalchemy.schema import CreateColumn
 from edgewise.errors import StoreError
 from edgewise.store.index import fill_kept, fill_shapes, index_again
 from edgewise.store.location import DatabaseLocation
-from edgewise.store.tables import KEPT, OWN, metadata, runs
+from edgewise.store.tables import KEPT, OWN, metadata, readings, runs
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
-_SLOWER = ("0004", "0005", "0006", "0007", "0008")
-"""Revisions that lack only indexes, jobs, kept tables and shapes: a store that can't be written is read as it is."""
+_SLOWER = ("0004", "0005", "0006", "0007", "0008", "0009")
+"""Revisions that lack only indexes, jobs, kept tables, shapes and jobs of readings: a store that can't be written is
+read as it is."""
 
 _MOST_SHAPES = 5_000
 """Runs whose documents are read to give an older store the shapes of inputs."""
@@ -268,8 +269,9 @@ def _bring_up_to_date(database: Database) -> bool:
 def _complete_tables(connection: Connection) -> Callable[[Connection], object]:
     """Make the tables, columns and indexes that are missing or differ; return the function that fills them.
 
-    No data moves, as index tables are filled from the documents, and kept tables from the index. The shapes alone, on
-    which nothing else depends, are read from the newest documents only: those of a large store take long.
+    No data moves, as index tables are filled from the documents, and kept tables from the index. Those of a large store
+    take long to read, so that the shapes, on which nothing else depends, come from the newest documents only, and older
+    readings stay without their jobs.
     """
     present = inspect(connection)
     missing = metadata.tables.keys() - present.get_table_names()
@@ -298,11 +300,11 @@ def _complete_tables(connection: Connection) -> Callable[[Connection], object]:
     _VERSION.create(connection, checkfirst=True)
     connection.execute(_VERSION.delete())
     connection.execute(_VERSION.insert(), {"version_num": REVISIONS[-1]})
-    if missing - OWN - KEPT or added - {runs.c.shapes}:
+    if missing - OWN - KEPT or added - {runs.c.shapes, readings.c.job}:
         return index_again
 
     def fill(connection: Connection) -> None:
-        if added:
+        if runs.c.shapes in added:
             fill_shapes(connection, most=_MOST_SHAPES)
         fill_kept(connection, missing)
 

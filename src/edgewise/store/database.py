@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, null, select, tuple_
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import Run
@@ -373,9 +373,12 @@ class Store:
         Args:
             machine: `edgewise.record.reference.machine_key` of its environment.
         """
-        table = tables.readings
-        columns = [table.c[field.name] for field in fields(Reading)]
-        query = select(*columns).where(table.c.machine == machine).order_by(table.c.at.desc()).limit(MOST_READINGS)
+        table, runs = tables.readings, tables.runs
+        columns: dict[str, Any] = {field.name: table.c.get(field.name, runs.c.value) for field in fields(Reading)}
+        if not self._database.kept:  # a store of an older revision, which can't be written
+            columns["job"] = null().label("job")
+        query = select(*columns.values()).join(runs, runs.c.id == table.c.run).where(table.c.machine == machine)
+        query = query.order_by(table.c.at.desc()).limit(MOST_READINGS)
         with self._database.reading() as connection:
             return [Reading(**row) for row in connection.execute(query).mappings()]
 

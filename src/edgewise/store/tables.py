@@ -166,6 +166,7 @@ readings = Table(
     Column("at", Double, nullable=False),
     Column("compute", Double, nullable=False),
     Column("copy", Double, nullable=False),
+    Column("job", String(16)),  # null in rows of older revisions
     Index("ix_readings_machine", "machine", "at"),
 )
 
@@ -272,6 +273,7 @@ def _reading_rows(run: Run) -> list[dict[str, Any]]:
             "at": reading.at,
             "compute": reading.compute,
             "copy": reading.copy,
+            "job": run.job.key,
         }
         for position, reading in enumerate(readings_of(run.sessions))
     ]
