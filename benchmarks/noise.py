@@ -8,6 +8,7 @@ import contextlib
 import math
 import multiprocessing
 import os
+import random
 import sys
 import tempfile
 import time
@@ -110,7 +111,7 @@ def drifting(generator: Generator, shape: Shape) -> np.ndarray:
 
 
 BUSY, IDLE = 150, 300
-"""Mean lengths of the neighbour's phases, inferences of 1 ms: as in `repeatability.burst`."""
+"""Mean lengths of the neighbour's phases, inferences of 1 ms: as in `burst`."""
 
 
 def bursts(generator: Generator, shape: Shape) -> np.ndarray:
@@ -155,13 +156,22 @@ PROCESSES: dict[str, Callable[[Generator, Sizes], np.ndarray]] = {
 # -- the real thing: a bursty neighbour and a planted slowdown ---------------------------------------------------------
 
 
+def burst(core: int, seed: int) -> None:
+    """Random busy and idle phases on one core until killed."""
+    os.sched_setaffinity(0, {core})
+    rng = random.Random(seed)
+    while True:
+        end = time.monotonic() + rng.expovariate(1 / 0.15)
+        while time.monotonic() < end:
+            pass
+        time.sleep(rng.expovariate(1 / 0.3))
+
+
 @contextlib.contextmanager
 def bursty_load() -> Iterator[None]:
-    """The burst load of `repeatability.py` on every core."""
-    from repeatability import burst
-
+    """A burst load on every core."""
     cores = sorted(os.sched_getaffinity(0))
-    load = [multiprocessing.Process(target=burst, args=(core, core), daemon=True) for core in cores]
+    load = [multiprocessing.Process(target=burst, args=(core, time.time_ns() + core), daemon=True) for core in cores]
     for process in load:
         process.start()
     try:
