@@ -113,7 +113,7 @@ def test_without_history_the_parts_of_the_run_tell_how_runs_differ():
     assert found.sigma == pytest.approx(math.sqrt(unseen + seen))
     assert found.degrees == pytest.approx((unseen + seen) ** 2 / ((unseen**2 + seen**2) / GUESS))
     assert found.method == (
-        "assumed for a virtual machine or container, and from how 50 parts of this run differ: "
+        "assumed for a virtual machine or container, and from the scatter of 50 parts of this run: "
         "this machine has too few earlier runs to learn it"
     )
     assert [caution.code for caution in cautions_about(found)] == ["variation-assumed"]
@@ -156,7 +156,7 @@ def test_runs_of_the_same_job_tell_more_than_the_kernels():
     values = [1e-3 * math.exp(0.01 * (-1) ** index) for index in range(12)]
     found = SpeedHistory(BOX, own([(JOB.key, value) for value in values])).variation(JOB, now, headline=headline)
     assert found.source == "learnt"
-    assert found.method == "learnt from how 50 parts of this run differ and 13 runs of this job over 15 min"
+    assert found.method == "learnt from 13 runs of this job over 15 min and the scatter of 50 parts of this run"
     levels = np.log([*values, headline.value])
     part = Scatter(float(levels.var(ddof=1)) * (1 + 1 / 13), 12)
     seen = Scatter(BEYOND * 0.05**2 * 50 / 49, GUESS)

@@ -113,7 +113,7 @@ class Within:
         if row is None or found is None:
             return cls(None)
         ratio = BEYOND if len(row.session_lengths) > 1 else BEYOND_ONE
-        return cls(Scatter(ratio * found.variance, GUESS), f"how {found.degrees + 1:.0f} parts of this run differ")
+        return cls(Scatter(ratio * found.variance, GUESS), f"the scatter of {found.degrees + 1:.0f} parts of this run")
 
     def with_machine(self, prior: Prior, earlier: Sequence[Scatter] = ()) -> Scatter:
         """The variation of runs: what the machine adds, by its kind and `earlier` readings, to what the parts show."""
@@ -199,7 +199,7 @@ class SpeedHistory:
         else:
             return assumed(prior, TOO_FEW, row=headline)
         if part.is_learnt:
-            method = f"learnt from {' and '.join(filter(None, (within.words, basis)))}"
+            method = f"learnt from {' and '.join(filter(None, (basis, within.words)))}"
             variation = Variation(
                 sigma=math.sqrt(found.variance), degrees=found.degrees, source="learnt", method=method
             )
