@@ -36,7 +36,7 @@ FLOOR = 5e-4
 SPREAD_S = 300.0
 """Sessions spread over at least this time already show the slow part of the variation in their own scatter."""
 
-BEYOND, BEYOND_ONE = 0.4, 1.0
+BEYOND, BEYOND_ONE = 0.3, 1.0
 """The variance between runs, minutes apart, over that of the parts of one run; of a run with one session.
 
 A machine that varies from second to second also wanders from minute to minute. These ratios cover 95 % in series
