@@ -1,7 +1,7 @@
 """Do the claimed 95 % intervals hold, in a store without a history and later, quiet and beside a bursty load?
 
-    python benchmarks/repeatability.py record FILE.jsonl [--runs 40] [--load 'as it is,bursty'] [--cases small/onnxruntime,…]
-                                       [--pause 0]
+    python benchmarks/repeatability.py record FILE.jsonl [--runs 40] [--load 'as it is,bursty']
+                                       [--cases small/onnxruntime,…] [--pause 0]
     python benchmarks/repeatability.py table FILE.jsonl … [--law now]
 
 *record* benches every case `--runs` times, in turns, on the machine as it is and beside random busy phases on all
