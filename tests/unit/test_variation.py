@@ -136,6 +136,42 @@ def test_more_scatter_within_a_run_never_makes_its_interval_narrower(sigma, fact
     assert FLOOR < VIRTUAL.unseen <= one.sigma <= other.sigma * (1 + 1e-9)
 
 
+def wandering(rng, times, sigma):
+    """Logarithms of a speed that wanders as much over a tenth of a second as over a second, ten, or a hundred."""
+    steps = np.diff(times, prepend=times[0])
+    levels = np.zeros(len(times))
+    for scale in (0.1, 1.0, 10.0, 100.0):
+        kept, now = np.exp(-steps / scale), rng.standard_normal()
+        for index, shock in enumerate(rng.standard_normal(len(times))):
+            now = kept[index] * now + math.sqrt(1.0 - kept[index] ** 2) * shock
+            levels[index] += sigma / 2 * now
+    return levels
+
+
+@pytest.mark.parametrize("sigma", [0.001, 0.02, 0.2])
+def test_the_first_intervals_hold_the_median_of_the_series_on_quiet_and_busy_machines(sigma):
+    """Thirty runs of five sessions of ten parts; no history for the first, and those before it for the next nine."""
+    rng, hits, halves = np.random.default_rng(5), [], []
+    starts = 7.0 * np.arange(30)
+    times = (starts[:, None, None] + np.arange(5)[:, None] + 0.05 * np.arange(10)).ravel()
+    for _ in range(12):
+        parts = 1e-3 * np.exp(wandering(rng, times, sigma)).reshape(30, 5, 10)
+        middle = float(np.median(np.median(parts, axis=(1, 2))))
+        values: list[tuple[str, float]] = []
+        for index in range(10):
+            history = own(values, gap=7.0)
+            row = distribution("latency", [np.repeat(session, 4) for session in parts[index]], "test")
+            now = sessions_at(1e-3, at=float(starts[index]))
+            found = SpeedHistory(BOX, history).variation(JOB, now, headline=row)
+            interval = widen(Interval(row.low, row.high, "t"), row.value, found)
+            hits.append(interval.low <= middle <= interval.high)
+            halves.append(reach_of(found) / sigma)
+            values.append((JOB.key, row.value))
+    assert sum(hits) / len(hits) >= 0.93
+    if sigma > VIRTUAL.unseen:
+        assert np.median(halves) < 4.0
+
+
 def own(values, *, gap=60.0):
     """The history of earlier runs of `JOB` with these values, two readings each."""
 
