@@ -187,9 +187,9 @@ def table(arguments: argparse.Namespace) -> None:
         sigma, parts = cells(rows)
         totals[load].append(parts)
         told = " | ".join(f"{hits}/{count} | {half:.1%}" if count else "– | –" for hits, count, half in parts)
-        print(
-            f"| {load} | {case} | {statistics.median(row['value'] for row in rows) * 1e3:.3g} ms | {sigma} | {told} |"
-        )
+        busy = statistics.median(share for row in rows for share in row["busy"] if share is not None)
+        middle = statistics.median(row["value"] for row in rows)
+        print(f"| {load} | {busy:.0%} | {case} | {middle * 1e3:.3g} ms | {sigma} | {told} |")
     for load, all_parts in totals.items():
         told = " | ".join(_total(list(column)) for column in zip(*all_parts, strict=True))
         print(f"| {load} | | all {len(all_parts)} series | | | {told} |")
