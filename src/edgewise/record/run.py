@@ -172,9 +172,10 @@ class Variation:
 
     Attributes:
         sigma: relative standard deviation between runs.
-        degrees: degrees of freedom of `sigma`; None if assumed.
-        source: ``learnt`` from the reference kernels' earlier times on this machine, ``assumed`` from the kind of
-            machine, or ``spread`` if session starts were spread so far that the interval already includes it.
+        degrees: degrees of freedom of `sigma`; None where it is a constant.
+        source: ``learnt`` from earlier runs on this machine, ``assumed`` from the kind of machine, the scatter within
+            this run and the few earlier runs, or ``spread`` if session starts were spread so far that the interval
+            already includes it.
         method: how it was obtained, in words.
         shift: logarithm of the reference kernel's time in this run divided by its usual time; 0 if the difference is
             not unusual, or unknown.
