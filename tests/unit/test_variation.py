@@ -103,7 +103,7 @@ def test_without_history_or_samples_the_kind_of_machine_is_assumed_and_said():
     assert (found.sigma, found.degrees, found.source) == (VIRTUAL.sigma, GUESS, "assumed")
     (caution,) = cautions_about(found)
     assert caution.code == "variation-assumed"
-    assert "the variation between runs, ± 7.4%, is assumed for a virtual machine or container: this" in caution.message
+    assert "the variation between runs, ± 7.6%, is assumed for a virtual machine or container: this" in caution.message
     assert "doctor --calibrate" in caution.advice
 
 

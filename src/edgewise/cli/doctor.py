@@ -124,7 +124,7 @@ def examine(
     from edgewise.run.facts import activity_at
     from edgewise.run.fitness import assess_fitness
     from edgewise.run.meters.base import meters
-    from edgewise.run.variation import SpeedHistory, reach_of, stored_history
+    from edgewise.run.variation import SpeedHistory, half_width_of, stored_history
     from edgewise.runtime.base import runtimes
 
     found = None if device == LOCAL else _check(device)
@@ -154,7 +154,7 @@ def examine(
         },
         "variation": {
             "sigma": variation.sigma,
-            "half_width": reach_of(variation),
+            "half_width": half_width_of(variation),
             "source": variation.source,
             "method": variation.method,
         },

@@ -30,7 +30,7 @@ from edgewise.report.recommendation import (
 )
 from edgewise.report.sustained import sustained_sections
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
-from edgewise.run.variation import reach_of
+from edgewise.run.variation import half_width_of
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
 
@@ -110,7 +110,7 @@ def interval_sections(runs: Sequence[Run]) -> list[Section]:
         if run.variation is None or row is None or row.within_half_width is None:
             continue
         within.append(f"{label} ± {row.within_half_width:.1%}" if len(runs) > 1 else f"± {row.within_half_width:.1%}")
-        methods[f"± {reach_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
+        methods[f"± {half_width_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
     if not within:
         return []
     machine = "the same" if any(run.source is not None for run in runs) else "this"

@@ -281,8 +281,13 @@ def _long(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def reach_of(variation: Variation | None) -> float:
+def half_width_of(variation: Variation | None) -> float:
     """Return the half-width of the 95 % interval from the variation alone, relative to the value."""
+    return math.expm1(min(reach_of(variation), LARGEST))
+
+
+def reach_of(variation: Variation | None) -> float:
+    """Return the same as a logarithm: half the width of the interval of the value's logarithm."""
     if variation is None:
         return normal_quantile(0.975) * FLOOR
     return math.hypot(_quantile(variation.degrees) * variation.sigma, variation.shift, normal_quantile(0.975) * FLOOR)
@@ -311,7 +316,7 @@ def cautions_about(variation: Variation | None) -> tuple[Caution, ...]:
         return ()
     found = []
     if variation.source == "assumed":
-        message = f"the variation between runs, ± {reach_of(variation):.1%}, is {variation.method}"
+        message = f"the variation between runs, ± {half_width_of(variation):.1%}, is {variation.method}"
         found.append(Caution.of("variation-assumed", message))
     if variation.shift:
         factor = math.exp(abs(variation.shift))
