@@ -212,7 +212,7 @@ def test_a_few_runs_of_the_same_job_narrow_or_widen_what_is_assumed():
     assert one == first  # a second run has no degree of freedom worth the name
     assert reach_of(calm) < reach_of(first) < reach_of(wild)
     assert calm.source == "assumed" and "and 4 runs of this job over 15 min: this machine has too few" in calm.method
-    others = SpeedHistory(BOX, own([("other", 2e-3), (None, 3e-3), (JOB.key, 1e-3)])).variation(
+    others = SpeedHistory(BOX, own([("other", 2e-3), (None, 3e-3), (JOB.key, 0.0), (JOB.key, 1e-3)])).variation(
         JOB, now, headline=headline
     )
     assert others == first

@@ -235,9 +235,9 @@ def _own_runs(
     earlier: Sequence[Reading], job: Job | None, headline: Measurement | None, readings: Sequence[Reading]
 ) -> BetweenRuns | None:
     """Return what runs of the same job differ by, this one included; None while there are too few."""
-    if job is None or headline is None or not headline.value or not readings:
+    if job is None or headline is None or (headline.value or 0.0) <= 0.0 or not readings:
         return None
-    values = {each.run: (each.at, each.value) for each in earlier if each.job == job.key and each.value}
+    values = {each.run: (each.at, each.value) for each in earlier if each.job == job.key and (each.value or 0.0) > 0.0}
     newest = [*sorted(values.values())[1 - MOST_OWN :], (readings[0].at, headline.value)]
     if len(newest) < LEAST_OWN:
         return None
