@@ -366,7 +366,10 @@ def test_a_full_disk_costs_no_measurement(tmp_path):
         "from edgewise.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
     command = ["bench", fake(tmp_path), "--iterations", "10", "--store", str(tmp_path / "full.db"), "-q"]
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=tmp_path)
+    whole = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}  # else modules of 8 KiB are left for the next import
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=tmp_path, env=whole
+    )
     assert done.returncode == 3, done.stderr
     assert "m.fake" in done.stdout
     assert "not saved" in done.stderr and "Traceback" not in done.stderr
