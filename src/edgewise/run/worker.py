@@ -224,9 +224,10 @@ class Worker:
             self._time_reference(session, "end")
 
     def _time_reference(self, session: Session, when: str) -> None:
-        """Time the reference kernels, except in turn mode and in sessions whose own clock has no kernel times.
+        """Time the reference kernels, except in sessions whose own clock has no kernel times.
 
-        At the start only where the peak of memory can be reset afterwards.
+        At the start only where the peak of memory can be reset afterwards, and not where processes take turns: at the
+        end of a round they do it one after the other, while the others wait.
         """
         from edgewise.run.reference import VERSION, time_reference
 
@@ -237,8 +238,9 @@ class Worker:
             timer = session.time_reference
         told = self.facts.setdefault("reference", {"version": VERSION})
         # A background load would slow the kernels, which are to tell the usual speed of this machine.
-        is_disturbed = self.job["mode"] == "turns" or self._scenario["background_load"]
-        if is_disturbed or (when == "start" and not counters.reset_peak_memory()):
+        if self._scenario["background_load"]:
+            return
+        if when == "start" and (self.job["mode"] == "turns" or not counters.reset_peak_memory()):
             return
         with self.phase("reference"):
             reading = timer()
