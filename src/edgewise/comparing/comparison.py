@@ -52,7 +52,10 @@ class Comparison:
         metric: an id of the metric catalogue.
         before, after: A's and B's own numbers.
         ratio: B over A; None where it can't be known, and then `because` says why.
-        low, high: its 95 % interval.
+        low, high: its 95 % interval under the conditions of the measurement.
+        rerun_low, rerun_high: its 95 % interval for a comparison at another time on this machine; None where the sides
+            did not take turns, since their interval contains that, or where it is not known.
+        rerun_method: how that came about.
         p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics.
         margin: relative difference that doesn't matter here: the threshold, or the absolute floor over A's value.
         verdict: of B against A. For every metric ``faster`` is the better side and ``slower`` the worse one.
@@ -74,6 +77,9 @@ class Comparison:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    rerun_low: float | None = None
+    rerun_high: float | None = None
+    rerun_method: str = ""
     p_value: float | None = None
     p_adjusted: float | None = None
     margin: float | None = None
@@ -164,6 +170,7 @@ class ComparisonResult:
         not_excluded: what else may have caused a difference between runs measured apart.
         environments: where the environments of runs measured apart differ.
         notes: further one-line statements, such as that two files are identical.
+        conditions: the state of the machine meanwhile, as the reference kernels tell it.
         stopped_because: why measuring ended; empty where nothing was measured.
         elapsed_s: time spent measuring.
         pairs: pairs (rounds) of fresh processes.
@@ -181,6 +188,7 @@ class ComparisonResult:
     not_excluded: tuple[str, ...] = ()
     environments: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     stopped_because: str = ""
     elapsed_s: float | None = None
     pairs: int | None = None
@@ -210,6 +218,7 @@ class ComparisonResult:
             "not_excluded": list(self.not_excluded),
             "environments": [asdict(one) for one in self.environments],
             "notes": list(self.notes),
+            "conditions": list(self.conditions),
             "stopped_because": self.stopped_because or None,
             "elapsed_s": self.elapsed_s,
             "pairs": self.pairs,

@@ -214,6 +214,7 @@ def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence
             trial=TrialSettings(budget_s=gate.time_budget_s * 2**attempt, duet=gate.duet, seed=gate.seed + attempt),
             save=gate.save,
             sensors=gate.sensors,
+            history=gate.history,
             settled=lambda variants: is_settled(look(variants)),
         )
         if findings.interrupted:

@@ -77,6 +77,7 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
         trial=settings.trial,
         save=settings.save,
         sensors=settings.sensors,
+        history=settings.history,
     )
     return replace(findings, notes=(*findings.notes, *notes))
 

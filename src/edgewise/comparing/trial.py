@@ -19,6 +19,7 @@ from edgewise.run.host_protocol import refuses_sizes
 from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
 from edgewise.run.plan import with_other_sizes
 from edgewise.run.run_builder import Sensors
+from edgewise.run.variation import History
 from edgewise.stats.comparison import LOOKS
 
 BUDGET_S = 60.0
@@ -69,6 +70,7 @@ def run_trial(
     trial: TrialSettings,
     save: Callable[[Run], None],
     sensors: Sensors | None = None,
+    history: History | None = None,
     settled: Settled | None = None,
 ) -> ComparisonResult:
     """Measure `jobs` side by side and compare the later ones with the first.
@@ -77,6 +79,7 @@ def run_trial(
         labels: one per job, all different.
         save: keeps a run; all are saved at every look and in the end.
         sensors: None asks the meters, which every process then reads after its turns.
+        history: the reference times of earlier runs on this machine; None reads those in the user's own store.
         settled: called with the variants at every look; returns why to stop, or None. Without it measuring stops once
             every verdict on `trial.until` is decided.
 
@@ -94,7 +97,7 @@ def run_trial(
     judged = (
         replace(criteria, metrics=tuple(dict.fromkeys((*criteria.metrics, until)))) if criteria.metrics else criteria
     )
-    interleaver = Interleaver(save=save, sensors=sensors)
+    interleaver = Interleaver(save=save, sensors=sensors, history=history)
     schedule = Schedule(
         budget_s=BUDGET_S + FURTHER_S * (len(jobs) - 2) if trial.budget_s is None else trial.budget_s,
         duet=trial.duet,

@@ -23,6 +23,7 @@ class Reading:
         at: s since 1970.
         compute, copy: time of each kernel, s.
         run: of the run that it was taken in; "" where that is not stored yet.
+        group: of the command that measured that run; None where it has none.
         job: `Job.key` of that run, and the value of its headline; None where unknown.
     """
 
@@ -31,6 +32,7 @@ class Reading:
     compute: float
     copy: float
     run: str = ""
+    group: str | None = None
     job: str | None = None
     value: float | None = None
 

@@ -50,6 +50,11 @@ def comparison_document(findings: ComparisonResult) -> Document:
             lines=tuple(evidence_lines(findings)),
             brief="; ".join(_amount_lines(findings)),
         ),
+        Section(
+            title="Reference kernels meanwhile",
+            lines=_lines(findings.conditions),
+            brief="; ".join(_lines(findings.conditions)),
+        ),
         Section(title="Notes", lines=_lines(findings.notes)),
         Section(
             title="Cautions about the variants' own numbers",
@@ -214,6 +219,8 @@ def evidence_lines(findings: ComparisonResult) -> list[str]:
     lines = []
     for (design, method), found in by_method.items():
         lines.append(f"{_DESIGNS[design]}{f' ({method})' if method else ''}: {listing(_whose(found, rows))}")
+    reruns = dict.fromkeys(one_line(row.rerun_method) for row in rows if row.rerun_method)
+    lines += [f"variation of the ratio between comparisons: {method}" for method in reruns]
     return [*lines, *_amount_lines(findings), *_margin_lines(rows)]
 
 

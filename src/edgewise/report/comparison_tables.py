@@ -96,12 +96,20 @@ def how_ratio(row: Comparison) -> Provenance:
     """How the ratio of a comparison is known."""
     facts = (
         ("Method", row.method),
+        ("At another time", _rerun_text(row)),
         ("Note", row.because),
         ("Adjusted p", "" if row.p_adjusted is None else p_text(row.p_adjusted)),
         ("Margin", "" if row.margin is None else f"± {percent(row.margin)}"),
     )
     title = f"{label_of(row.metric)}, after over before"
     return provenance_of_number(title, "1", (row.ratio, row.low, row.high), facts)
+
+
+def _rerun_text(row: Comparison) -> str:
+    """The interval for another time with its method; empty without one."""
+    if row.ratio is None or row.rerun_low is None or row.rerun_high is None:
+        return ""
+    return f"{ratio_text(row.ratio, row.rerun_low, row.rerun_high)}; {row.rerun_method}"
 
 
 def _finite(value: float | None) -> float | None:

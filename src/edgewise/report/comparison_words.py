@@ -87,6 +87,9 @@ def evidence_text(row: Comparison) -> str:
         ratio, _, interval = ratio_text(row.ratio, row.low, row.high).partition(" (")
         words.append(f"ratio {ratio}")
         words += [f"95 % interval {interval.removesuffix(')')}"] if interval else []
+        if row.rerun_low is not None and row.rerun_high is not None:
+            _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
+            words.append(f"at another time {rerun.removesuffix(')')}")
     if row.verdict == "inconclusive":
         words += [text for text in (one_line(row.because), waiting_text(row)) if text]
     return ", ".join(words)

@@ -28,6 +28,7 @@ from edgewise.run.facts import cores_at, target_of
 from edgewise.run.host import LiveSession
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.run_builder import RunBuilder, Sensors
+from edgewise.run.variation import History
 
 TURN_S = 0.004
 MOST_A_TURN = 50
@@ -130,10 +131,13 @@ class Interleaver:
     Args:
         save: keeps a run; all runs are saved at every look, so that a kill loses little.
         sensors: as for the dispatcher; they are read by every process, after its turns.
+        history: as for the dispatcher.
     """
 
-    def __init__(self, *, save: Callable[[Run], None], sensors: Sensors | None = None) -> None:
-        self._builder = RunBuilder(save=save, sensors=sensors)
+    def __init__(
+        self, *, save: Callable[[Run], None], sensors: Sensors | None = None, history: History | None = None
+    ) -> None:
+        self._builder = RunBuilder(save=save, sensors=sensors, history=history)
 
     def execute(self, jobs: Sequence[Job], schedule: Schedule, judge: Judge) -> Interleaved:
         """Runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.

@@ -190,12 +190,12 @@ class SpeedHistory:
         own = _own_runs(self._earlier(), job, headline, readings)
         if own is not None:
             part, found = own, pool([within.with_machine(prior), own.scatter], floor=FLOOR**2)
-            basis = f"{own.blocks} runs of this job over {_long(own.span_s)}"
+            basis = f"{own.blocks} runs of this job over {long_time(own.span_s)}"
         elif kernels := _of_kernels([*known, *readings]) if known else {}:
             choices = {kernel: within.with_machine(prior, [part.scatter]) for kernel, part in kernels.items()}
             kernel, found = max(choices.items(), key=lambda choice: _reach(choice[1]))
             part = kernels[kernel]
-            basis = f"the reference kernel '{kernel}': {part.blocks} blocks of sessions over {_long(part.span_s)}"
+            basis = f"the reference kernel '{kernel}': {part.blocks} blocks of sessions over {long_time(part.span_s)}"
         else:
             return assumed(prior, TOO_FEW, row=headline)
         if part.is_learnt:
@@ -274,7 +274,8 @@ def _quantile(degrees: float | None) -> float:
     return normal_quantile(0.975) if degrees is None else t_quantile(0.975, degrees)
 
 
-def _long(seconds: float) -> str:
+def long_time(seconds: float) -> str:
+    """A duration in words, such as "3 h"."""
     for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.jobs import Subject, runs_among
+from edgewise.comparing.rerun import with_reruns
 from edgewise.comparing.subjects import ComparisonSettings, compare_matched, compare_subjects
 from edgewise.comparing.trial import TrialSettings
 from edgewise.device.target import find_target
@@ -50,7 +51,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
                 stored=request.stored,
                 history=context.history,
             )
-            findings = compare_subjects(subjects, settings)
+            findings = with_reruns(compare_subjects(subjects, settings), context.history)
             return replace(findings, save_errors=saver.errors)
 
 

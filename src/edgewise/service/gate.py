@@ -9,6 +9,7 @@ from pathlib import Path
 from edgewise.comparing.gate import GateResult
 from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import JobSettings, Subject, runs_among
+from edgewise.comparing.rerun import with_reruns
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput
 from edgewise.record import Run
@@ -47,7 +48,7 @@ def gate(request: GateRequest, context: Context) -> GateResult:
             candidate,
             baseline,
         )
-    findings = replace(result.findings, save_errors=saver.errors)
+    findings = replace(with_reruns(result.findings, context.history), save_errors=saver.errors)
     return replace(result, notes=(*notes, *result.notes), findings=findings)
 
 

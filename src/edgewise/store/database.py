@@ -374,7 +374,10 @@ class Store:
             machine: `edgewise.record.reference.machine_key` of its environment.
         """
         table, runs = tables.readings, tables.runs
-        columns: dict[str, Any] = {field.name: table.c.get(field.name, runs.c.value) for field in fields(Reading)}
+        columns: dict[str, Any] = {
+            field.name: table.c[field.name] if field.name in table.c else runs.c[field.name]
+            for field in fields(Reading)
+        }
         if not self._database.kept:  # a store of an older revision, which can't be written
             columns["job"] = null().label("job")
         query = select(*columns.values()).join(runs, runs.c.id == table.c.run).where(table.c.machine == machine)

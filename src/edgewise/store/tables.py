@@ -260,9 +260,9 @@ def _value_columns(row: Measurement | None) -> dict[str, Any]:
 
 
 def _reading_rows(run: Run) -> list[dict[str, Any]]:
-    """The reference kernels' times, where the run was not measured beside others."""
+    """The reference kernels' times."""
     machine = machine_key(run.environment)
-    if machine is None or run.job.workload.interleave is not None:
+    if machine is None:
         return []
     return [
         {
