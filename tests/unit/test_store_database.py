@@ -432,17 +432,17 @@ def test_reference_times_are_found_by_machine(store):
     store.save(run(2, **read(3, machine="other")))
     turns = replace(run(3).job, workload=Workload(interleave="turns"))
     store.save(run(3, **read(4)))
-    store.save(run(4, job=turns, **read(5)))  # beside others: no times of its own
+    store.save(run(4, job=turns, **read(5)))  # the kernels are timed while the others wait
     key = machine_key(read(1)["environment"])
     found = store.readings(key)
-    assert [reading.at for reading in found] == [4.5, 4.0, 2.5, 2.0, 1.5, 1.0]
+    assert [reading.at for reading in found] == [5.5, 5.0, 4.5, 4.0, 2.5, 2.0, 1.5, 1.0]
     assert {(reading.version, reading.compute, reading.copy) for reading in found} == {(1, 1e-3, 2e-3)}
-    first, third = run(1), run(3)
+    runs = run(1), run(3), replace(run(4), job=turns)
     assert {(reading.run, reading.job, reading.value) for reading in found} == {
-        (each.id, each.job.key, each.value("latency")) for each in (first, third)
+        (each.id, each.job.key, each.value("latency")) for each in runs
     }
     store.remove([run(3).id])
-    assert len(store.readings(key)) == 4
+    assert len(store.readings(key)) == 6
     assert store.readings("0" * 16) == []
 
 

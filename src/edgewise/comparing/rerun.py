@@ -85,7 +85,9 @@ def scatter_of_ratio(a: Run, b: Run, earlier: Sequence[Reading]) -> tuple[Scatte
     if own is None:
         return found, f"assumed for {prior.kind}, and from {' and '.join(words) or 'nothing else'}: too few comparisons"
     told = f"learnt from {own.blocks} comparisons of the two over {long_time(own.span_s)}"
-    return pool([found, own.scatter], floor=FLOOR**2), f"{told}{', and from ' if words else ''}{' and '.join(words)}"
+    if own.is_learnt:
+        return Scatter(max(own.sigma, FLOOR) ** 2, own.degrees), told
+    return pool([found, own.scatter], floor=FLOOR**2), " and from ".join([told, *words])
 
 
 def _scatter_of_rounds(a: Run, b: Run) -> Scatter | None:
