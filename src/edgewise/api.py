@@ -496,6 +496,7 @@ def evaluate(
     cpus: float | None = None,
     memory: int | None = None,
     device: str = "local",
+    keep_state: bool = False,
     fresh: bool = False,
     store: str | Store | None = None,
     progress: Progress | None = None,
@@ -517,6 +518,7 @@ def evaluate(
         runtimes: empty is the engine whose own format a model has.
         latency: measure it too, in `sessions` fresh processes.
         meters: read sensors beside the latency, where there are any.
+        keep_state: samples are one sequence for models that keep a state; otherwise it is reset before each sample.
         fresh: don't resume an evaluation that was cut off.
 
     Returns:

@@ -40,6 +40,7 @@ OPTIONS = (
     option("--meters/--no-meters", options.MEASURE, "Read sensors, about 3 s per run", bool),
     *options.WORKER,
     *options.CONSTRAINTS,
+    option("--keep-state", options.MEASURE, "Keep a model's state from sample to sample: they are one sequence", bool),
     option("--fresh", options.MEASURE, "Start anew instead of resuming an interrupted evaluation", bool),
     options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
     *options.REPORTING,

@@ -190,6 +190,27 @@ class Graph:
     signatures: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of what lives on from one inference to the next.
+
+        These are variable tensors, and the resources that TFLite's operators assign.
+        """
+        found = {name: None for name, tensor in self.tensors.items() if tensor.variable}
+        handles = {
+            name: str(operator.attributes.get("shared_name") or name)
+            for operator in self.operators
+            if operator.op == "VAR_HANDLE"
+            for name in operator.outputs
+        }
+        for operator in self.operators:
+            if operator.op == "ASSIGN_VARIABLE":
+                found |= {handles.get(name, name): None for name in operator.inputs[:1]}
+            if operator.op != "CALL_ONCE":  # that runs before the first inference alone
+                inner = (self.subgraphs[name] for name in operator.subgraphs if name in self.subgraphs)
+                found |= {name: None for graph in inner for name in graph.states}
+        return tuple(found)
+
     def input_tensors(self, operator: Operator) -> Iterator[Tensor]:
         """The tensors of the inputs that are there."""
         return (self.tensors[name] for name in operator.inputs if name)

@@ -62,6 +62,7 @@ class Inspection:
                 "version": graph.version,
                 "inputs": [describe_tensor(graph.tensors[name]) for name in graph.inputs],
                 "outputs": [describe_tensor(graph.tensors[name]) for name in graph.outputs],
+                "states": list(graph.states),
                 "signatures": dict(graph.signatures),
                 "metadata": dict(graph.metadata),
             },

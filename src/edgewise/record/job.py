@@ -252,6 +252,8 @@ class Workload:
         input_data: sha256 of the given ``.npz`` file; None if inputs are random from `seed`.
         input_path: path of that file.
         profile: whether layers are also timed, in separate processes.
+        keep_state: whether the samples of an evaluation are one sequence: each starts from the state that the one
+            before left. Otherwise each starts from the model's initial state.
         interleave: how the runs of a group shared the machine: ``turns`` (short turns in random order), ``duet`` (all
             at the same time, each pinned to its own cores), ``rounds`` (one process of each after the other, in random
             order), or None (one run after the other). Unless None, session `i` of each run belongs to the same round.
@@ -264,6 +266,7 @@ class Workload:
     input_data: str | None = None
     input_path: str | None = None
     profile: bool = False
+    keep_state: bool = False
     interleave: Interleave | None = None
     stopping: Stopping = field(default_factory=Stopping)
 
@@ -298,6 +301,8 @@ class Job:
             del document["target"]["constraints"]["image"]
         if not self.workload.profile:  # jobs of before there were these keep their keys
             del document["workload"]["profile"]
+        if not self.workload.keep_state:
+            del document["workload"]["keep_state"]
         if self.workload.interleave is None:
             del document["workload"]["interleave"]
         if self.workload.stopping.spread_s is None:

@@ -61,6 +61,7 @@ def totals_table(inspection: Inspection) -> Table:
         ("Precision", _text(inspection.precision)),
         *(("Input", _text(tensor_words(graph.tensors[name]))) for name in graph.inputs),
         *(("Output", _text(tensor_words(graph.tensors[name]))) for name in graph.outputs),
+        *([("State", _text(f"kept between inferences: {one_line(', '.join(graph.states))}"))] if graph.states else []),
         ("File size", _amount(size, "B", str(source.get("size_absent_because", "it is not a file")))),
         ("Layers", _plain(len(graph.operators))),
         ("Depth", _plain(total.depth)),

@@ -41,7 +41,7 @@ STILL_CACHED = 0.05
 CLOCK_OFF, LEAST_CLOCK_S = 0.05, 0.5
 """Both lines with the times of a window cross the port, which delays each by some milliseconds."""
 NOT_REPEATABLE = "not-repeatable"
-TOLD_BY_SESSIONS = frozenset({"graph-breaks", NOT_REPEATABLE})
+TOLD_BY_SESSIONS = frozenset({"graph-breaks", "keeps-state", NOT_REPEATABLE})
 """Cautions that an engine's session finds (`edgewise.runtime.base.TellsCautions`)."""
 LOAD_SHARE = 0.5
 """A background load that used less than this share of the cores that it could have was not a load."""

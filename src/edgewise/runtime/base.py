@@ -220,6 +220,34 @@ class TellsCautions(Protocol):
     cautions: Mapping[str, str]
 
 
+KEEPS_STATE = "keeps-state"
+"""Code of the caution about a model that keeps a state."""
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A session whose model may keep a state: what an inference leaves for the next one.
+
+    Attributes:
+        states: names of the model's states, empty where it keeps none; complete once the session is bound.
+    """
+
+    states: Sequence[str]
+
+    def reset_state(self) -> bool:
+        """Give every state its initial value; False where the engine can't, so that the model must be loaded again."""
+
+
+def states_of(session: Session) -> tuple[str, ...]:
+    """Names of the states that `session` keeps from one inference to the next."""
+    return tuple(session.states) if isinstance(session, KeepsState) else ()
+
+
+def reset_state(session: Session) -> bool:
+    """Whether the next inference of `session` starts from the model's initial state, which this restores if it can."""
+    return not states_of(session) or (isinstance(session, KeepsState) and session.reset_state())
+
+
 @runtime_checkable
 class FallsBack(Protocol):
     """A session with a slower call for models that its fastest one can't run again and again."""

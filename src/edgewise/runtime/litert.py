@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.flex import flex_words
+from edgewise.model.readers.tflite_entry import EntryPoint, read_entry
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order, tell
@@ -90,7 +91,8 @@ class LiteRt:
 class InterpreterSession:
     """A model in LiteRT's interpreter. Attributes as in `edgewise.runtime.base.Session`."""
 
-    def __init__(self, interpreter: Any, options: LoadOptions) -> None:
+    def __init__(self, interpreter: Any, options: LoadOptions, *, path: Path) -> None:
+        self._path = path
         inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
         self.inputs: Sequence[TensorSpec] = tuple(map(_spec, inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(_spec, outputs))
@@ -101,6 +103,20 @@ class InterpreterSession:
         self._provider = options.provider
         self._input_indices = [detail["index"] for detail in inputs]
         self._output_indices = [detail["index"] for detail in outputs]
+
+    @cached_property
+    def _entry(self) -> EntryPoint:
+        return read_entry(self._path)
+
+    @property
+    def states(self) -> Sequence[str]:
+        """Names of the variable tensors and resource variables."""
+        return (*self._entry.variables, *self._entry.resources)
+
+    def reset_state(self) -> bool:
+        """Give variable tensors their initial value; False where there are resource variables, which LiteRT keeps."""
+        self._interpreter.reset_all_variables()
+        return not self._entry.resources
 
     @cached_property
     def effective(self) -> Mapping[str, Any]:
@@ -139,7 +155,8 @@ class InterpreterSession:
 class CompiledSession:
     """A model compiled by LiteRT for the CPU. Attributes as in `edgewise.runtime.base.Session`."""
 
-    def __init__(self, model: Any, *, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+    def __init__(self, model: Any, *, path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+        self._path = path
         self.inputs = inputs
         self.outputs = outputs
         self.invoke: Callable[[], object] = closed
@@ -154,6 +171,16 @@ class CompiledSession:
             "accelerator": "CPU",
             "fully_accelerated": bool(model.is_fully_accelerated()),
         }
+
+    @cached_property
+    def states(self) -> Sequence[str]:
+        """Names of the variable tensors and resource variables."""
+        entry = read_entry(self._path)
+        return (*entry.variables, *entry.resources)
+
+    def reset_state(self) -> bool:
+        """False: a compiled model's states can't be reset."""
+        return False
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Write one array per input into the engine's buffers. Raises ValueError where they don't fit."""
@@ -218,7 +245,7 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
         from edgewise.runtime.litert_profile import ProfiledInterpreterSession
 
         return ProfiledInterpreterSession(interpreter, options, path=path, options=options)
-    return InterpreterSession(interpreter, options)
+    return InterpreterSession(interpreter, options, path=path)
 
 
 def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
@@ -254,7 +281,7 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
             from edgewise.runtime.litert_profile import ProfiledCompiledSession
 
             return ProfiledCompiledSession(model, inputs=inputs, outputs=outputs, path=path, options=options)
-        return CompiledSession(model, inputs=inputs, outputs=outputs)
+        return CompiledSession(model, path=path, inputs=inputs, outputs=outputs)
     except (ValueError, RuntimeError) as error:
         raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
 

@@ -149,6 +149,23 @@ class TensorFlowSession:
             **told_threads(),
         }
 
+    @cached_property
+    def _initial(self) -> Sequence[tuple[Any, Any]]:
+        """Variables that the function assigns, and the values that they begin with."""
+        written = () if self._loaded is None else _find_written(self._loaded.function)
+        return [(variable, variable.numpy()) for variable in written]
+
+    @property
+    def states(self) -> Sequence[str]:
+        """Names of the variables that the function assigns."""
+        return [variable.name.removesuffix(":0") for variable, _ in self._initial]
+
+    def reset_state(self) -> bool:
+        """Give the variables in `states` the values that they were loaded with."""
+        for variable, value in self._initial:
+            variable.assign(value)
+        return True
+
     def bind(self, arrays: Sequence[Any]) -> None:
         """Make one constant tensor per input. Raises ValueError where they don't fit."""
         import tensorflow as tf
@@ -157,6 +174,7 @@ class TensorFlowSession:
         if self._loaded is None:
             closed()
             return
+        _ = self._initial  # before the first inference, which may change the variables
         tensors = {spec.name: tf.constant(copy) for spec, copy in zip(self.inputs, copies, strict=True)}
         self._calls = [partial(function, **tensors) for function in self._functions]
         self.invoke = self._infer
@@ -298,6 +316,22 @@ def _load_saved(path: Path) -> _Loaded:
         signature=name,
         owner=model,
     )
+
+
+def _find_written(function: Any) -> list[Any]:
+    """Variables that a concrete function assigns, as far as TensorFlow does not list them among those it only reads."""
+    graph = function.graph.as_graph_def()
+    nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
+    if not any(node.op.startswith("Assign") for node in nodes):
+        return []
+    written: set[str] = set()
+    for node in graph.node:
+        only_read = {*node.attr["_read_only_resource_inputs"].list.i}
+        if only_read or node.op.startswith("Assign") or "Call" in node.op or node.op in ("If", "While"):
+            written |= {name for place, name in enumerate(node.input) if place not in only_read}
+    inner_names = [tensor.op.name for tensor in function.graph.internal_captures]
+    handles = [handle for name, handle in zip(inner_names, function.captured_inputs, strict=True) if name in written]
+    return [variable for variable in function.variables if any(variable.handle is handle for handle in handles)]
 
 
 def _serving_graph(document: Any) -> Any:

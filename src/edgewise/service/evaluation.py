@@ -36,6 +36,7 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         stopping=Stopping(sessions=request.sessions, timeout_s=request.timeout),
         target=request.target(),
         latency=request.latency,
+        keep_state=request.keep_state,
         fresh=request.fresh,
     )
     with context.measuring(request.device), context.saving() as saver:

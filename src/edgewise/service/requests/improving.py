@@ -59,6 +59,7 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
     sessions: Whole = 3
     meters: bool = False
     timeout: Number = 120.0
+    keep_state: bool = False
     fresh: bool = False
 
     def check(self) -> None:
