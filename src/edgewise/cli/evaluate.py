@@ -34,6 +34,7 @@ OPTIONS = (
     options.PROVIDERS,
     options.THREADS.worded("Number of inference threads", type=int, default=1, read=None, metavar="N"),
     options.PRECISIONS,
+    options.SIGNATURES,
     options.SHAPES,
     option("--latency/--no-latency", options.MEASURE, "Measure the latency too", bool, default=True),
     option("--sessions N", options.MEASURE, "Number of fresh processes for the latency", int, default=3),

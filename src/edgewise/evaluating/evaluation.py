@@ -304,7 +304,7 @@ class _Evaluator:
                 "or --data-option",
             )
         context = TaskContext(
-            signature=open_model(tested.job.model.path).signature,
+            signature=open_model(tested.job.model).signature,
             data=data,
             options={**instructions.task_options, **plan.data.task_options},
             classes=plan.data.classes or instructions.classes,

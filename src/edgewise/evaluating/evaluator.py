@@ -113,7 +113,7 @@ class ModelAdapter:
         self._end_by = end_by
         self.identity = identify(tested)
         specs = job.workload.inputs
-        graph = read_graph(Path(job.model.path), shapes={spec.name: spec.shape for spec in specs})
+        graph = read_graph(job.model, shapes={spec.name: spec.shape for spec in specs})
         self._batch = job.workload.batch
         self._keep_state = job.workload.keep_state
         self._scales = [graph.tensors[name].quantization for name in graph.outputs]

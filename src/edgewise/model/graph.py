@@ -172,9 +172,10 @@ class Graph:
         version: of the format: ``opset 17``, ``schema 3``, ``IR 11``.
         tensors: by name; every name that an operator mentions is in it.
         inputs, outputs: names of tensors in the model's order; constants are no inputs.
-        subgraphs: graphs that operators run (branches, loop bodies, further entry points), by name. Their operators
-            refer to their own tensors only; a value that is captured from outside is a tensor of both.
-        signatures: for formats with several entry points: their names → the subgraph each runs ("" is this graph).
+        subgraphs: graphs that operators run (branches, loop bodies), by name. Their operators refer to their own
+            tensors only; a value that is captured from outside is a tensor of both.
+        signatures: of a file with named entry points: their names → the inputs of each, in the file's order.
+        signature: the one of `signatures` that this graph is; "" where it has no name.
         metadata: what else the file says of itself, JSON-shaped.
     """
 
@@ -187,7 +188,8 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     subgraphs: Mapping[str, Graph] = field(default_factory=dict)
-    signatures: Mapping[str, str] = field(default_factory=dict)
+    signatures: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    signature: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -63,7 +63,11 @@ class Inspection:
                 "inputs": [describe_tensor(graph.tensors[name]) for name in graph.inputs],
                 "outputs": [describe_tensor(graph.tensors[name]) for name in graph.outputs],
                 "states": list(graph.states),
-                "signatures": dict(graph.signatures),
+                "signature": graph.signature or None,
+                "signatures": {
+                    name: {"inputs": [describe_tensor(each) for each in inputs]}
+                    for name, inputs in graph.signatures.items()
+                },
                 "metadata": dict(graph.metadata),
             },
             "totals": {

@@ -57,6 +57,7 @@ class LoadOptions:
         requests: requests in flight wanted (offline scenario).
         extra: engine settings by their own names, out of those that the runtime lists (`TakesSettings`).
         profile: the session shall be able to time its layers (`ProfilesLayers`), whatever that costs.
+        signature: name of the entry point, for runtimes that are `RunsSignatures`; "" is the file's default.
     """
 
     provider: str
@@ -69,6 +70,7 @@ class LoadOptions:
     offline: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     profile: bool = False
+    signature: str = ""
 
 
 class Session(Protocol):
@@ -155,6 +157,17 @@ class DescribesModels(Protocol):
 
         Raises as `Runtime.load`.
         """
+
+
+@runtime_checkable
+class RunsSignatures(Protocol):
+    """A runtime that can run another entry point of a file than the default.
+
+    Attributes:
+        signature_formats: model formats of which it can.
+    """
+
+    signature_formats: Collection[str]
 
 
 @runtime_checkable

@@ -145,10 +145,11 @@ class TorchSession:
         """Give the buffers in `states` their initial values; False where a state lies elsewhere."""
         if self._initial.keys() != {*self.states}:
             return False
+        module = getattr(self.module, "_orig_mod", self.module)  # torch.compile wraps it
         for path, value in self._initial.items():
             owner, _, name = path.rpartition(".")
             # Not copied into the buffer: forward() may have put one of its inputs or outputs there.
-            self.module.get_submodule(owner)._buffers[name] = value.clone()
+            module.get_submodule(owner)._buffers[name] = value.clone()
         return True
 
     def bind(self, arrays: Sequence[Any]) -> None:

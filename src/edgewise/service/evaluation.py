@@ -31,6 +31,7 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
             providers=request.providers,
             threads=(request.threads,),
             precisions=request.precisions,
+            signatures=request.signatures,
             shapes=request.shapes,
         ),
         stopping=Stopping(sessions=request.sessions, timeout_s=request.timeout),

@@ -59,6 +59,7 @@ def _settings_of(request: GateRequest) -> JobSettings:
         threads=request.threads,
         batch=request.batch,
         precision=None if request.precision is None else precision_word(request.precision),
+        signature=request.signature,
         shapes=request.shapes,
         input_data=None if request.input_data is None else Path(request.input_data),
         seed=request.seed,

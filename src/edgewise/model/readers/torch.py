@@ -59,7 +59,7 @@ class TorchReader(SelfContained):
         return sign_graph(path, self.read_graph(path))
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network of the main program; further programs of an archive are its signatures."""
+        """The network of the main program, which PyTorch loads; further programs of an archive are signatures."""
         refuse = Refuse(path)
         with open_archive(path) as archive:
             programs = find_programs(archive)
@@ -69,9 +69,11 @@ class TorchReader(SelfContained):
             graph = _read_program(archive, programs[main], refuse, shapes or {})
             if others:
                 further = {name: _read_program(archive, programs[name], refuse, {}) for name in others}
-                subgraphs = {**graph.subgraphs, **{f"program.{name}": each for name, each in further.items()}}
-                signatures = {main: "", **{name: f"program.{name}" for name in others}}
-                graph = replace(graph, subgraphs=subgraphs, signatures=signatures)
+                signatures = {
+                    name: tuple(each.tensors[taken] for taken in each.inputs)
+                    for name, each in {main: graph, **further}.items()
+                }
+                graph = replace(graph, signatures=signatures, signature=main)
         return graph
 
 

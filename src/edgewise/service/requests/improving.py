@@ -55,6 +55,7 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
     providers: Texts = ()
     threads: Whole = 1
     precisions: Texts = ()
+    signatures: Texts = ()
     latency: bool = True
     sessions: Whole = 3
     meters: bool = False
