@@ -12,6 +12,7 @@ from edgewise.model.identity import read_graph
 from edgewise.runtime.base import LoadOptions, reset_state, states_of
 from edgewise.runtime.litert import LiteRt
 from edgewise.runtime.openvino import OpenVino
+from litert_networks import write_subgraphs
 
 pytestmark = pytest.mark.engine
 
@@ -41,46 +42,6 @@ def memory(folder) -> Path:
     return folder / "memory.xml"
 
 
-def write(path: Path, build) -> Path:
-    """A TFLite file of the subgraphs that `build` makes with the schema's classes."""
-    schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
-    import flatbuffers
-
-    model = schema.ModelT(version=3, operatorCodes=[], buffers=[schema.BufferT()], subgraphs=[])
-
-    def graph():
-        made = schema.SubGraphT(tensors=[], operators=[], inputs=[], outputs=[])
-        model.subgraphs.append(made)
-        return made
-
-    def tensor(graph, name, shape, data=None, kind=schema.TensorType.FLOAT32, **more):
-        made = schema.TensorT(name=name, shape=list(shape), type=kind, buffer=0, **more)
-        if data is not None:
-            made.buffer = len(model.buffers)
-            content = np.full(shape, data, np.float32)
-            model.buffers.append(schema.BufferT(data=np.frombuffer(content.tobytes(), np.uint8)))
-        graph.tensors.append(made)
-        return len(graph.tensors) - 1
-
-    def step(graph, kind, inputs, outputs, options):
-        number = getattr(schema.BuiltinOperator, kind)
-        code = schema.OperatorCodeT(version=1, builtinCode=number, deprecatedBuiltinCode=min(number, 127))
-        model.operatorCodes.append(code)
-        form = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
-        graph.operators.append(
-            schema.OperatorT(
-                opcodeIndex=len(model.operatorCodes) - 1, inputs=inputs, outputs=outputs, builtinOptions=options,
-                builtinOptionsType=form,
-            )
-        )  # fmt: skip
-
-    build(schema, graph, tensor, step)
-    builder = flatbuffers.Builder()
-    builder.Finish(model.Pack(builder), b"TFL3")
-    path.write_bytes(bytes(builder.Output()))
-    return path
-
-
 @pytest.fixture(scope="module")
 def filter_in_time(folder) -> Path:
     """SVDF, whose state is a variable tensor: on ones, each output is 2 more than the last one, up to 10."""
@@ -93,7 +54,7 @@ def filter_in_time(folder) -> Path:
         step(main, "SVDF", [x, features, times, -1, state], [y], schema.SVDFOptionsT(rank=1))
         main.inputs, main.outputs = [x], [y]
 
-    return write(folder / "svdf.tflite", build)
+    return write_subgraphs(folder / "svdf.tflite", build)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +80,7 @@ def resource(folder) -> Path:
         step(main, "ASSIGN_VARIABLE", [own, y], [], schema.AssignVariableOptionsT())
         main.inputs, main.outputs = [x], [y]
 
-    return write(folder / "resource.tflite", build)
+    return write_subgraphs(folder / "resource.tflite", build)
 
 
 CASES = [

@@ -67,7 +67,7 @@ class ModelRef:
     @property
     def file_name(self) -> str:
         """`name` without the signature."""
-        return self.name.rpartition(":")[0] if self.signatures else self.name
+        return self.name.removesuffix(f":{self.signature or self.signatures[0]}") if self.signatures else self.name
 
     @property
     def signature_words(self) -> str:

@@ -160,6 +160,17 @@ class DescribesModels(Protocol):
 
 
 @runtime_checkable
+class DescribesSignatures(Protocol):
+    """A runtime that describes the entry points of a file that has several, for formats that only its engine reads."""
+
+    def describe_signatures(self, path: Path) -> Mapping[str, tuple[Sequence[TensorSpec], Sequence[TensorSpec]]]:
+        """Name → inputs and outputs of each entry point of the model at `path`, the default first.
+
+        Raises as `Runtime.load`.
+        """
+
+
+@runtime_checkable
 class RunsSignatures(Protocol):
     """A runtime that can run another entry point of a file than the default.
 

@@ -57,6 +57,7 @@ class TensorFlow:
         Provider(name="xla", title="concrete function, compiled by XLA for the CPU"),
     )
     in_default = True
+    signature_formats = ("savedmodel",)
 
     def availability(self) -> Availability:
         """Whether one of the packages that bring TensorFlow is installed."""
@@ -73,6 +74,17 @@ class TensorFlow:
         loaded = _load(path)
         return loaded.inputs, loaded.outputs
 
+    def describe_signatures(self, path: Path) -> Mapping[str, tuple[Sequence[TensorSpec], Sequence[TensorSpec]]]:
+        """Signatures of the SavedModel at `path`; see `edgewise.runtime.base.DescribesSignatures`."""
+        if path.name != SAVED_MODEL:
+            return {}
+        try:
+            known = _serving_graph(_read_document(path)).signature_def
+            names = _list_signatures(known)
+        except Exception as error:
+            raise explain(error) from error
+        return {name: (_told_specs(known[name].inputs), _told_specs(known[name].outputs)) for name in names}
+
     def load(self, path: Path, options: LoadOptions) -> TensorFlowSession:
         """A session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
 
@@ -85,7 +97,7 @@ class TensorFlow:
         check_settings(self.title, (), options.extra)
         requests = count_requests(options)
         set_threads(options.threads, requests)
-        loaded = _load(path).shaped(options.shapes)
+        loaded = _load(path, options.signature).shaped(options.shapes)
         if options.provider == "xla":
             return XlaSession(_with_xla(loaded), provider=options.provider, requests=requests)
         return TensorFlowSession(loaded, provider=options.provider, requests=requests)
@@ -289,21 +301,28 @@ def told_threads() -> dict[str, int | None]:
     return {"threads": both, "intra_op_threads": intra, "inter_op_threads": inter}
 
 
-def _load(path: Path) -> _Loaded:
+def _load(path: Path, signature: str = "") -> _Loaded:
     """The model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
     try:
-        return _load_saved(path) if path.name == SAVED_MODEL else _load_frozen(path)
+        return _load_saved(path, signature) if path.name == SAVED_MODEL else _load_frozen(path)
     except Exception as error:
         raise explain(error) from error
 
 
-def _load_saved(path: Path) -> _Loaded:
-    import tensorflow as tf
+def _read_document(path: Path) -> Any:
     from tensorflow.core.protobuf import saved_model_pb2
 
-    document = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    meta = _serving_graph(document)
-    name = _choose_signature(meta.signature_def)
+    return saved_model_pb2.SavedModel.FromString(path.read_bytes())
+
+
+def _load_saved(path: Path, signature: str) -> _Loaded:
+    import tensorflow as tf
+
+    meta = _serving_graph(_read_document(path))
+    names = _list_signatures(meta.signature_def)
+    name = signature or names[0]
+    if name not in names:
+        raise UnsupportedModel(f"it has no signature {name!r} (it has: {', '.join(names)})")
     check_saved_model(meta, name)
     model = tf.saved_model.load(str(path.parent), tags=list(meta.meta_info_def.tags))
     function = model.signatures[name]
@@ -346,20 +365,22 @@ def _serving_graph(document: Any) -> Any:
     return document.meta_graphs[0]
 
 
-def _choose_signature(signatures: Mapping[str, Any]) -> str:
-    """``serving_default``, or the only signature. Raises `UnsupportedModel`."""
+def _list_signatures(signatures: Mapping[str, Any]) -> list[str]:
+    """Names of signatures: ``serving_default`` first, the others by name. Raises `UnsupportedModel` without any."""
     names = sorted(name for name in signatures if not name.startswith("__") and signatures[name].outputs)
-    if _SERVING in names:
-        return _SERVING
     if not names:
         raise UnsupportedModel(
             "the SavedModel has no signature: export it with model.export(PATH), or with "
             "tf.saved_model.save(module, PATH, signatures=CONCRETE_FUNCTION)"
         )
-    if len(names) > 1:
-        shown = ", ".join(names[:10])
-        raise UnsupportedModel(f"it has several signatures ({shown}), none named {_SERVING}: save one under this name")
-    return names[0]
+    return sorted(names, key=lambda name: name != _SERVING)
+
+
+def _told_specs(tensors: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    """Inputs or outputs as a signature of a SavedModel has them."""
+    import tensorflow as tf
+
+    return _specs((name, tf.TensorSpec(tensors[name].tensor_shape, tensors[name].dtype)) for name in sorted(tensors))
 
 
 def _load_frozen(path: Path) -> _Loaded:

@@ -60,6 +60,9 @@ def read_resolved_graph(
     if concrete:
         graph = read_graph(file, shapes=concrete, signature=signature)
     source = describe_file(file, read_all=hash_weights)
+    if not signature and (others := [name for name in graph.signatures if name != graph.signature]):
+        own = graph.signature or "the first subgraph, which has no name"
+        assumed = [f"signature: {own}, the default; the file also has {', '.join(others)}", *assumed]
     return ResolvedGraph(graph=graph, source={**source, "assumed": assumed}, inputs=inputs)
 
 

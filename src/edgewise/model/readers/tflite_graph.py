@@ -54,7 +54,7 @@ def read_network(
         used = {index for step in steps[at] for index in step.subgraphs}
         if 0 in used:
             raise damaged(path, f"subgraph {at} runs the first one")
-        builder = _GraphBuilder(path, reader, steps[at], stored[at], names)
+        builder = _GraphBuilder(path, reader, steps[at], stored[at], names, settles=at == 0)
         given = shapes if at == entry else {}
         graphs[at] = builder.build(tables, records[at], {names[each]: graphs[each] for each in sorted(used)}, given)
     return _describe(path, tables, model, graphs[entry], entry=entry, stored=stored)
@@ -114,7 +114,7 @@ def _identify(stored: Stored) -> tuple[Any, ...]:
 
 
 class _GraphBuilder:
-    """Makes the graph of one subgraph."""
+    """Makes the graph of one subgraph; `settles`: LiteRT can be asked for its shapes behind open dimensions."""
 
     def __init__(
         self,
@@ -123,8 +123,11 @@ class _GraphBuilder:
         steps: Sequence[TfliteOperator],
         stored: Sequence[Stored],
         names: Sequence[str],
+        *,
+        settles: bool,
     ) -> None:
         self.path = path
+        self.settles = settles
         self.reader = reader
         self.steps = steps
         self.stored = stored
@@ -173,9 +176,13 @@ class _GraphBuilder:
             return
         for index, shape in given.items():
             self._reshape(index, shape)
-        answer, self.why = ask_for_shapes(
-            WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]}, shapes,
-            package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
+        answer, self.why = (
+            ask_for_shapes(
+                WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]}, shapes,
+                package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
+            )
+            if self.settles
+            else (None, "LiteRT tells shapes behind open dimensions for the first subgraph only")
         )  # fmt: skip
         found = [parse_shape(shape) for shape in answer["shapes"]] if answer else []
         for index, tensor in enumerate(self.tensors):
