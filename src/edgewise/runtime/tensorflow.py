@@ -339,7 +339,9 @@ def _load_saved(path: Path, signature: str) -> _Loaded:
 
 def _find_written(function: Any) -> list[Any]:
     """Variables that a concrete function assigns, as far as TensorFlow does not list them among those it only reads."""
-    graph = function.graph.as_graph_def()
+    if (own := getattr(function, "graph", None)) is None:
+        return []  # a frozen graph has no variables
+    graph = own.as_graph_def()
     nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
     if not any(node.op.startswith("Assign") for node in nodes):
         return []
@@ -348,7 +350,7 @@ def _find_written(function: Any) -> list[Any]:
         only_read = {*node.attr["_read_only_resource_inputs"].list.i}
         if only_read or node.op.startswith("Assign") or "Call" in node.op or node.op in ("If", "While"):
             written |= {name for place, name in enumerate(node.input) if place not in only_read}
-    inner_names = [tensor.op.name for tensor in function.graph.internal_captures]
+    inner_names = [tensor.op.name for tensor in own.internal_captures]
     handles = [handle for name, handle in zip(inner_names, function.captured_inputs, strict=True) if name in written]
     return [variable for variable in function.variables if any(variable.handle is handle for handle in handles)]
 

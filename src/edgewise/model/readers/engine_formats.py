@@ -20,6 +20,7 @@ from edgewise.errors import BadModel, Unavailable
 from edgewise.model.readers.base import SelfContained, damaged, identify_version, make_signature
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.registry import Registry
+from edgewise.wire import BYTES, Damaged, read_fields
 
 TIMEOUT_S = 120
 _MOST_FILES = 10_000
@@ -74,8 +75,8 @@ class SavedModelReader(_EngineFormat):
         return next(iter(self.read_signatures(path).values()), None) or super().read_signature(path)
 
     def read_signatures(self, path: Path) -> Mapping[str, Signature]:
-        """The signatures, the default first; empty where no engine is installed that tells them."""
-        return _ask_signatures(identify_version(path))
+        """The signatures of a file that has several, the default first; empty where no installed engine tells them."""
+        return _ask_signatures(identify_version(path)) if _has_several_signatures(path) else {}
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of variables and assets, by name. Raises `BadModel` for one that a link leads to from elsewhere."""
@@ -91,6 +92,24 @@ class SavedModelReader(_EngineFormat):
                     path, (f"{where} is a link to a file outside its folder"), advice=("replace the link with the file")
                 )
         return tuple(files)
+
+
+def _has_several_signatures(path: Path) -> bool:
+    """Whether a graph of a SavedModel has several signatures: fields 5 of the ``MetaGraphDef``, a map by name."""
+    data = path.read_bytes()
+    try:
+        for _, number, wire, start, end in read_fields(data, 0, len(data)):
+            if (number, wire) != (2, BYTES):
+                continue
+            entries = [each[3:] for each in read_fields(data, start, end) if each[1:3] == (5, BYTES)]
+            names = (
+                data[at:stop] for entry in entries for _, key, _, at, stop in read_fields(data, *entry) if key == 1
+            )
+            if sum(not name.startswith(b"__") for name in names) > 1:
+                return True
+    except Damaged:
+        return False  # the engine says what is wrong
+    return False
 
 
 class TensorFlowReader(_EngineFormat):

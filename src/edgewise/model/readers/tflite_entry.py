@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.model.readers.base import damaged
-from edgewise.model.readers.tflite_operators import TfliteOperatorReader
+from edgewise.model.readers.tflite_schema import OPERATORS
 from edgewise.model.readers.tflite_tables import open_tables
+
+_VAR_HANDLE, _ASSIGN, _CALL_ONCE = map(OPERATORS.index, ("VAR_HANDLE", "ASSIGN_VARIABLE", "CALL_ONCE"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,27 +34,28 @@ def read_entry(path: Path, signature: str | None = None) -> EntryPoint:
     """The entry point `signature` of the file at `path`; None is the first subgraph. Raises `BadModel`."""
     with open_tables(path) as tables:
         model = tables.read_model()
-        entries = {each["signature_key"]: each["subgraph_index"] for each in model["signature_defs"]}
-        graphs, entry = model["subgraphs"], 0 if signature is None else entries.get(signature, -1)
-        if not 0 <= entry < len(graphs):
-            raise damaged(path, f"it has no subgraph for the signature {signature!r}")
-        reader = TfliteOperatorReader(path, tables, model)
-        variables: dict[str, None] = {}
-        resources: dict[str, None] = {}
+        named = {each["signature_key"]: each["subgraph_index"] for each in model["signature_defs"]}
+        graphs, entry = model["subgraphs"], 0 if signature is None else named.get(signature, -1)
+        codes = [each["builtin_code"] for each in model["operator_codes"]]
+        variables, resources = dict[str, None](), dict[str, None]()
         seen, todo = {entry}, [entry]
         while todo:
-            graph, handles = graphs[todo.pop()], dict[int, str]()
-            for record, tensor in enumerate(graph["tensors"]):
-                if tensor["is_variable"]:
-                    variables[tensor["name"] or f"tensor_{record}"] = None
-            for step in reader.read_all(graph):
-                if step.code.op == "VAR_HANDLE":
-                    handles |= dict.fromkeys(step.outputs, step.attributes.get("shared_name") or "state")
-                elif step.code.op == "ASSIGN_VARIABLE":
-                    resources[handles.get(step.inputs[0], "state") if step.inputs else "state"] = None
-                if step.code.op != "CALL_ONCE":  # that runs before the first inference alone
-                    todo += {*step.subgraphs} - seen
-                    seen.update(step.subgraphs)
+            if not 0 <= (at := todo.pop()) < len(graphs):
+                raise damaged(path, f"it refers to subgraph {at} of {len(graphs)}")
+            graph, handles = graphs[at], dict[int, str]()
+            variables |= {each["name"] or "state": None for each in graph["tensors"] if each["is_variable"]}
+            for step in graph["operators"]:
+                code = codes[step["opcode_index"]] if step["opcode_index"] < len(codes) else -1
+                options = [step[field][1] for field in ("builtin_options", "builtin_options_2") if step[field]]
+                if code == _VAR_HANDLE:
+                    names = [each.get("shared_name") or "state" for each in options]
+                    handles |= dict(zip(tables.numbers(step["outputs"]), names, strict=False))
+                elif code == _ASSIGN:
+                    resources |= {handles.get(each, "state"): None for each in tables.numbers(step["inputs"])[:1]}
+                elif code != _CALL_ONCE:  # that runs before the first inference alone
+                    run = {each[name] for each in options for name in each if name.endswith("subgraph_index")}
+                    todo += run - seen
+                    seen |= run
         return EntryPoint(
             subgraph=entry,
             inputs=tuple(tables.numbers(graphs[entry]["inputs"])),
