@@ -354,7 +354,7 @@ class Worker:
             recorder, scenario=self._scenario, clock=clock, reporter=reporter, meters=meters, tell=tell
         )
 
-    def _outputs(self, session: Session, arrays: Sequence[Any], reload: Callable[[Sequence[Any]], Session]) -> None:
+    def _outputs(self, session: Session, feed: Sequence[Any], reload: Callable[[Sequence[Any]], Session]) -> None:
         """Outputs of one inference from the initial state as a file in the job's folder, if the host asked for them."""
         if not self.job.get("outputs"):
             return
@@ -363,9 +363,7 @@ class Worker:
         from edgewise.run.sample_mode import MAX_OUTPUT_BYTES
 
         with self.phase("outputs"):
-            if not reset_state(session):
-                session = reload(arrays)
-                session.bind(arrays)
+            session = _in_initial_state(session, feed, reload)
             answers = self._insist(session, partial(_infer, session))
             arrays = [np.asarray(array) for array in answers if array is not None]
             # What came out closes the dimensions that an engine leaves open.
@@ -379,11 +377,11 @@ class Worker:
                 return
             file = Path(self.job["folder"]) / "outputs.npz"
             np.savez(file, *arrays)
-            self._check_repeats(session, arrays)
+            self._check_repeats(_in_initial_state(session, feed, reload), arrays)
         self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
 
     def _check_repeats(self, session: Session, arrays: list[Any]) -> None:
-        """Compare `arrays` with the outputs of one more inference on the same inputs."""
+        """Compare `arrays` with the outputs of one more inference on the same inputs, from the same state."""
         import numpy as np
 
         again = [np.asarray(array) for array in self._insist(session, partial(_infer, session)) if array is not None]
@@ -426,6 +424,15 @@ def _is_same(first: Any, second: Any) -> bool:
 def _infer(session: Session) -> list[Any]:
     session.invoke()
     return list(session.read_outputs())
+
+
+def _in_initial_state(session: Session, feed: Sequence[Any], reload: Callable[[Sequence[Any]], Session]) -> Session:
+    """`session`, or a new one on the same inputs where the engine can't reset the model's state."""
+    if reset_state(session):
+        return session
+    session = reload(feed)
+    session.bind(feed)
+    return session
 
 
 def _time_one(session: Session, clock: Any) -> int:
