@@ -22,7 +22,8 @@ from edgewise.runtime.arrays import MOST_TOLD
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
 from edgewise.units import format_quantity
-from edgewise.workload.input_shapes import ASSUMED, CONVERTED
+from edgewise.workload.input_shapes import ASSUMED
+from edgewise.workload.inputs import CONVERTED
 
 LEAST_SAMPLES = 9
 """With fewer samples, the interval of a median can't reach 95 %. Google Benchmark has the same rule."""
