@@ -197,3 +197,57 @@ def apply_in(folder: Path) -> Callable[..., PassResult]:
         return one.apply(task)
 
     return apply
+
+
+def write_subgraphs(path: Path, build: Callable[..., None], *, signatures: dict[str, int] | None = None) -> Path:
+    """A TFLite file of the subgraphs that `build` makes with the schema's classes.
+
+    Args:
+        build: takes the schema, and functions that add a subgraph, a tensor and an operator.
+        signatures: name → subgraph.
+    """
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT(version=3, operatorCodes=[], buffers=[schema.BufferT()], subgraphs=[])
+
+    def graph():
+        made = schema.SubGraphT(tensors=[], operators=[], inputs=[], outputs=[])
+        model.subgraphs.append(made)
+        return made
+
+    def tensor(graph, name, shape, data=None, kind=schema.TensorType.FLOAT32, **more):
+        made = schema.TensorT(name=name, shape=list(shape), type=kind, buffer=0, **more)
+        if data is not None:
+            made.buffer = len(model.buffers)
+            content = np.broadcast_to(np.asarray(data, np.float32), shape)
+            model.buffers.append(schema.BufferT(data=np.frombuffer(content.tobytes(), np.uint8)))
+        graph.tensors.append(made)
+        return len(graph.tensors) - 1
+
+    def step(graph, kind, inputs, outputs, options):
+        number = getattr(schema.BuiltinOperator, kind)
+        code = schema.OperatorCodeT(version=1, builtinCode=number, deprecatedBuiltinCode=min(number, 127))
+        model.operatorCodes.append(code)
+        form = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+        graph.operators.append(
+            schema.OperatorT(
+                opcodeIndex=len(model.operatorCodes) - 1, inputs=inputs, outputs=outputs, builtinOptions=options,
+                builtinOptionsType=form,
+            )
+        )  # fmt: skip
+
+    build(schema, graph, tensor, step)
+    model.signatureDefs = [
+        schema.SignatureDefT(
+            signatureKey=name,
+            subgraphIndex=at,
+            inputs=[schema.TensorMapT(name=f"{name}_in", tensorIndex=each) for each in model.subgraphs[at].inputs],
+            outputs=[schema.TensorMapT(name=f"{name}_out", tensorIndex=each) for each in model.subgraphs[at].outputs],
+        )
+        for name, at in (signatures or {}).items()
+    ]
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+    return path

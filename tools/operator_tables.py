@@ -477,10 +477,11 @@ def openvino_tflite_table() -> dict[str, Any]:
 def build_ir(op: str, opset: str, ir: int = 11) -> bytes:
     """An OpenVINO IR of one operation with one input."""
     port = 'precision="FP32"><dim>1</dim></port>'
+    state = '<data variable_id="v" variable_shape="1" variable_type="f32"/>' if op in ("ReadValue", "Assign") else ""
     layers = (
         '<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>'
         f'<output><port id="0" {port}</output></layer>'
-        f'<layer id="1" name="o" type="{op}" version="{opset}"><input><port id="0" {port}</input>'
+        f'<layer id="1" name="o" type="{op}" version="{opset}">{state}<input><port id="0" {port}</input>'
         f'<output><port id="1" {port}</output></layer>'
         f'<layer id="2" name="y" type="Result" version="opset1"><input><port id="0" {port}</input></layer>'
     )

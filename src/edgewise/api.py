@@ -44,6 +44,7 @@ def inspect(
     build: str | None = None,
     what_if: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    signature: str = "",
     hash_weights: bool = False,
     sparsity: bool = False,
     measure: bool = False,
@@ -60,6 +61,7 @@ def inspect(
         build: a factory that returns a model, trained or not: ``package.module:factory`` or ``file.py:factory``.
         what_if: keyword arguments of the factory.
         shapes: input name → shape for open dimensions.
+        signature: entry point of a file that has several; "" is its first.
         hash_weights: read weight files too, for the model's hash.
         sparsity: read all weights of a file, count their zeros and find patterns (`Inspection.sparsity`).
         measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
@@ -79,6 +81,7 @@ def inspect(
             model=named,
             cases=(dict(what_if),) if what_if else None,
             shapes=shapes,
+            signature=signature,
             hash_weights=hash_weights,
             sparsity=sparsity,
             measure=measure,
@@ -269,6 +272,7 @@ def profile(
     threads: Sequence[int] = (),
     batches: Sequence[int] = (1,),
     precisions: Sequence[str] = (),
+    signatures: Sequence[str] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
@@ -316,6 +320,7 @@ def bench(
     threads: Sequence[int] = (),
     batches: Sequence[int] = (1,),
     precisions: Sequence[str] = (),
+    signatures: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
@@ -356,6 +361,7 @@ def bench(
         threads: an axis; empty means one thread (all usable cores in the offline scenario).
         batches: an axis.
         precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
+        signatures: an axis: entry points of files that have several; empty means each file's first.
         settings: of the engines by their own names (``channels_last``); each engine gets those that it has.
         shapes: input name → shape for open dimensions.
         input_data: an ``.npz`` with one array per input; without it inputs are random from `seed`.
@@ -400,6 +406,7 @@ def compare(
     threads: Sequence[int] = (),
     batches: Sequence[int] = (1,),
     precisions: Sequence[str] = (),
+    signatures: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
@@ -486,6 +493,7 @@ def evaluate(
     metrics: Sequence[str] = (),
     reference: PathLike | None = None,
     runtimes: Sequence[str] = (),
+    signatures: Sequence[str] = (),
     threads: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     latency: bool = True,
@@ -496,6 +504,7 @@ def evaluate(
     cpus: float | None = None,
     memory: int | None = None,
     device: str = "local",
+    keep_state: bool = False,
     fresh: bool = False,
     store: str | Store | None = None,
     progress: Progress | None = None,
@@ -515,8 +524,10 @@ def evaluate(
         metrics: of your own: ``module:function``, ``file.py:function`` (``=lower`` where less is better), ``hf:DIR``.
         reference: a model whose outputs are taken as right; labels are then not looked at.
         runtimes: empty is the engine whose own format a model has.
+        signatures: as in `bench`.
         latency: measure it too, in `sessions` fresh processes.
         meters: read sensors beside the latency, where there are any.
+        keep_state: samples are one sequence for models that keep a state; otherwise it is reset before each sample.
         fresh: don't resume an evaluation that was cut off.
 
     Returns:

@@ -121,7 +121,7 @@ def test_unknown_settings_list_the_known_ones(folder):
     model(folder)
     with pytest.raises(BadInput) as caught:
         only("model.onnx,speed=2")
-    assert caught.value.advice == "settings: runtime, provider, threads, precision, batch"
+    assert caught.value.advice == "settings: runtime, provider, threads, precision, batch, signature"
 
 
 def test_labels_are_one_printable_line(folder):

@@ -303,3 +303,16 @@ def test_the_table_of_keras_applications(capsys):
     assert found["latency"]["value"] > 0
     assert run(["zoo", "keras-table", "MobileNetV9"]) == 2
     assert "keras.applications has no MobileNetV9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("provider", ["function", "call", "predict"])
+def test_a_stateful_layer_is_a_state(tmp_path, provider):
+    layers = [keras.Input((5, 4), batch_size=1), keras.layers.LSTM(3, stateful=True, name="memory")]
+    keras.Sequential(layers).save(tmp_path / "stateful.keras")
+    session, ones = load(tmp_path / "stateful.keras", provider), np.ones((1, 5, 4), np.float32)
+    (first,), (second,) = infer(session, ones), infer(session, ones)
+    kept = not (BACKEND == "jax" and provider == "function")
+    assert list(session.states) == (["memory"] if kept else [])
+    assert np.array_equal(first, second) != kept
+    assert session.reset_state()
+    np.testing.assert_allclose(infer(session, ones)[0], first, atol=1e-6)

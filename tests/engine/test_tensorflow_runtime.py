@@ -178,11 +178,43 @@ def test_signatures(tmp_path):
     alone = save(tmp_path / "one", lambda x: {"y": x + 1}, VECTOR, signatures=named("classify"))
     assert load(alone).effective["signature"] == "classify"
     several = save(tmp_path / "several", lambda x: {"y": x + 1}, VECTOR, signatures=named("a", "b"))
-    with pytest.raises(UnsupportedModel, match=r"several signatures \(a, b\), none named serving_default"):
-        load(several)
+    assert load(several).effective["signature"] == "a"
+    assert load(several, signature="b").effective["signature"] == "b"
+    with pytest.raises(UnsupportedModel, match=r"no signature 'c' \(it has: a, b\)"):
+        load(several, signature="c")
+    assert (open_model(several.parent).ref.signatures, open_model(alone.parent).ref.signatures) == (("a", "b"), ())
+    assert open_model(several.parent, "b").ref.signature == "b"
     none = save(tmp_path / "none", lambda x: {"y": x + 1}, VECTOR, signatures=named())
     with pytest.raises(UnsupportedModel, match=r"has no signature: export it with model.export"):
         load(none)
+
+
+class Counter(tf.Module):
+    """Adds its input to a state."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.sum = tf.Variable(2.0), tf.Variable(0.5, name="sum")
+
+
+@pytest.mark.parametrize("provider", ["function", "xla"])
+def test_a_variable_that_the_function_assigns_is_a_state(tmp_path, provider):
+    owner = Counter()
+
+    def add(x):
+        return {"y": owner.sum.assign_add(owner.weight * tf.reduce_sum(x))}
+
+    path = save(tmp_path / "counter", add, tf.TensorSpec((1, 2), tf.float32, "x"), owner=owner)
+    session, ones = load(path, provider), np.ones((1, 2), np.float32)
+    assert [float(infer(session, ones)[0]) for _ in range(3)] == [4.5, 8.5, 12.5]
+    assert list(session.states) == ["sum"] and session.reset_state()
+    assert float(infer(session, ones)[0]) == 4.5
+    plain = save(
+        tmp_path / "plain", lambda x: {"y": owner.weight * x}, tf.TensorSpec((1, 2), tf.float32, "x"), owner=owner
+    )
+    plain = load(plain)
+    infer(plain, ones)
+    assert not plain.states
 
 
 def test_text_is_refused(tmp_path):

@@ -261,6 +261,35 @@ class Branch(nn.Module):
         return y * 2 if y.sum() > 0 else y - 1
 
 
+class Sums(nn.Module):
+    """Keeps the sum of its inputs in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sum", torch.full((1, 4), 0.5))
+
+    def forward(self, x):
+        self.sum = self.sum + x
+        return self.sum * 2
+
+
+class Hides(nn.Module):
+    """Keeps a number that is in no buffer."""
+
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+class Noise(nn.Module):
+    """Keeps nothing."""
+
+    def forward(self, x):
+        return x + torch.rand(1, 4)
+
+
 class TestUnusualModules:
     def test_a_state_is_a_caution_and_the_users_module_keeps_its_own(self, tmp_path):
         module = Counter()
@@ -268,6 +297,20 @@ class TestUnusualModules:
         session.close()
         assert "not-repeatable" in session.cautions
         assert module.calls == 0
+
+    @pytest.mark.parametrize(
+        ("module", "states", "resets"),
+        [(Sums(), ("sum",), True), (Hides(), (eager.HIDDEN,), False), (Noise(), (), True)],
+    )
+    def test_states_are_told_from_chance_and_reset_where_they_are_buffers(self, tmp_path, module, states, resets):
+        session = session_of(eager.write_module(build_made(module, torch.ones(1, 4)), tmp_path, name="kept"))
+        ones = np.ones((1, 4), np.float32)
+        first, second = infer(session, ones), infer(session, ones)
+        assert not np.array_equal(first, second)
+        assert (tuple(session.states), session.reset_state()) == (states, resets)
+        if states and resets:
+            assert np.array_equal(infer(session, ones), first)
+        session.close()
 
     def test_a_module_that_cannot_be_exported_has_no_layers_but_runs(self, tmp_path):
         (tmp_path / "branch.py").write_text(
@@ -377,6 +420,7 @@ class TestPrograms:
         path = tmp_path / "counter.pt2"
         torch.export.save(torch.export.export(Counter(), (torch.ones(1, 4),)), path)
         session = session_of(path)
+        assert (session.states, session.reset_state()) == (("calls",), True)
         session.close()
         assert "not-repeatable" in session.cautions
 

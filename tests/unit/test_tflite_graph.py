@@ -163,10 +163,14 @@ def branching(references=(1, 2), shared_buffer=1):
 def test_subgraphs_and_signatures(tmp_path):
     graph = read(tmp_path, branching())
     assert graph.operators[1].subgraphs == ("then", "else")
-    assert set(graph.subgraphs) == {"then", "else", "extra"}
-    assert graph.signatures == {"more": "extra", "serve": ""}
+    assert set(graph.subgraphs) == {"then", "else"}
+    assert {name: [each.name for each in inputs] for name, inputs in graph.signatures.items()} == {
+        "more": ["x"],
+        "serve": ["c", "x"],
+    }
+    assert graph.signature == "serve"
     assert graph.metadata["signatures"]["more"] == {"inputs": {"features": "x"}, "outputs": {"features": "x"}}
-    # Both branches cost the same, 12 MACs, as does the main graph's own layer; the entry point is not run.
+    # Both branches cost the same, 12 MACs, as does the main graph's own layer; the other entry point does not count.
     assert total_of(graph).macs == 24
     # All four share one buffer: one weight.
     assert total_of(graph).parameters == 12

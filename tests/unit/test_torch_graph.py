@@ -224,9 +224,15 @@ def test_several_programs_are_signatures(file: Path):
     with zipfile.ZipFile(file, "w") as written:
         for name in ("model", "decode"):
             written.writestr(f"m/models/{name}.json", json.dumps(small_network()))
-    made = READER.read_graph(file)
-    assert made.signatures == {"model": "", "decode": "program.decode"}
-    assert len(made.subgraphs["program.decode"].operators) == 5
+    made, alone = READER.read_graph(file), total_of(READER.read_graph(file))
+    assert made.signature == "model"
+    assert {name: [each.name for each in inputs] for name, inputs in made.signatures.items()} == {
+        "model": ["x"],
+        "decode": ["x"],
+    }
+    with zipfile.ZipFile(file, "w") as written:
+        written.writestr("m/models/model.json", json.dumps(small_network()))
+    assert total_of(READER.read_graph(file)).parameters == alone.parameters
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ OPTIONS = (
     option(
         "--vary threads=1,2",
         options.VARY,
-        "Compare settings: runtime, provider, threads, precision, batch; repeatable",
+        "Compare settings: runtime, provider, threads, precision, batch, signature; repeatable",
         list[str],
     ),
     options.RUNTIMES.worded("Runtimes by name or name/provider (default: the runtime of the model's own format)"),
@@ -93,6 +93,7 @@ _VARIED = {
     "threads": options.THREADS,
     "precision": options.PRECISIONS,
     "batch": options.BATCHES,
+    "signature": options.SIGNATURES,
 }
 
 

@@ -52,6 +52,7 @@ OPTIONS = (
     option("--threads N", options.VARY, "Number of inference threads (default: the baseline run's, else 1)", int),
     option("--batch N", options.VARY, "Batch size (default: the baseline run's, else 1)", int),
     option("--precision P", options.VARY, "f32, bf16 or f16"),
+    options.SIGNATURE,
     options.SHAPES,
     options.INPUT_DATA,
     options.SEED.worded("Random seed (default: the baseline run's, else 0)", type=int, default=None),

@@ -28,6 +28,7 @@ OPTIONS = (
     options.BUILD,
     options.CASES,
     options.SHAPES.worded("Shape of an input with open dimensions; repeatable", rich_help_panel=options.MODEL),
+    options.SIGNATURE,
     option("--hash", options.MODEL, "Compute the model's hash, for which its weight files are read", bool),
     option(
         "--sparsity", options.MODEL, "Count the zeros of the weights and find their patterns; reads all weights", bool

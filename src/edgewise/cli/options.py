@@ -179,6 +179,14 @@ BATCHES = option("--batch 1,8", VARY, "Batch sizes (default: 1)", list[str], rea
 PRECISIONS = option(
     "--precision P,…", VARY, "f32 or fp32, bf16, f16 or fp16 (default: f32)", list[str], read=words.words
 )
+SIGNATURE = option("--signature NAME", MODEL, "Entry point of a file with several signatures (default: the first)")
+SIGNATURES = option(
+    "--signature NAME,…",
+    VARY,
+    "Entry points of files with several signatures, such as a .tflite with encode and decode (default: the first)",
+    list[str],
+    read=words.words,
+)
 SHAPES = option(
     "--shape NAME=1x3x224x224",
     MEASURE,
@@ -253,7 +261,7 @@ STORING = (QUIET, STORE, NO_STORE, DRY_RUN, ABSOLUTE)
 REPORTING = (FORCE, DETAILS, AS_JSON, *STORING)
 """Options of every command that measures, behind its report files."""
 WHERE = (RUNTIMES, DEVICE, PROVIDERS)
-FED = (BATCHES, PRECISIONS, SHAPES, INPUT_DATA, SEED)
+FED = (BATCHES, PRECISIONS, SIGNATURES, SHAPES, INPUT_DATA, SEED)
 PROTOCOL = (ITERATIONS, WARMUP)
 WORKER = (TIMEOUT, MEMORY_LIMIT)
 JUDGING = (

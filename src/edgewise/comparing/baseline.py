@@ -39,7 +39,7 @@ def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None 
     """
     wanted = baseline.job.model
     if given is not None:
-        actual = open_model(given).ref.sha256
+        actual = open_model(given, wanted.signature).ref.sha256
         if actual != wanted.sha256:
             raise BadInput(
                 f"{given} is not the baseline's model: its sha256 begins {actual[:_SHOWN]}, "
@@ -50,8 +50,8 @@ def find_model(baseline: Run, *, given: Path | None = None, beside: Path | None 
     reasons = []
     for place in _places(baseline, beside):
         try:
-            same = open_model(place).ref.sha256 == wanted.sha256
-        except BadModel:
+            same = open_model(place, wanted.signature).ref.sha256 == wanted.sha256
+        except (BadInput, BadModel):
             reasons.append(f"none at {place}")
             continue
         if same:
@@ -64,7 +64,7 @@ def _places(baseline: Run, beside: Path | None) -> Iterator[Path]:
     """Where to look, each once. A record's names are not trusted to stay in a folder."""
     seen: set[Path] = set()
     recorded = Path(baseline.job.model.path) if baseline.job.model.path else None
-    name = Path(baseline.job.model.name).name
+    name = Path(baseline.job.model.file_name).name
     for place in (recorded, beside / name if beside is not None and name else None):
         if place is not None and place not in seen:
             seen.add(place)

@@ -15,6 +15,7 @@ from edgewise.runtime.base import TakesSettings, UnsupportedModel, check_setting
 
 AXES = {
     "runtime": "runtimes", "provider": "providers", "threads": "threads", "precision": "precisions", "batch": "batches",
+    "signature": "signatures",
 }  # fmt: skip
 """Setting of one job → the axis of a plan that varies it."""
 
@@ -59,6 +60,7 @@ class JobSettings:
     threads: int | None = None
     batch: int | None = None
     precision: str | None = None
+    signature: str | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     scenario: Scenario | None = None
@@ -112,7 +114,8 @@ def make_job_like(model: Path, other: Job, asked: JobSettings) -> PlannedJob:
     Raises as `make_job` does, and `BadInput` where the input data of `other` is not at hand, or its record has settings
     that its runtime does not list: records may come from anybody, and some settings write files.
     """
-    opened = open_model(model)
+    signature = asked.signature or other.model.signature
+    opened = open_model(model, signature)
     runtime, workload = other.runtime, other.workload
     readable = opened.ref.format in runtimes().get(runtime.name).formats
     same_engine = asked.runtime is None and readable
@@ -123,6 +126,7 @@ def make_job_like(model: Path, other: Job, asked: JobSettings) -> PlannedJob:
         threads=asked.threads if asked.threads is not None else runtime.threads,
         batch=asked.batch if asked.batch is not None else workload.batch,
         precision=asked.precision or (runtime.precision if same_engine else None),
+        signature=signature,
         shapes=asked.shapes if "" in asked.shapes else {**_shapes_like(opened.signature, other, asked), **asked.shapes},
         scenario=asked.scenario or workload.scenario,
         input_data=asked.input_data or _input_data(other),

@@ -23,6 +23,8 @@ def find_losses(source: BuiltModel | Path, result: Path) -> tuple[str, ...]:
     """
     lines = list(_training_mode(source)) if isinstance(source, BuiltModel) else []
     try:
+        if isinstance(source, Path) and (names := open_model(source).ref.signatures):
+            lines.append(f"only the signature {names[0]} was converted; the file also has {', '.join(names[1:])}")
         before = signature_of(source)
         after = open_model(result).signature
     except EdgewiseError:  # a format that only an engine takes apart, which is not installed

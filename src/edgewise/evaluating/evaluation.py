@@ -38,7 +38,7 @@ from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.random_operators import random_words
 from edgewise.progress import JobStarted, RunFinished, emit
-from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec, new_run_id
+from edgewise.record import Caution, Job, Run, Scenario, Stopping, TargetSpec, new_run_id
 from edgewise.record.facts import emulation_of
 from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted
@@ -46,6 +46,7 @@ from edgewise.run.facts import environment_at, is_board
 from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
 from edgewise.run.trust import about_emulation
+from edgewise.runtime.base import KEEPS_STATE
 from edgewise.workload.input_shapes import open_axes
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def plan_evaluation(
     stopping: Stopping,
     target: TargetSpec,
     latency: bool = True,
+    keep_state: bool = False,
     fresh: bool = False,
 ) -> EvaluationPlan:
     """The plan of `edgewise evaluate`.
@@ -108,6 +110,7 @@ def plan_evaluation(
     Args:
         own: custom metrics.
         reference: a model whose outputs are taken as right.
+        keep_state: as `Workload.keep_state`.
         axes: without runtimes, the engine whose own format a model has.
 
     Raises:
@@ -124,7 +127,7 @@ def plan_evaluation(
         )  # fmt: skip
         if plan.skipped and not plan.jobs:
             raise Unavailable("; ".join(plan.skipped), advice="see 'edgewise doctor'")
-        return plan.jobs
+        return tuple(replace(job, workload=replace(job.workload, keep_state=keep_state)) for job in plan.jobs)
 
     paths = [Path(model) for model in models]
     jobs = tuple(job for path in paths for job in plan_jobs(path))
@@ -301,7 +304,7 @@ class _Evaluator:
                 "or --data-option",
             )
         context = TaskContext(
-            signature=open_model(tested.job.model.path).signature,
+            signature=open_model(tested.job.model).signature,
             data=data,
             options={**instructions.task_options, **plan.data.task_options},
             classes=plan.data.classes or instructions.classes,
@@ -353,6 +356,9 @@ class _Evaluator:
             ),
             effective=run.effective or dict(results.effective),
         )
+        if results.effective.get("states"):
+            told = Caution.of(KEEPS_STATE, results.notes[-1])
+            run = replace(run, cautions=(*(each for each in run.cautions if each.code != KEEPS_STATE), told))
         doubt = check_plausible(scores, table, headline=scorer.headline, results=results, settings=scorer.settings)
         about_data = () if run.evaluation is None else cautions_of(run.evaluation)
         run = replace(run, cautions=(*run.cautions, *([] if doubt is None else [doubt]), *about_data))

@@ -32,6 +32,7 @@ from edgewise.workload.input_shapes import with_sizes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+STATE = "the model keeps a state"
 MOST_TIMED = 1000
 """Inferences whose times are kept: the first ones."""
 MOST_WAITING = 4096
@@ -112,8 +113,9 @@ class ModelAdapter:
         self._end_by = end_by
         self.identity = identify(tested)
         specs = job.workload.inputs
-        graph = read_graph(Path(job.model.path), shapes={spec.name: spec.shape for spec in specs})
+        graph = read_graph(job.model, shapes={spec.name: spec.shape for spec in specs})
         self._batch = job.workload.batch
+        self._keep_state = job.workload.keep_state
         self._scales = [graph.tensors[name].quantization for name in graph.outputs]
         self._names = list(graph.outputs)
         self._inputs = [spec.name for spec in specs]
@@ -166,6 +168,11 @@ class ModelAdapter:
         """Real outputs of every sample, each with a leading dimension of 1. Raises `InferenceFailed`, `BadInput`."""
         if self._batch == 1:
             return [self._real(outputs) for outputs in self.inference.infer(feeds)]
+        if self._keep_state:
+            raise BadInput(
+                f"the model takes {self._batch} samples at a time, which can't be one sequence",
+                advice="omit --keep-state, or export the model with a batch of 1",
+            )
         split = [self._split(self._real(outputs)) for outputs in self.inference.infer(self.join(feeds))]
         return [each for results in split for each in results][: len(feeds)]
 
@@ -250,7 +257,13 @@ def run_samples(
             can't be used.
     """
     begin = now()
-    path = None if identity is None else checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
+    # A sequence can't be resumed in its middle: the state is gone.
+    kept = identity is not None and not tested.job.workload.keep_state
+    path = (
+        None
+        if identity is None or not kept
+        else checkpoint_path(_identify(tested, selection, identity), folder=checkpoints)
+    )
     if path is not None and fresh:
         path.unlink(missing_ok=True)
     adapter = running or ModelAdapter(tested, selection.data, builder=builder, end_by=end_by)
@@ -268,7 +281,7 @@ def run_samples(
     entries = tuple(entry for index, entry in sorted(checkpoint.entries.items()) if index in wanted)
     results = SampleResults(
         entries=entries,
-        notes=adapter.notes,
+        notes=(*adapter.notes, *_tell_state(tested.job, adapter.inference)),
         fed=adapter.ranges,
         effective=adapter.inference.effective,
         failure=failure,
@@ -290,6 +303,18 @@ def run_samples(
         )
     )
     return results
+
+
+def _tell_state(job: Job, inference: Inference) -> Iterator[str]:
+    """How the state of the model was treated, where it keeps one or that was expected."""
+    names = ", ".join(map(str, inference.effective.get("states", ())))
+    if names and job.workload.keep_state:
+        yield f"{STATE} ({names}), kept from sample to sample as one sequence (--keep-state)"
+    elif names:
+        how = "the engine can't reset it, so the model was loaded again" if inference.reloaded else "reset"
+        yield f"{STATE} ({names}); {how} before each sample"
+    elif inference.effective and job.workload.keep_state:
+        yield "--keep-state changed nothing: the engine reports no state of the model"
 
 
 def fit_sizes(tested: ModelUnderTest, selection: SampleSelection, *, builder: RunBuilder) -> ModelUnderTest:

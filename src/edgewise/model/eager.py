@@ -47,6 +47,8 @@ WRITTEN = "EDGEWISE_EAGER"
 """Environment variable: SHA-256 of each file that this process wrote → where its code is found."""
 EXAMPLE_INPUTS = ".inputs.npz"
 """End of the name of the file with the author's example inputs."""
+HIDDEN = "an attribute of the module"
+"""Name of a state that is in no buffer."""
 MAX_BYTES = 16 * 2**20
 _PLAIN = bool | int | float | str | None
 
@@ -62,6 +64,7 @@ class EagerModule:
         module: a ``torch.nn.Module`` in inference mode.
         inputs, outputs: its tensors in order.
         arrange: gives positional and keyword arguments of one call on tensors, one per input.
+        states: names of the buffers that a call changes, or `HIDDEN` where the module keeps a state elsewhere.
         repeats: whether a second call on the same inputs gives the same outputs, as far as is known.
     """
 
@@ -70,6 +73,7 @@ class EagerModule:
     outputs: tuple[TensorSpec, ...]
     arrange: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
     repeats: bool
+    states: tuple[str, ...] = ()
 
 
 def write_eager(built: BuiltModel, folder: Path, *, name: str = "model") -> Path:
@@ -149,9 +153,9 @@ def write_module(
     leaves: list[tuple[str, Any]] = []
     document["arguments"] = _flatten(_named_arguments(module, made, label), "", leaves, label)
     document["inputs"] = [asdict(_spec(name, tensor, label)) for name, tensor in _unique(leaves)]
-    outputs, repeats = _call_twice(module, made, label)
+    outputs, repeats, states = _call_twice(module, made, label)
     document["outputs"] = [asdict(_spec(name, tensor, label)) for name, tensor in _unique(outputs)]
-    document["repeats"] = repeats
+    document |= {"repeats": repeats, "states": states}
     if unexported:
         document[UNEXPORTED] = unexported
     if given:
@@ -190,6 +194,7 @@ def load_eager(path: Path) -> EagerModule:
         outputs=read_specs(document["outputs"]),
         arrange=partial(_unflatten, document["arguments"]),
         repeats=document["repeats"],
+        states=tuple(document["states"]),
     )
 
 
@@ -429,8 +434,11 @@ def _spec(name: str, tensor: Any, label: str) -> TensorSpec:
     return TensorSpec(name=name, shape=tuple(map(int, tensor.shape)), dtype=dtype)
 
 
-def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[str, Any]], bool]:
-    """Outputs of a call on the example inputs, and whether a second call gives the same. Raises `BadInput`."""
+def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[str, Any]], bool, list[str]]:
+    """Outputs of a call on the example inputs, whether a second call gives the same, and the states that calls change.
+
+    Raises `BadInput`.
+    """
     import torch
 
     def call() -> list[tuple[str, Any]]:
@@ -440,7 +448,18 @@ def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[
     module.eval()
     try:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
+            before = {name: buffer.clone() for name, buffer in module.named_buffers()}
             first, second = call(), call()
+            changed = [
+                name for name, buffer in module.named_buffers() if not torch.equal(buffer, before.get(name, buffer))
+            ]
+            same = _are_same(first, second)
+            if not same and not changed:
+                # Outputs that differ with the same random numbers differ by a state.
+                torch.manual_seed(0)
+                first_seeded = call()
+                torch.manual_seed(0)
+                changed = [] if _are_same(first_seeded, call()) else [HIDDEN]
     except Exception as error:  # whatever the module's own code raises
         raise BadInput(
             f"{label}: forward() fails on the example inputs: {_first_line(error)}",
@@ -448,11 +467,17 @@ def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[
         ) from error
     if not first:
         raise BadInput(f"{label}: forward() returns no tensor", advice="return a tensor, or a tuple or dict of tensors")
-    same = [name for name, _ in first] == [name for name, _ in second] and all(
+    return first, same, changed
+
+
+def _are_same(first: Sequence[tuple[str, Any]], second: Sequence[tuple[str, Any]]) -> bool:
+    """Whether the outputs of two calls agree."""
+    import torch
+
+    return [name for name, _ in first] == [name for name, _ in second] and all(
         one.shape == two.shape and torch.allclose(one.double(), two.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
         for (_, one), (_, two) in zip(first, second, strict=True)
     )
-    return first, same
 
 
 def _write_inputs(file: Path, leaves: Sequence[tuple[str, Any]]) -> None:

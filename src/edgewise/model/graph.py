@@ -172,9 +172,10 @@ class Graph:
         version: of the format: ``opset 17``, ``schema 3``, ``IR 11``.
         tensors: by name; every name that an operator mentions is in it.
         inputs, outputs: names of tensors in the model's order; constants are no inputs.
-        subgraphs: graphs that operators run (branches, loop bodies, further entry points), by name. Their operators
-            refer to their own tensors only; a value that is captured from outside is a tensor of both.
-        signatures: for formats with several entry points: their names → the subgraph each runs ("" is this graph).
+        subgraphs: graphs that operators run (branches, loop bodies), by name. Their operators refer to their own
+            tensors only; a value that is captured from outside is a tensor of both.
+        signatures: of a file with named entry points: their names → the inputs of each, in the file's order.
+        signature: the one of `signatures` that this graph is; "" where it has no name.
         metadata: what else the file says of itself, JSON-shaped.
     """
 
@@ -187,8 +188,30 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     subgraphs: Mapping[str, Graph] = field(default_factory=dict)
-    signatures: Mapping[str, str] = field(default_factory=dict)
+    signatures: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    signature: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of what lives on from one inference to the next.
+
+        These are variable tensors, and the resources that TFLite's operators assign.
+        """
+        found = {name: None for name, tensor in self.tensors.items() if tensor.variable}
+        handles = {
+            name: str(operator.attributes.get("shared_name") or name)
+            for operator in self.operators
+            if operator.op == "VAR_HANDLE"
+            for name in operator.outputs
+        }
+        for operator in self.operators:
+            if operator.op == "ASSIGN_VARIABLE":
+                found |= {handles.get(name, name): None for name in operator.inputs[:1]}
+            if operator.op != "CALL_ONCE":  # that runs before the first inference alone
+                inner = (self.subgraphs[name] for name in operator.subgraphs if name in self.subgraphs)
+                found |= {name: None for graph in inner for name in graph.states}
+        return tuple(found)
 
     def input_tensors(self, operator: Operator) -> Iterator[Tensor]:
         """The tensors of the inputs that are there."""

@@ -13,9 +13,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadModel
+from edgewise.errors import BadInput, BadModel
 from edgewise.model.graph import Graph
-from edgewise.model.readers.base import HEAD_BYTES, Reader, ReadsGraph, identify_version, readers
+from edgewise.model.readers.base import (
+    HEAD_BYTES,
+    HasSignatures,
+    Reader,
+    ReadsGraph,
+    ReadsGraphs,
+    identify_version,
+    readers,
+)
 from edgewise.model.recognition import advise_conversion, recognise_file, recognise_folder
 from edgewise.model.signature import Signature
 from edgewise.record import ModelRef
@@ -40,40 +48,82 @@ class Model:
     files: tuple[Path, ...]
 
 
-def open_model(path: str | os.PathLike[str]) -> Model:
+def open_model(path: str | os.PathLike[str] | ModelRef, signature: str = "") -> Model:
     """Find out what `path` is, from its content and whatever its name.
 
     The SHA-256 is that of the model file followed by its weight files: for one file, what ``sha256sum`` prints.
 
+    Args:
+        path: a path, or the identity of a model that was opened before.
+        signature: name of the entry point of a file that has several; "" is the default.
+
     Raises:
+        BadInput: the file has no such `signature`.
         BadModel: it is missing, not a file, empty, truncated, corrupt, refused, or of a format that is not read.
     """
+    if isinstance(path, ModelRef):
+        signature = signature or path.signature
+        path = path.path
     file = find_file(path)
     with _readable(file):
         head = _read_head(file)
         reader = _find_reader(head, file)
-        signature = reader.read_signature(file)
+        known = reader.read_signatures(file) if isinstance(reader, HasSignatures) else {}
+        chosen = _choose_signature(reader, file, known, signature)
+        described = known[chosen] if chosen else reader.read_signature(file)
         # Not resolved: weights are looked for beside the name that was given, by us and by every engine.
         # The same file under two spellings counts once.
         files = tuple(dict.fromkeys(_make_absolute(each) for each in (file, *reader.weight_files(file))))
         digest, size = _hash_files(files)
-    ref = ModelRef(name=_name(reader, file), path=str(files[0]), format=reader.format, sha256=digest, size_bytes=size)
-    return Model(ref=ref, signature=signature, files=files)
+    name, several = _name(reader, file), tuple(known) if len(known) > 1 else ()
+    ref = ModelRef(
+        name=f"{name}:{chosen or several[0]}" if several else name,
+        path=str(files[0]),
+        format=reader.format,
+        sha256=sha256(f"{digest} {chosen}".encode()).hexdigest() if chosen else digest,
+        size_bytes=size,
+        signature=chosen,
+        signatures=several,
+    )
+    return Model(ref=ref, signature=described, files=files)
 
 
-def read_graph(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+def _choose_signature(reader: Reader, file: Path, known: Mapping[str, Signature], wanted: str) -> str:
+    """The name of the entry point `wanted`; "" for the default. Raises `BadInput`."""
+    if wanted and wanted not in known:
+        has = f"its signatures: {', '.join(known)}" if known else f"{reader.title} files have one network: omit it"
+        raise BadInput(f"{_name(reader, file)} has no signature {wanted!r}", advice=has)
+    return "" if wanted == next(iter(known), "") else wanted
+
+
+def read_graph(
+    path: str | os.PathLike[str] | ModelRef,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    signature: str = "",
+) -> Graph:
     """The network of the model at `path`, whatever its format.
 
     Args:
+        path: a path, or the identity of a model that was opened before.
+        signature: as `open_model` takes it.
         shapes: input name → concrete shape, for inputs with open dimensions.
 
     Raises:
         BadModel: as `open_model`, or its reader tells no network.
         BadInput: a name in `shapes` is no input, or a shape does not fit.
     """
+    if isinstance(path, ModelRef):
+        signature = signature or path.signature
+        path = path.path
     file = find_file(path)
     with _readable(file):
         reader = _find_reader(_read_head(file), file)
+        if signature:
+            known = reader.read_signatures(file) if isinstance(reader, HasSignatures) else {}
+            chosen = _choose_signature(reader, file, known, signature)
+            if chosen and isinstance(reader, ReadsGraphs):
+                return reader.read_graph(file, shapes=shapes, signature=chosen)
         if not isinstance(reader, ReadsGraph):
             raise BadModel(
                 f"{_name(reader, file)}: edgewise can't read the layers of the format {reader.title}",

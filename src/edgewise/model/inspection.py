@@ -62,7 +62,12 @@ class Inspection:
                 "version": graph.version,
                 "inputs": [describe_tensor(graph.tensors[name]) for name in graph.inputs],
                 "outputs": [describe_tensor(graph.tensors[name]) for name in graph.outputs],
-                "signatures": dict(graph.signatures),
+                "states": list(graph.states),
+                "signature": graph.signature or None,
+                "signatures": {
+                    name: {"inputs": [describe_tensor(each) for each in inputs]}
+                    for name, inputs in graph.signatures.items()
+                },
                 "metadata": dict(graph.metadata),
             },
             "totals": {

@@ -169,7 +169,7 @@ class AccuracyChecker:
         if not self._outputs or _find_broken(self._outputs):
             return None
         inputs = self._job.workload.inputs
-        graph = read_graph(Path(self._job.model.path), shapes={spec.name: spec.shape for spec in inputs})
+        graph = read_graph(self._job.model, shapes={spec.name: spec.shape for spec in inputs})
         if random := random_words(graph):
             raise BadInput(f"{self._job.model.name}: {random}", advice="use data with labels: --data and --task")
         self.form = find_output_format(
@@ -388,7 +388,7 @@ class AccuracyChecker:
         if self.headline != WORST or not isinstance(table, AgreementTable) or len(self._outputs[0]) < 2:
             return ""
         place = table.worst_output()
-        outputs = open_model(Path(self._job.model.path)).signature.outputs
+        outputs = open_model(self._job.model).signature.outputs
         return "" if place is None or place >= len(outputs) else outputs[place].name
 
     def _drop(
@@ -436,7 +436,7 @@ class AccuracyChecker:
     def _context(self, job: Job) -> TaskContext:
         settings = self._settings
         return TaskContext(
-            signature=open_model(Path(job.model.path)).signature,
+            signature=open_model(job.model).signature,
             data=self._data,
             options={**settings.instructions.task_options, **settings.task_options},
             classes=settings.classes or settings.instructions.classes,

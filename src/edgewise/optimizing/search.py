@@ -344,7 +344,7 @@ class Search:
     def _renamed(self, model: ModelRef, variant: str) -> ModelRef:
         """`model` with the name of the original and of its passes, by which lists of runs tell variants apart."""
         passes = re.sub(r"[^a-z0-9]+", "-", variant.rpartition(" @ ")[0].lower()).strip("-")
-        return replace(model, name=f"{Path(self._job.model.name).stem}.{passes}{Path(model.name).suffix}")
+        return replace(model, name=f"{Path(self._job.model.file_name).stem}.{passes}{Path(model.file_name).suffix}")
 
     def _take(self, task: PlannedTask, result: PassResult, *, suffix: str = "") -> list[Candidate]:
         """Check a result in each of its engines; empty where the pass changed nothing."""

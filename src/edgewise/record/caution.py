@@ -97,6 +97,10 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "inferences may differ in work, and their outputs can't be compared; reset the state, or fix the random "
         "numbers, in the model",
     ),
+    "keeps-state": (
+        "A",
+        "timed inferences are one sequence; evaluate starts each sample from the initial state, without --keep-state",
+    ),
     "board-clock": (
         "C",
         "an emulator runs at another speed than this machine; on a real board, check the timer of its firmware",

@@ -44,12 +44,15 @@ class ModelRef:
     """The identity of a model file.
 
     Attributes:
-        name: name of the file, without its path; of a file with an `origin`, the name of its network.
+        name: name of the file, without its path; of a file with an `origin`, the name of its network; of a file with
+            several `signatures`, followed by a colon and the one that runs.
         path: absolute path on the host.
         format: ``onnx``, ``tflite``, ``openvino`` …, recognised from the content.
-        sha256: hash of the model file and, in order, its weight files.
+        sha256: hash of the model file and, in order, its weight files; of a `signature`, hash of that and its name.
         size_bytes: size of these files together.
         origin: the network that a command exported this file from; None for a file that the user gave.
+        signature: the entry point that was chosen among several; "" is the default, the first of `signatures`.
+        signatures: names of the entry points of a file that has several; empty for other files.
     """
 
     name: str
@@ -58,6 +61,22 @@ class ModelRef:
     sha256: str
     size_bytes: int
     origin: Origin | None = None
+    signature: str = ""
+    signatures: tuple[str, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """`name` without the signature."""
+        return self.name.removesuffix(f":{self.signature or self.signatures[0]}") if self.signatures else self.name
+
+    @property
+    def signature_words(self) -> str:
+        """``encode; the file also has decode (--signature decode)``; "" for a file with one entry point."""
+        if len(self.signatures) < 2:
+            return ""
+        own = self.signature or self.signatures[0]
+        others = [name for name in self.signatures if name != own]
+        return f"{own}; the file also has {', '.join(others)} (--signature {others[0]})"
 
     @property
     def is_known(self) -> bool:
@@ -252,6 +271,8 @@ class Workload:
         input_data: sha256 of the given ``.npz`` file; None if inputs are random from `seed`.
         input_path: path of that file.
         profile: whether layers are also timed, in separate processes.
+        keep_state: whether the samples of an evaluation are one sequence: each starts from the state that the one
+            before left. Otherwise each starts from the model's initial state.
         interleave: how the runs of a group shared the machine: ``turns`` (short turns in random order), ``duet`` (all
             at the same time, each pinned to its own cores), ``rounds`` (one process of each after the other, in random
             order), or None (one run after the other). Unless None, session `i` of each run belongs to the same round.
@@ -264,6 +285,7 @@ class Workload:
     input_data: str | None = None
     input_path: str | None = None
     profile: bool = False
+    keep_state: bool = False
     interleave: Interleave | None = None
     stopping: Stopping = field(default_factory=Stopping)
 
@@ -289,6 +311,9 @@ class Job:
         document = asdict(self)
         del document["model"]["path"]
         del document["model"]["origin"]
+        del document["model"]["signatures"]
+        if not self.model.signature:
+            del document["model"]["signature"]
         del document["workload"]["input_path"]
         if not self.command:
             del document["command"]
@@ -298,6 +323,8 @@ class Job:
             del document["target"]["constraints"]["image"]
         if not self.workload.profile:  # jobs of before there were these keep their keys
             del document["workload"]["profile"]
+        if not self.workload.keep_state:
+            del document["workload"]["keep_state"]
         if self.workload.interleave is None:
             del document["workload"]["interleave"]
         if self.workload.stopping.spread_s is None:

@@ -75,11 +75,13 @@ def default_title(runs: Sequence[Run]) -> str:
 
 def input_sections(runs: Sequence[Run]) -> list[Section]:
     """The inputs that the models were given."""
+    told = lines_by_run(runs, lambda run: run.job.model.signature_words)
+    entries = [Section(title="Signature", lines=told, brief=told[0] if len(told) == 1 else None)] if told else []
     lines = lines_by_run(runs, input_text)
     if not lines:
-        return []
+        return entries
     brief = lines[0] if len(lines) == 1 else f"{len(lines)} different inputs" if len(lines) > MOST_INPUT_LINES else None
-    return [Section(title="Inputs", lines=lines, brief=brief)]
+    return [*entries, Section(title="Inputs", lines=lines, brief=brief)]
 
 
 def _settings(runs: Sequence[Run]) -> list[Section]:

@@ -27,6 +27,7 @@ from edgewise.report.evaluation_tables import (
     model_labels,
     overview_table,
 )
+from edgewise.runtime.base import KEEPS_STATE
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration, significant
 
@@ -136,6 +137,7 @@ def sections_of(results: EvaluationResults) -> list[Section]:
             if one.run.evaluation is not None and (lines := tuple(confused_lines(one.run.evaluation)))
         ),
         Section(title="One sample", lines=_shared(results, example_lines), brief=""),
+        Section(title="State", lines=_states(results)),
         Section(title="Data", lines=_shared(results, data_lines), brief=next(iter(_shared(results, data_lines)), "")),
         Section(title="How samples were prepared", lines=_shared(results, preparation_lines), brief=""),
         Section(title="Task", lines=_shared(results, task_lines), brief=""),
@@ -223,6 +225,7 @@ def _conclusion(one: ModelEvaluation) -> str:
     unit = METRICS[score.metric].unit
     words = f"{lower_label(score.metric)} {with_range(score.metric, unit, score.value, score.low, score.high)}"
     words += f" on {samples_words(score.n, one.run.evaluation)}"
+    words += " as one sequence (--keep-state)" if one.run.job.workload.keep_state else ""
     latency = one.run.value("latency")
     words += f", latency {format_duration(latency)}" if latency is not None else ""
     return words + (" (interrupted)" if one.run.status == "cancelled" else "")
@@ -344,6 +347,19 @@ def _cautions(results: EvaluationResults) -> tuple[str, ...]:
             for one, label in _pairs(results)
             for each in one.run.cautions
             if each.code in ABOUT_DATA
+        ]
+    )
+
+
+def _states(results: EvaluationResults) -> tuple[str, ...]:
+    """How the states of models were treated."""
+    several = len(results.models) > 1
+    return _lines(
+        [
+            f"{f'{label}: ' if several else ''}{each.message}"
+            for one, label in _pairs(results)
+            for each in one.run.cautions
+            if each.code == KEEPS_STATE
         ]
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from edgewise.formatting import quantity
-from edgewise.model.graph import Tensor
+from edgewise.model.graph import Graph, Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
@@ -58,9 +58,11 @@ def totals_table(inspection: Inspection) -> Table:
     size = source.get("size_bytes")
     rows = [
         ("Format", _text(" · ".join(filter(None, (graph.format, graph.version, one_line(graph.producer)))))),
+        *_signature_rows(graph),
         ("Precision", _text(inspection.precision)),
         *(("Input", _text(tensor_words(graph.tensors[name]))) for name in graph.inputs),
         *(("Output", _text(tensor_words(graph.tensors[name]))) for name in graph.outputs),
+        *([("State", _text(f"kept between inferences: {one_line(', '.join(graph.states))}"))] if graph.states else []),
         ("File size", _amount(size, "B", str(source.get("size_absent_because", "it is not a file")))),
         ("Layers", _plain(len(graph.operators))),
         ("Depth", _plain(total.depth)),
@@ -81,6 +83,17 @@ def totals_table(inspection: Inspection) -> Table:
         columns=(Column(title=""), Column(title="")),
         rows=tuple((Cell(text=name), cell) for name, cell in rows),
     )
+
+
+def _signature_rows(graph: Graph) -> Iterator[tuple[str, Cell]]:
+    """The signature that all numbers are of, and the others of the file; nothing for a file with one."""
+    if len(graph.signatures) < 2:
+        return
+    yield "Signature", _text(f"{one_line(graph.signature) or 'the first subgraph, which has no name'}: all numbers")
+    for name, inputs in graph.signatures.items():
+        if name != graph.signature:
+            takes = ", ".join(map(tensor_words, inputs)) or "no inputs"
+            yield "Other signature", _text(f"{one_line(name)}, of {takes}")
 
 
 def _open(inspection: Inspection) -> str:

@@ -228,7 +228,7 @@ def reference_outputs(run: Run) -> Outputs:
 
     if not (state := package_availability("tflite-micro", extra="mcu", module="tflite_micro")):
         raise Unavailable(f"{state.reason} ({state.install_hint})")
-    job, model = run.job, open_model(run.job.model.path)
+    job, model = run.job, open_model(run.job.model)
     arrays = _inputs(job.workload)
     (found,) = run_reference(Path(job.model.path), [arrays], outputs=len(model.signature.outputs)).outputs
     _, tensors = _quantization(job)

@@ -44,6 +44,7 @@ class Inference:
     Attributes:
         effective: settings in effect in the engine; complete once the context was left without a failure.
         untimed: why `seconds` can't be used, complete once the context was left; "" where they can.
+        reloaded: whether the model was loaded again before each sample, to reset its state; complete likewise.
         seconds: of each of the last inferences by the worker's clock, copying in and out included.
 
     Args:
@@ -54,6 +55,7 @@ class Inference:
     def __init__(self, job: Job, *, builder: RunBuilder, end_by: float | None = None) -> None:
         self.effective: Mapping[str, Any] = {}
         self.untimed = ""
+        self.reloaded = False
         self.seconds: Sequence[float] = ()
         self._job = job
         self._builder = builder
@@ -85,8 +87,10 @@ class Inference:
         else:
             self._live.dismiss()
         self._stack.__exit__(kind, error, trace)
-        self.untimed = self._live.result.clock_jump
         facts = self._live.result.facts
+        self.reloaded = bool(facts.get("samples", {}).get("reloaded"))
+        again = "the model was loaded again before each sample, so each inference was the first one of its session"
+        self.untimed = self._live.result.clock_jump or (again if self.reloaded else "")
         self.effective = {**facts.get("effective", {}), "engine_version": facts.get("engine_version")}
 
     def batch_size(self, feed: Sequence[Array]) -> int:

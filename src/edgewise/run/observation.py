@@ -25,7 +25,7 @@ from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK
 from edgewise.model.readers.onnx import OnnxReader
 from edgewise.model.readers.onnx_graph import Observed
 from edgewise.model.readers.onnx_types import Shapes
-from edgewise.record import InputSpec, Job
+from edgewise.record import InputSpec, Job, ModelRef
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.workload.input_shapes import ATTEMPTS
@@ -73,18 +73,17 @@ def read_run_graph(job: Job) -> Graph:
     Raises `EdgewiseError` where the network can't be read.
     """
     workload = job.workload
-    return _read_run_graph(job.model.path, job.model.sha256, workload.inputs, workload.seed, workload.input_path)
+    return _read_run_graph(job.model, workload.inputs, workload.seed, workload.input_path)
 
 
 @lru_cache(maxsize=8)
-def _read_run_graph(path: str, sha256: str, inputs: tuple[InputSpec, ...], seed: int, data: str | None) -> Graph:
-    del sha256  # a file that was replaced is read anew
-    graph = read_graph(Path(path), shapes={spec.name: spec.shape for spec in inputs})
-    return observe(graph, Path(path), inputs, seed=seed, input_data=None if data is None else Path(data))
+def _read_run_graph(model: ModelRef, inputs: tuple[InputSpec, ...], seed: int, data: str | None) -> Graph:
+    graph = read_graph(model, shapes={spec.name: spec.shape for spec in inputs})
+    return observe(graph, Path(model.path), inputs, seed=seed, input_data=None if data is None else Path(data))
 
 
 def observe_file(
-    path: Path, *, shapes: Mapping[str, tuple[int, ...]], hash_weights: bool = False
+    path: Path, *, shapes: Mapping[str, tuple[int, ...]], signature: str = "", hash_weights: bool = False
 ) -> tuple[Graph, ResolvedGraph]:
     """The network in a file, and what `observe` makes of it with the first plausible sizes that the engine takes.
 
@@ -94,14 +93,16 @@ def observe_file(
     Raises:
         BadModel, BadInput: as `read_resolved_graph`.
     """
-    network = read_resolved_graph(path, shapes=shapes, hash_weights=hash_weights)
+    network = read_resolved_graph(path, shapes=shapes, signature=signature, hash_weights=hash_weights)
     graph = observe(network.graph, path, network.inputs)
     tried = {network.inputs}
     for attempt in range(1, ATTEMPTS):
         if not graph.metadata.get("unobserved", "").startswith(REFUSED) or not network.source["assumed"]:
             break
         with suppress(BadInput):  # too large
-            other = read_resolved_graph(path, shapes=shapes, hash_weights=hash_weights, attempt=attempt)
+            other = read_resolved_graph(
+                path, shapes=shapes, signature=signature, hash_weights=hash_weights, attempt=attempt
+            )
             if other.inputs not in tried:
                 tried.add(other.inputs)
                 seen = observe(other.graph, path, other.inputs)

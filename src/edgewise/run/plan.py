@@ -21,7 +21,15 @@ from edgewise.registry import Registry
 from edgewise.run.board import check_board_plan
 from edgewise.run.facts import availability_at, cores_at, default_kinds, is_board, require_python
 from edgewise.run.limits import check_settings
-from edgewise.runtime.base import ExplainsProviders, Provider, Runtime, SweepsProviders, runtimes, settings_of
+from edgewise.runtime.base import (
+    ExplainsProviders,
+    Provider,
+    RunsSignatures,
+    Runtime,
+    SweepsProviders,
+    runtimes,
+    settings_of,
+)
 from edgewise.runtime.device_tools import DeviceTool
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
@@ -36,6 +44,7 @@ class Axes:
         providers: empty means each runtime's first.
         threads: None in it means one thread (all usable cores in the offline scenario).
         precisions: as `precision_word` understands them; empty means the like-for-like default.
+        signatures: entry points of files that have several; empty means each file's default.
         shapes: input name → shape for open dimensions; the name "" means the only input.
         settings: of the engines, by their own names, as `setting_value` reads them; each engine gets those it has.
     """
@@ -45,6 +54,7 @@ class Axes:
     threads: Sequence[int] = ()
     batches: Sequence[int] = (1,)
     precisions: Sequence[str] = ()
+    signatures: Sequence[str] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -146,8 +156,8 @@ def make_plan(
     jobs: list[Job] = []
     skipped: list[str] = []
     taken: dict[str, Collection[str]] = {}
-    for path in paths:
-        model, wanted = open_model(path), axes
+    for path, signature in product(paths, axes.signatures or ("",)):
+        model, wanted = open_model(path, signature), axes
         own_data = path.input_data if isinstance(path, NetworkFile) else _own_inputs(model)
         if isinstance(path, NetworkFile):
             model = replace(model, ref=replace(model.ref, name=path.name, origin=path.origin))
@@ -234,7 +244,7 @@ def with_other_sizes(job: Job) -> tuple[Job, ...]:
     workload = job.workload
     if workload.input_path is not None or not any(ASSUMED in spec.note for spec in workload.inputs):
         return ()
-    signature = open_model(job.model.path).signature
+    signature = open_model(job.model).signature
     given = {spec.name: spec.shape for spec in workload.inputs if not open_axes(spec)}
     return tuple(
         replace(job, workload=replace(workload, inputs=_noted(inputs, workload.inputs)))
@@ -269,9 +279,10 @@ def _choose_engines(
     ]
     for name, wanted_provider in names:
         runtime = registry.get(name)
-        if model.ref.format not in runtime.formats:
-            if axes.runtimes:
-                skipped.append(f"{model.ref.name}: {name} does not read {model.ref.format}")
+        reads = model.ref.format in runtime.formats
+        if not reads or not _runs_signature(runtime, model):
+            why = f"runs only the signature {model.ref.signatures[0]}" if reads else f"does not read {model.ref.format}"
+            skipped += [f"{model.ref.name}: {name} {why}"] if axes.runtimes or reads else []
             continue
         if isinstance(runtime, DeviceTool) and not with_tools:
             raise Unavailable(
@@ -300,6 +311,13 @@ def _choose_engines(
                     skipped.append(f"{name}/{provider.name} has no precision {precision} (it has: {has})")
                     continue
                 yield name, runtime, provider, precision
+
+
+def _runs_signature(runtime: Runtime, model: Model) -> bool:
+    """Whether `runtime` can run the signature of `model`; each engine runs the default."""
+    return not model.ref.signature or (
+        isinstance(runtime, RunsSignatures) and model.ref.format in runtime.signature_formats
+    )
 
 
 _COMMON_FORMATS = frozenset({"onnx", "tflite", "openvino"})
@@ -333,6 +351,12 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
     if not readers and conversion:
         return Unavailable(
             f"no runtime reads {model.ref.name} ({model.ref.format}), but 'edgewise inspect' does", advice=conversion
+        )
+    able = [name for name, runtime in readers if _runs_signature(runtime, model)]
+    if len(able) < len(readers):
+        return Unavailable(
+            f"none of these runtimes can run the signature {model.ref.signature} of {model.ref.file_name}",
+            advice=f"use -r {','.join(able)}" if able else "no runtime can run another signature than the default",
         )
     if axes.runtimes or axes.providers or axes.precisions:
         known = "; ".join(

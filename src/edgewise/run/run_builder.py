@@ -6,7 +6,6 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
 from edgewise.model.random_operators import random_words
 from edgewise.progress import HeadlineUpdated, LogLine, emit, is_watched
-from edgewise.record import Caution, Constraints, Job, Measurement, Run, TargetSpec, Variation, new_run_id
+from edgewise.record import Caution, Constraints, Job, Measurement, ModelRef, Run, TargetSpec, Variation, new_run_id
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
@@ -294,12 +293,12 @@ class RunBuilder:
                 group.append(self.outputs[run.id])
             elif self._of_board(run) and run.status == "done":
                 self._unkept[run.id] = "the board printed no m-results"
-        paths = {run.job.model.family: Path(run.job.model.path) for run in runs}
+        models = {run.job.model.family: run.job.model for run in runs}
         changing = {run.id for run in runs if any(caution.code == NOT_REPEATABLE for caution in run.cautions)}
         verdicts = {
             run_id: verdict
             for key, group in groups.items()
-            for run_id, verdict in _judge(group, paths[key[0]], changing).items()
+            for run_id, verdict in _judge(group, models[key[0]], changing).items()
         }
         mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
@@ -326,7 +325,7 @@ class RunBuilder:
         return isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny)
 
 
-def _judge(group: Sequence[Outputs], model: Path, changing: Set[str]) -> dict[str, Verdict]:
+def _judge(group: Sequence[Outputs], model: ModelRef, changing: Set[str]) -> dict[str, Verdict]:
     """How far the outputs of one model differ; its network is read only where float32's tolerance is exceeded.
 
     Args:
@@ -388,6 +387,7 @@ def _load_options(job: Job) -> LoadOptions:
         requests=scenario.requests,
         offline=scenario.kind == "offline",
         extra=job.runtime.options,
+        signature=job.model.signature or next(iter(job.model.signatures), ""),
     )
 
 

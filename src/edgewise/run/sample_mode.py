@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.model.signature import shapes_fit
-from edgewise.runtime.base import Session, UnsupportedModel
+from edgewise.runtime.base import Session, UnsupportedModel, reset_state, states_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -34,18 +34,23 @@ def answer_samples(
     folder: Path,
     *,
     reload: Callable[[Sequence[Array]], Session],
+    keep_state: bool = False,
     tell: Callable[..., None],
     next_order: Callable[[], Mapping[str, Any]],
-) -> int:
+) -> dict[str, Any]:
     """Send ``ready`` and run the model on every sample of each file that an ``infer`` names, until ``end``.
 
     The answer to ``infer`` is ``inferred`` with a file of outputs and the time of each inference, copying in and out
-    included, ns. Returns how many samples there were.
+    included, ns. Every sample starts from the model's initial state.
 
     Args:
-        reload: a session for samples of other sizes than `session` takes, by an example.
+        reload: a new session for samples like an example, in its initial state.
+        keep_state: the samples are one sequence: each starts from the state that the one before left.
+
+    Returns:
+        ``count``: the number of samples; ``reloaded``: whether the model was loaded again to reset its state.
     """
-    sessions = _Sessions(session, reload)
+    sessions = _Sessions(session, reload, keep_state=keep_state)
     total, told = 0, time.monotonic()
     tell("ready")
     while (order := next_order())["kind"] == "infer":
@@ -56,7 +61,7 @@ def answer_samples(
         times: list[int] = []
         size = 0
         for feed in feeds:
-            fitting = sessions.find(feed)
+            fitting = sessions.ready(feed)
             begin = time.perf_counter_ns()
             answers.append(_infer(fitting, feed))
             times.append(time.perf_counter_ns() - begin)
@@ -70,23 +75,41 @@ def answer_samples(
         write_feeds(file, answers)
         total += len(feeds)
         tell("inferred", file=file.name, times_ns=times)
-    return total
+    return {"count": total, "reloaded": sessions.reloaded}
 
 
 class _Sessions:
     """The sessions of one model: one is enough for an engine that takes any size, others need one a size."""
 
-    def __init__(self, first: Session, reload: Callable[[Sequence[Array]], Session]) -> None:
+    def __init__(self, first: Session, reload: Callable[[Sequence[Array]], Session], *, keep_state: bool) -> None:
+        self.reloaded = False
         self._first = first
         self._reload = reload
+        self._keep_state = keep_state
         self._others: dict[tuple[tuple[int, ...], ...], Session] = {}
 
-    def find(self, feed: Sequence[Array]) -> Session:
+    def ready(self, feed: Sequence[Array]) -> Session:
+        """One that takes a sample of these sizes, in the state in which the sample is to start."""
+        session = self._find(feed)
+        if self._keep_state or reset_state(session):
+            return session
+        self.reloaded = True
+        session.close()
+        again = self._reload(feed)
+        if session is self._first:
+            self._first = again
+        else:
+            self._others[tuple(array.shape for array in feed)] = again
+        return again
+
+    def _find(self, feed: Sequence[Array]) -> Session:
         """One that takes a sample of these sizes."""
         if len(self._first.inputs) != len(feed) or all(
             shapes_fit(spec.shape, array.shape) for spec, array in zip(self._first.inputs, feed, strict=True)
         ):
             return self._first
+        if self._keep_state and states_of(self._first):
+            raise UnsupportedModel("samples of several sizes can't share one state; omit --keep-state")
         shapes = tuple(array.shape for array in feed)
         if shapes not in self._others:
             if len(self._others) >= MOST_SESSIONS:

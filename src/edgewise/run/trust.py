@@ -22,7 +22,8 @@ from edgewise.runtime.arrays import MOST_TOLD
 from edgewise.stats import diagnosis
 from edgewise.stats.outliers import outlier_mask
 from edgewise.units import format_quantity
-from edgewise.workload.input_shapes import ASSUMED, CONVERTED
+from edgewise.workload.input_shapes import ASSUMED
+from edgewise.workload.inputs import CONVERTED
 
 LEAST_SAMPLES = 9
 """With fewer samples, the interval of a median can't reach 95 %. Google Benchmark has the same rule."""
@@ -41,7 +42,7 @@ STILL_CACHED = 0.05
 CLOCK_OFF, LEAST_CLOCK_S = 0.05, 0.5
 """Both lines with the times of a window cross the port, which delays each by some milliseconds."""
 NOT_REPEATABLE = "not-repeatable"
-TOLD_BY_SESSIONS = frozenset({"graph-breaks", NOT_REPEATABLE})
+TOLD_BY_SESSIONS = frozenset({"graph-breaks", "keeps-state", NOT_REPEATABLE})
 """Cautions that an engine's session finds (`edgewise.runtime.base.TellsCautions`)."""
 LOAD_SHARE = 0.5
 """A background load that used less than this share of the cores that it could have was not a load."""

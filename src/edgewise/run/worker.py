@@ -31,6 +31,7 @@ from edgewise.run.protocol import PROTOCOL, decode, encode
 from edgewise.run.sandbox import available_memory, die_with_host, limit_memory
 from edgewise.runtime.arrays import tell
 from edgewise.runtime.base import (
+    KEEPS_STATE,
     CannotProfile,
     Compiles,
     FallsBack,
@@ -42,6 +43,8 @@ from edgewise.runtime.base import (
     TellsCautions,
     TimesReference,
     UnsupportedModel,
+    reset_state,
+    states_of,
 )
 from edgewise.text import means_out_of_memory
 
@@ -157,13 +160,15 @@ class Worker:
         if isinstance(session, TellsCautions):
             self.facts["cautions"] = dict(session.cautions)
         session.bind(arrays)
+        self._tell_states(states_of(session))
+        reload = partial(self._reload, runtime, options)
         if self.job["mode"] == "layers":
             self._time_layers(session)
         elif self.job["mode"] == "samples":
-            self._answer_samples(session, partial(self._reload, runtime, options))
+            self._answer_samples(session, reload)
         else:
             self._measure(session, before)
-            self._outputs(session)
+            self._outputs(session, arrays, reload)
             self._meter(session)
         self.channel.send("facts", values=self.facts)
         self.channel.send("done")
@@ -262,6 +267,12 @@ class Worker:
         shapes = {name: tuple(array.shape) for name, array in zip(names, feed, strict=True)}
         return runtime.load(Path(self.job["model"]), replace(options, shapes=shapes))
 
+    def _tell_states(self, states: Sequence[str]) -> None:
+        if states:
+            self.facts["effective"]["states"] = list(states)
+            shown = ", ".join([*states[:3], *([f"{len(states) - 3} more"] if len(states) > 3 else [])])
+            self.facts.setdefault("cautions", {})[KEEPS_STATE] = f"the model keeps a state between inferences: {shown}"
+
     def _answer_samples(self, session: Session, reload: Callable[[Sequence[Any]], Session]) -> None:
         """The pass of an evaluation: outputs for the samples that the host sends."""
         from edgewise.run.sample_mode import answer_samples
@@ -271,6 +282,7 @@ class Worker:
                 session,
                 Path(self.job["folder"]),
                 reload=reload,
+                keep_state=bool(self.job["workload"].get("keep_state")),
                 tell=self.channel.send,
                 next_order=lambda: decode(self._orders.get()),
             )
@@ -344,8 +356,8 @@ class Worker:
             recorder, scenario=self._scenario, clock=clock, reporter=reporter, meters=meters, tell=tell
         )
 
-    def _outputs(self, session: Session) -> None:
-        """Outputs of one inference as a file in the job's folder, when the host asked for them."""
+    def _outputs(self, session: Session, feed: Sequence[Any], reload: Callable[[Sequence[Any]], Session]) -> None:
+        """Outputs of one inference from the initial state as a file in the job's folder, if the host asked for them."""
         if not self.job.get("outputs"):
             return
         import numpy as np
@@ -353,6 +365,7 @@ class Worker:
         from edgewise.run.sample_mode import MAX_OUTPUT_BYTES
 
         with self.phase("outputs"):
+            session = _in_initial_state(session, feed, reload)
             answers = self._insist(session, partial(_infer, session))
             arrays = [np.asarray(array) for array in answers if array is not None]
             # What came out closes the dimensions that an engine leaves open.
@@ -366,11 +379,11 @@ class Worker:
                 return
             file = Path(self.job["folder"]) / "outputs.npz"
             np.savez(file, *arrays)
-            self._check_repeats(session, arrays)
+            self._check_repeats(_in_initial_state(session, feed, reload), arrays)
         self.channel.send("outputs", file=file.name, names=[spec.name for spec in session.outputs])
 
     def _check_repeats(self, session: Session, arrays: list[Any]) -> None:
-        """Compare `arrays` with the outputs of one more inference on the same inputs."""
+        """Compare `arrays` with the outputs of one more inference on the same inputs, from the same state."""
         import numpy as np
 
         again = [np.asarray(array) for array in self._insist(session, partial(_infer, session)) if array is not None]
@@ -413,6 +426,15 @@ def _is_same(first: Any, second: Any) -> bool:
 def _infer(session: Session) -> list[Any]:
     session.invoke()
     return list(session.read_outputs())
+
+
+def _in_initial_state(session: Session, feed: Sequence[Any], reload: Callable[[Sequence[Any]], Session]) -> Session:
+    """`session`, or a new one on the same inputs where the engine can't reset the model's state."""
+    if reset_state(session):
+        return session
+    session = reload(feed)
+    session.bind(feed)
+    return session
 
 
 def _time_one(session: Session, clock: Any) -> int:

@@ -57,6 +57,7 @@ class LoadOptions:
         requests: requests in flight wanted (offline scenario).
         extra: engine settings by their own names, out of those that the runtime lists (`TakesSettings`).
         profile: the session shall be able to time its layers (`ProfilesLayers`), whatever that costs.
+        signature: name of the entry point, for runtimes that are `RunsSignatures`; "" is the file's default.
     """
 
     provider: str
@@ -69,6 +70,7 @@ class LoadOptions:
     offline: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     profile: bool = False
+    signature: str = ""
 
 
 class Session(Protocol):
@@ -158,6 +160,28 @@ class DescribesModels(Protocol):
 
 
 @runtime_checkable
+class DescribesSignatures(Protocol):
+    """A runtime that describes the entry points of a file that has several, for formats that only its engine reads."""
+
+    def describe_signatures(self, path: Path) -> Mapping[str, tuple[Sequence[TensorSpec], Sequence[TensorSpec]]]:
+        """Name → inputs and outputs of each entry point of the model at `path`, the default first.
+
+        Raises as `Runtime.load`.
+        """
+
+
+@runtime_checkable
+class RunsSignatures(Protocol):
+    """A runtime that can run another entry point of a file than the default.
+
+    Attributes:
+        signature_formats: model formats of which it can.
+    """
+
+    signature_formats: Collection[str]
+
+
+@runtime_checkable
 class TakesSettings(Protocol):
     """A runtime that takes settings of its engine in `LoadOptions.extra`.
 
@@ -218,6 +242,34 @@ class TellsCautions(Protocol):
     """
 
     cautions: Mapping[str, str]
+
+
+KEEPS_STATE = "keeps-state"
+"""Code of the caution about a model that keeps a state."""
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A session whose model may keep a state: what an inference leaves for the next one.
+
+    Attributes:
+        states: names of the model's states, empty where it keeps none; complete once the session is bound.
+    """
+
+    states: Sequence[str]
+
+    def reset_state(self) -> bool:
+        """Give every state its initial value; False where the engine can't, so that the model must be loaded again."""
+
+
+def states_of(session: Session) -> tuple[str, ...]:
+    """Names of the states that `session` keeps from one inference to the next."""
+    return tuple(session.states) if isinstance(session, KeepsState) else ()
+
+
+def reset_state(session: Session) -> bool:
+    """Whether the next inference of `session` starts from the model's initial state, which this restores if it can."""
+    return not states_of(session) or (isinstance(session, KeepsState) and session.reset_state())
 
 
 @runtime_checkable

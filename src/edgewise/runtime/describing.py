@@ -1,7 +1,8 @@
 """An engine's description of a model's inputs and outputs, from a process of its own with limits.
 
 The request is a JSON object with the ``runtime`` (``"module:Class"``) and the ``path`` of the model. The answer has
-``inputs`` and ``outputs``, each a list of ``[name, shape, dtype]``.
+``inputs`` and ``outputs``, each a list of ``[name, shape, dtype]``. With ``signatures`` in the request, the answer has
+these for each signature, in a list under ``signatures`` that begins with its name.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ def describe(request: bytes) -> bytes:
     asked = json.loads(request)
     runtime = load_class(asked["runtime"])()
     runtime.import_engine()
+    if asked.get("signatures"):
+        found = runtime.describe_signatures(Path(asked["path"]))
+        return json.dumps({"signatures": [[name, *map(_plain, specs)] for name, specs in found.items()]}).encode()
     inputs, outputs = runtime.describe(Path(asked["path"]))
     return json.dumps({"inputs": _plain(inputs), "outputs": _plain(outputs)}).encode()
 

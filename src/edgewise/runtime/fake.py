@@ -16,6 +16,7 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``layer_overheads`` | a list of ``{"name", "times_ns"}``: time outside the layers, cycled through | ``[]`` |
 | ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
+| ``states`` | names of states: each inference adds the number of inferences since the last reset to the outputs | absent |
 | ``effective`` | an object that is added to what the session says came into force | ``{}`` |
 | ``behaviour`` | ``{"at", "after", "do", "touch"}``: when to misbehave and how, and a file made as it begins | absent |
 
@@ -145,6 +146,10 @@ class FakeSession:
             self.engine_latency_ns = lambda: self._engine_latency
         if "requests" in script:
             self.run_many = self._run_many
+        self._since_reset = 0
+        if "states" in script:
+            self.states = tuple(script["states"])
+            self.reset_state = self._reset_state
         if "layers" in script and options.profile:
             self.profile_layers = self._profile_layers
         self._latencies: Iterator[int] = chain(script["warmup_ns"], cycle(script["latency_ns"]))
@@ -187,10 +192,19 @@ class FakeSession:
         self._begin()
         self.clock.advance(next(self._latencies))
 
+    def _reset_state(self) -> bool:
+        self._since_reset = 0
+        return True
+
     def _begin(self) -> None:
         self._behaviour.invoked()
+        if "states" in self._script:
+            self._results = []
         if not self._results:
             self._results = [self._make(index, spec) for index, spec in enumerate(self.outputs)]
+            if "states" in self._script:
+                self._results = [array + array.dtype.type(self._since_reset) for array in self._results]
+        self._since_reset += 1
         self._engine_latency = next(self._engine_latencies, 0)
 
     def _make(self, index: int, spec: TensorSpec) -> Any:

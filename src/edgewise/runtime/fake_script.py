@@ -160,7 +160,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-_OPTIONAL = frozenset({"engine_latency_ns", "requests", "layers", "layer_overheads", "graph", "reference_ns"})
+_OPTIONAL = frozenset({"engine_latency_ns", "requests", "layers", "layer_overheads", "graph", "reference_ns", "states"})
 """Keys that change what the session can do; ``graph`` is read by the format's reader only."""
 
 
@@ -190,6 +190,9 @@ def _check_shapes(script: Mapping[str, Any]) -> None:
     for key in ("inputs", "outputs"):
         if not isinstance(script[key], list):
             raise InvalidModel(f"{key!r} is not a list")
+    states = script.get("states", [])
+    if not isinstance(states, list) or not all(isinstance(name, str) for name in states):
+        raise InvalidModel("'states' is not a list of names")
     requests = script.get("requests", 1)
     if type(requests) is not int or requests < 1:
         raise InvalidModel("'requests' is not a number of requests")

@@ -153,6 +153,21 @@ class KerasSession:
             self._function = _FUNCTIONS[backend](model, self._pack, self.inputs)
 
     @cached_property
+    def states(self) -> Sequence[str]:
+        """Names of the recurrent layers that keep their state; the function of JAX changes nothing."""
+        if self._provider == "function" and self._backend == "jax":
+            return ()
+        layers = self._model._flatten_layers(include_self=False)
+        return [layer.name for layer in layers if getattr(layer, "stateful", False) and hasattr(layer, "reset_state")]
+
+    def reset_state(self) -> bool:
+        """Give the layers in `states` their initial state."""
+        for layer in self._model._flatten_layers(include_self=False):
+            if layer.name in self.states:
+                layer.reset_state()
+        return True
+
+    @cached_property
     def effective(self) -> dict[str, Any]:
         """Settings in effect. Precision: the one type that the layers with weights compute in."""
         kinds = {layer.compute_dtype for layer in self._model._flatten_layers(include_self=False) if layer.weights}

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.model.flex import flex_words
+from edgewise.model.readers.tflite_entry import EntryPoint, read_entry
 from edgewise.model.signature import TensorSpec
 from edgewise.registry import Availability
 from edgewise.runtime.arrays import check_dtypes, check_rank, closed, own_copies, refused, shapes_in_order, tell
 from edgewise.runtime.base import (
+    CannotProfile,
     InvalidModel,
     LoadOptions,
     Provider,
@@ -57,6 +59,7 @@ class LiteRt:
         Provider(name="interpreter-reference", title="Interpreter, reference kernels", settings=_INTERPRETER_SETTINGS),
     )
     in_default = True
+    signature_formats = ("tflite",)
     settings = _INTERPRETER_SETTINGS | _CPU_SETTINGS
 
     def availability(self) -> Availability:
@@ -90,17 +93,36 @@ class LiteRt:
 class InterpreterSession:
     """A model in LiteRT's interpreter. Attributes as in `edgewise.runtime.base.Session`."""
 
-    def __init__(self, interpreter: Any, options: LoadOptions) -> None:
-        inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    def __init__(self, interpreter: Any, options: LoadOptions, *, path: Path) -> None:
+        self._path, self._signature = path, options.signature or None
+        self._interpreter = interpreter
+        inputs, outputs = self._list_tensors()
         self.inputs: Sequence[TensorSpec] = tuple(map(_spec, inputs))
         self.outputs: Sequence[TensorSpec] = tuple(map(_spec, outputs))
         check_dtypes(self.inputs, "input")
         check_dtypes(self.outputs, "output")
         self.invoke: Callable[[], object] = closed
-        self._interpreter = interpreter
         self._provider = options.provider
         self._input_indices = [detail["index"] for detail in inputs]
         self._output_indices = [detail["index"] for detail in outputs]
+
+    def _list_tensors(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """LiteRT's details of the inputs and of the outputs."""
+        return self._interpreter.get_input_details(), self._interpreter.get_output_details()
+
+    @cached_property
+    def _entry(self) -> EntryPoint:
+        return read_entry(self._path, self._signature)
+
+    @property
+    def states(self) -> Sequence[str]:
+        """Names of the variable tensors and resource variables."""
+        return (*self._entry.variables, *self._entry.resources)
+
+    def reset_state(self) -> bool:
+        """Give variable tensors their initial value; False where there are resource variables, which LiteRT keeps."""
+        self._interpreter.reset_all_variables()
+        return not self._entry.resources
 
     @cached_property
     def effective(self) -> Mapping[str, Any]:
@@ -136,16 +158,48 @@ class InterpreterSession:
         self._interpreter = None
 
 
+class SignatureSession(InterpreterSession):
+    """A signature of another subgraph than the first, which only methods below the public interpreter reach."""
+
+    def _list_tensors(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """LiteRT's details of the inputs and of the outputs."""
+        entry, read = self._entry, self._interpreter._get_tensor_details
+        inputs, outputs = ([read(at, entry.subgraph) for at in each] for each in (entry.inputs, entry.outputs))
+        return inputs, outputs
+
+    def bind(self, arrays: Sequence[Any]) -> None:
+        """Copy one array per input into the interpreter's tensors. Raises ValueError where they don't fit."""
+        inner, subgraph = self._interpreter._interpreter, self._entry.subgraph
+        for index, array in zip(self._input_indices, own_copies(arrays, self.inputs), strict=True):
+            inner.SetTensor(index, array, subgraph)
+        self.invoke = partial(inner.Invoke, subgraph)
+
+    def read_outputs(self) -> Sequence[Any]:
+        """Copies of the outputs of the last inference."""
+        return [self._interpreter.get_tensor(index, self._entry.subgraph) for index in self._output_indices]
+
+
 class CompiledSession:
     """A model compiled by LiteRT for the CPU. Attributes as in `edgewise.runtime.base.Session`."""
 
-    def __init__(self, model: Any, *, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        path: Path,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        signature: str = "",
+    ) -> None:
+        self._path = path
         self.inputs = inputs
         self.outputs = outputs
         self.invoke: Callable[[], object] = closed
         self._model = model
-        self._input_buffers: list[Any] = model.create_input_buffers(0)
-        self._output_buffers: list[Any] = model.create_output_buffers(0)
+        self._signature = signature
+        self._index = model.get_signature_index(signature) if signature else 0
+        self._input_buffers: list[Any] = model.create_input_buffers(self._index)
+        self._output_buffers: list[Any] = model.create_output_buffers(self._index)
         self.effective: Mapping[str, Any] = {
             "provider": "compiled",
             "precision": None,
@@ -154,6 +208,16 @@ class CompiledSession:
             "accelerator": "CPU",
             "fully_accelerated": bool(model.is_fully_accelerated()),
         }
+
+    @cached_property
+    def states(self) -> Sequence[str]:
+        """Names of the variable tensors and resource variables."""
+        entry = read_entry(self._path, self._signature or None)
+        return (*entry.variables, *entry.resources)
+
+    def reset_state(self) -> bool:
+        """False: a compiled model's states can't be reset."""
+        return False
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Write one array per input into the engine's buffers. Raises ValueError where they don't fit."""
@@ -164,7 +228,7 @@ class CompiledSession:
             buffer.write(array.reshape(-1).view(np.uint8))
         # The public call, as LiteRT's own benchmark tool and every application makes it; the wrapped one underneath
         # would be 0.5 µs shorter.
-        self.invoke = partial(self._model.run_by_index, 0, self._input_buffers, self._output_buffers)
+        self.invoke = partial(self._model.run_by_index, self._index, self._input_buffers, self._output_buffers)
 
     def read_outputs(self) -> Sequence[Any]:
         """Copies of the outputs of the last inference."""
@@ -203,6 +267,8 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
     except (ValueError, RuntimeError, TypeError) as error:
         raise _explain(error, otherwise=UnsupportedModel if isinstance(error, TypeError) else InvalidModel) from error
     resized: dict[str, tuple[int, ...]] = {}
+    if options.signature and read_entry(path, options.signature).subgraph:
+        return _load_signature(interpreter, path, options)
     try:
         details = interpreter.get_input_details()
         wanted = shapes_in_order([(detail["name"],) for detail in details], options.shapes)
@@ -218,7 +284,29 @@ def _load_interpreter(path: Path, options: LoadOptions) -> InterpreterSession:
         from edgewise.runtime.litert_profile import ProfiledInterpreterSession
 
         return ProfiledInterpreterSession(interpreter, options, path=path, options=options)
-    return InterpreterSession(interpreter, options)
+    return InterpreterSession(interpreter, options, path=path)
+
+
+def _load_signature(interpreter: Any, path: Path, options: LoadOptions) -> SignatureSession:
+    """A session of a signature whose subgraph is not the first. Raises `UnsupportedModel` or `CannotProfile`."""
+    if options.profile:
+        raise CannotProfile("LiteRT's profiler times only the first subgraph of a file")
+    import numpy as np
+
+    entry, inner = read_entry(path, options.signature), interpreter._interpreter
+    details = [interpreter._get_tensor_details(at, entry.subgraph) for at in entry.inputs]
+    resized: dict[str, tuple[int, ...]] = {}
+    try:
+        wanted = shapes_in_order([(each["name"],) for each in details], options.shapes)
+        for detail, shape in zip(details, wanted, strict=True):
+            if shape is not None and tuple(detail["shape"]) != shape:
+                check_rank(detail["name"], len(detail["shape"]), shape)
+                resized[detail["name"]] = shape
+                inner.ResizeInputTensor(detail["index"], np.array(shape, np.int32), False, entry.subgraph)
+        inner.AllocateTensors(entry.subgraph)
+    except (ValueError, RuntimeError) as error:
+        raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
+    return SignatureSession(interpreter, options, path=path)
 
 
 def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
@@ -238,23 +326,27 @@ def _load_compiled(path: Path, options: LoadOptions) -> CompiledSession:
         raise _explain(error, otherwise=UnsupportedModel) from error
     resized: dict[str, tuple[int, ...]] = {}
     try:
-        names = next(iter(model.get_signature_list().items()))
+        listed = model.get_signature_list()
+        key = options.signature or next(iter(listed))
+        names, at = (key, listed[key]), model.get_signature_index(key)
         inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
         wanted = shapes_in_order([(spec.name,) for spec in inputs], options.shapes)
         for index, (spec, shape) in enumerate(zip(inputs, wanted, strict=True)):
             if shape is not None and spec.shape != shape:
                 check_rank(spec.name, len(spec.shape or ()), shape)
                 resized[spec.name] = shape
-                model.resize_input_tensor(index, shape, strict=False)
+                model.resize_input_tensor(index, shape, signature_index=at, strict=False)
         inputs = _signature_specs(model.get_input_tensor_details(names[0]), names[1]["inputs"])
         outputs = _signature_specs(model.get_output_tensor_details(names[0]), names[1]["outputs"])
         check_dtypes(inputs, "input")
         check_dtypes(outputs, "output")
+        if options.profile and options.signature and read_entry(path, options.signature).subgraph:
+            raise CannotProfile("LiteRT's profiler times only the first subgraph of a file")
         if options.profile:
             from edgewise.runtime.litert_profile import ProfiledCompiledSession
 
             return ProfiledCompiledSession(model, inputs=inputs, outputs=outputs, path=path, options=options)
-        return CompiledSession(model, inputs=inputs, outputs=outputs)
+        return CompiledSession(model, path=path, inputs=inputs, outputs=outputs, signature=options.signature)
     except (ValueError, RuntimeError) as error:
         raise _explain(error, otherwise=UnsupportedModel, context=refused(resized)) from error
 

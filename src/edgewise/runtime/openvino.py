@@ -178,6 +178,16 @@ class OpenVinoSession:
         self._pool: Any = None
 
     @cached_property
+    def states(self) -> Sequence[str]:
+        """Names of the variables that ReadValue and Assign keep."""
+        return [state.name for state in self._request.query_state()]
+
+    def reset_state(self) -> bool:
+        """Give every variable its initial value."""
+        self._request.reset_state()
+        return True
+
+    @cached_property
     def effective(self) -> Mapping[str, Any]:
         """What the compiled model says of itself; read late, so that asking is no part of the loading time."""
         return _effective(self._compiled, self._provider, self._requests)

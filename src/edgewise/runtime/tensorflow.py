@@ -57,6 +57,7 @@ class TensorFlow:
         Provider(name="xla", title="concrete function, compiled by XLA for the CPU"),
     )
     in_default = True
+    signature_formats = ("savedmodel",)
 
     def availability(self) -> Availability:
         """Whether one of the packages that bring TensorFlow is installed."""
@@ -73,6 +74,17 @@ class TensorFlow:
         loaded = _load(path)
         return loaded.inputs, loaded.outputs
 
+    def describe_signatures(self, path: Path) -> Mapping[str, tuple[Sequence[TensorSpec], Sequence[TensorSpec]]]:
+        """Signatures of the SavedModel at `path`; see `edgewise.runtime.base.DescribesSignatures`."""
+        if path.name != SAVED_MODEL:
+            return {}
+        try:
+            known = _serving_graph(_read_document(path)).signature_def
+            names = _list_signatures(known)
+        except Exception as error:
+            raise explain(error) from error
+        return {name: (_told_specs(known[name].inputs), _told_specs(known[name].outputs)) for name in names}
+
     def load(self, path: Path, options: LoadOptions) -> TensorFlowSession:
         """A session for the SavedModel whose ``saved_model.pb`` is at `path`, or for the frozen graph there.
 
@@ -85,7 +97,7 @@ class TensorFlow:
         check_settings(self.title, (), options.extra)
         requests = count_requests(options)
         set_threads(options.threads, requests)
-        loaded = _load(path).shaped(options.shapes)
+        loaded = _load(path, options.signature).shaped(options.shapes)
         if options.provider == "xla":
             return XlaSession(_with_xla(loaded), provider=options.provider, requests=requests)
         return TensorFlowSession(loaded, provider=options.provider, requests=requests)
@@ -149,6 +161,23 @@ class TensorFlowSession:
             **told_threads(),
         }
 
+    @cached_property
+    def _initial(self) -> Sequence[tuple[Any, Any]]:
+        """Variables that the function assigns, and the values that they begin with."""
+        written = () if self._loaded is None else _find_written(self._loaded.function)
+        return [(variable, variable.numpy()) for variable in written]
+
+    @property
+    def states(self) -> Sequence[str]:
+        """Names of the variables that the function assigns."""
+        return [variable.name.removesuffix(":0") for variable, _ in self._initial]
+
+    def reset_state(self) -> bool:
+        """Give the variables in `states` the values that they were loaded with."""
+        for variable, value in self._initial:
+            variable.assign(value)
+        return True
+
     def bind(self, arrays: Sequence[Any]) -> None:
         """Make one constant tensor per input. Raises ValueError where they don't fit."""
         import tensorflow as tf
@@ -157,6 +186,7 @@ class TensorFlowSession:
         if self._loaded is None:
             closed()
             return
+        _ = self._initial  # before the first inference, which may change the variables
         tensors = {spec.name: tf.constant(copy) for spec, copy in zip(self.inputs, copies, strict=True)}
         self._calls = [partial(function, **tensors) for function in self._functions]
         self.invoke = self._infer
@@ -271,21 +301,28 @@ def told_threads() -> dict[str, int | None]:
     return {"threads": both, "intra_op_threads": intra, "inter_op_threads": inter}
 
 
-def _load(path: Path) -> _Loaded:
+def _load(path: Path, signature: str = "") -> _Loaded:
     """The model at `path`. Raises `UnsupportedModel`, `InvalidModel` or MemoryError."""
     try:
-        return _load_saved(path) if path.name == SAVED_MODEL else _load_frozen(path)
+        return _load_saved(path, signature) if path.name == SAVED_MODEL else _load_frozen(path)
     except Exception as error:
         raise explain(error) from error
 
 
-def _load_saved(path: Path) -> _Loaded:
-    import tensorflow as tf
+def _read_document(path: Path) -> Any:
     from tensorflow.core.protobuf import saved_model_pb2
 
-    document = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    meta = _serving_graph(document)
-    name = _choose_signature(meta.signature_def)
+    return saved_model_pb2.SavedModel.FromString(path.read_bytes())
+
+
+def _load_saved(path: Path, signature: str) -> _Loaded:
+    import tensorflow as tf
+
+    meta = _serving_graph(_read_document(path))
+    names = _list_signatures(meta.signature_def)
+    name = signature or names[0]
+    if name not in names:
+        raise UnsupportedModel(f"it has no signature {name!r} (it has: {', '.join(names)})")
     check_saved_model(meta, name)
     model = tf.saved_model.load(str(path.parent), tags=list(meta.meta_info_def.tags))
     function = model.signatures[name]
@@ -300,6 +337,24 @@ def _load_saved(path: Path) -> _Loaded:
     )
 
 
+def _find_written(function: Any) -> list[Any]:
+    """Variables that a concrete function assigns, as far as TensorFlow does not list them among those it only reads."""
+    if (own := getattr(function, "graph", None)) is None:
+        return []  # a frozen graph has no variables
+    graph = own.as_graph_def()
+    nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
+    if not any(node.op.startswith("Assign") for node in nodes):
+        return []
+    written: set[str] = set()
+    for node in graph.node:
+        only_read = {*node.attr["_read_only_resource_inputs"].list.i}
+        if only_read or node.op.startswith("Assign") or "Call" in node.op or node.op in ("If", "While"):
+            written |= {name for place, name in enumerate(node.input) if place not in only_read}
+    inner_names = [tensor.op.name for tensor in own.internal_captures]
+    handles = [handle for name, handle in zip(inner_names, function.captured_inputs, strict=True) if name in written]
+    return [variable for variable in function.variables if any(variable.handle is handle for handle in handles)]
+
+
 def _serving_graph(document: Any) -> Any:
     """The graph for serving. Raises `InvalidModel` or `UnsupportedModel`."""
     if not document.meta_graphs:
@@ -312,20 +367,22 @@ def _serving_graph(document: Any) -> Any:
     return document.meta_graphs[0]
 
 
-def _choose_signature(signatures: Mapping[str, Any]) -> str:
-    """``serving_default``, or the only signature. Raises `UnsupportedModel`."""
+def _list_signatures(signatures: Mapping[str, Any]) -> list[str]:
+    """Names of signatures: ``serving_default`` first, the others by name. Raises `UnsupportedModel` without any."""
     names = sorted(name for name in signatures if not name.startswith("__") and signatures[name].outputs)
-    if _SERVING in names:
-        return _SERVING
     if not names:
         raise UnsupportedModel(
             "the SavedModel has no signature: export it with model.export(PATH), or with "
             "tf.saved_model.save(module, PATH, signatures=CONCRETE_FUNCTION)"
         )
-    if len(names) > 1:
-        shown = ", ".join(names[:10])
-        raise UnsupportedModel(f"it has several signatures ({shown}), none named {_SERVING}: save one under this name")
-    return names[0]
+    return sorted(names, key=lambda name: name != _SERVING)
+
+
+def _told_specs(tensors: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    """Inputs or outputs as a signature of a SavedModel has them."""
+    import tensorflow as tf
+
+    return _specs((name, tf.TensorSpec(tensors[name].tensor_shape, tensors[name].dtype)) for name in sorted(tensors))
 
 
 def _load_frozen(path: Path) -> _Loaded:

@@ -129,6 +129,9 @@ class TorchSession:
             "streams": None,
             "channels_last": self._channels_last,
         }
+        self.states: Sequence[str] = found.states
+        buffers = dict(self.module.named_buffers())
+        self._initial = {name: buffers[name].clone() for name in found.states if name in buffers}
         self.cautions: dict[str, str] = {}
         if not found.repeats:
             self.cautions["not-repeatable"] = "a second call on the same inputs gives other outputs, or changes a state"
@@ -137,6 +140,17 @@ class TorchSession:
     def effective(self) -> Mapping[str, Any]:
         """Settings in effect."""
         return self._effective
+
+    def reset_state(self) -> bool:
+        """Give the buffers in `states` their initial values; False where a state lies elsewhere."""
+        if self._initial.keys() != {*self.states}:
+            return False
+        module = getattr(self.module, "_orig_mod", self.module)  # torch.compile wraps it
+        for path, value in self._initial.items():
+            owner, _, name = path.rpartition(".")
+            # Not copied into the buffer: forward() may have put one of its inputs or outputs there.
+            module.get_submodule(owner)._buffers[name] = value.clone()
+        return True
 
     def bind(self, arrays: Sequence[Any]) -> None:
         """Copy one array per input into a tensor. Raises ValueError where they don't fit."""

@@ -87,6 +87,10 @@ class CompiledSession(TorchSession):
         super().bind_call(*self._call)
         return facts
 
+    def reset_state(self) -> bool:
+        """As `TorchSession.reset_state`; False where the compiled code has buffers of its own."""
+        return not self._options.extra.get("freezing") and super().reset_state()
+
     def _count_graphs(self, counters: Mapping[str, Any]) -> None:
         """Count the compiled graphs, and the breaks between them, where Python runs the module's code."""
         # PyTorch counts most breaks under both names, and those at a branch on a tensor under the second alone.
@@ -130,6 +134,10 @@ class CompiledSession(TorchSession):
 
 class AheadOfTimeSession(CompiledSession):
     """A module exported by ``torch.export`` and compiled to a library by AOTInductor; Python calls the library."""
+
+    def reset_state(self) -> bool:
+        """False: the library has the buffers."""
+        return False
 
     def _make(self, folder: Path) -> dict[str, bool]:
         import torch

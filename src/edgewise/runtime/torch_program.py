@@ -79,6 +79,7 @@ def load_module(path: Path) -> EagerModule:
         inputs=tuple(_spec(name, nodes[name]) for name in names),
         outputs=tuple(_spec(name, nodes[name]) for name in signature.user_outputs if _is_tensor(nodes.get(name))),
         arrange=arrange,
+        states=tuple(dict.fromkeys(filter(None, _changed_buffers(program)))),
         repeats=not signature.buffers_to_mutate and not any(map(_changes_input, program.graph.nodes)),
     )
 
@@ -193,6 +194,14 @@ def _changes_input(node: Any) -> bool:
     """Whether a step of a program writes to one of its inputs or states in place."""
     schema = getattr(node.target, "_schema", None)
     return bool(schema and schema.is_mutable and getattr(node.args[0], "op", "") == "placeholder")
+
+
+def _changed_buffers(program: Any) -> Iterator[str | None]:
+    """Names of the buffers that a program changes, by its signature and in place."""
+    signature = program.graph_signature
+    yield from signature.buffers_to_mutate.values()
+    for node in filter(_changes_input, program.graph.nodes):
+        yield signature.inputs_to_buffers.get(node.args[0].name)
 
 
 def _is_tensor(node: Any) -> bool:

@@ -18,6 +18,7 @@ FLAGS = {
     "providers": "--provider",
     "batches": "--batch",
     "precisions": "--precision",
+    "signatures": "--signature",
     "shapes": "--shape",
     "hash_weights": "--hash",
     "data_options": "--data-option",

@@ -31,11 +31,13 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
             providers=request.providers,
             threads=(request.threads,),
             precisions=request.precisions,
+            signatures=request.signatures,
             shapes=request.shapes,
         ),
         stopping=Stopping(sessions=request.sessions, timeout_s=request.timeout),
         target=request.target(),
         latency=request.latency,
+        keep_state=request.keep_state,
         fresh=request.fresh,
     )
     with context.measuring(request.device), context.saving() as saver:

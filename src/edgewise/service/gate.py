@@ -60,6 +60,7 @@ def _settings_of(request: GateRequest) -> JobSettings:
         threads=request.threads,
         batch=request.batch,
         precision=None if request.precision is None else precision_word(request.precision),
+        signature=request.signature,
         shapes=request.shapes,
         input_data=None if request.input_data is None else Path(request.input_data),
         seed=request.seed,
@@ -94,7 +95,9 @@ def choose_sides(
         candidates = [one for one in candidates if one.thing in [after for _, after in pairs]]
     elif len(first) > 1 and candidates and isinstance(candidates[0].thing, Path):
         name = candidates[0].thing.name
-        baselines = [one for one in baselines if name in {run.job.model.name for run in runs_among([one])}] or baselines
+        baselines = [
+            one for one in baselines if name in {run.job.model.file_name for run in runs_among([one])}
+        ] or baselines
     candidate = _only(candidates, request.candidate)
     return candidate, None if request.baseline is None else _only(baselines, request.baseline), notes
 
@@ -110,6 +113,7 @@ def _has_settings(subject: Subject, given: JobSettings) -> bool:
         (provider or given.provider, job.runtime.provider),
         (given.threads, job.runtime.threads),
         (given.precision, job.runtime.precision),
+        (given.signature, job.model.signature or next(iter(job.model.signatures), None)),
         (given.batch, job.workload.batch),
     )
     return all(asked in (None, had) for asked, had in asked_and_had)
@@ -122,6 +126,6 @@ def _only(subjects: list[Subject], word: str) -> Subject:
         runs = enumerate_few([one_line(run.job.label) for run in runs_among(subjects)], MOST_LISTED)
         raise BadInput(
             f"{word!r} names {len(subjects)} runs and a gate takes one: {runs}",
-            advice="choose with -r, --threads, --batch or --precision, or name a run by its id",
+            advice="choose with -r, --threads, --batch, --precision or --signature, or name a run by its id",
         )
     return subjects[0]

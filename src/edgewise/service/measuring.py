@@ -110,7 +110,9 @@ def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
     from edgewise.workload.resolved_graph import resolve_shapes
 
     if not is_factory(request.model):
-        graph, network = observe_file(Path(request.model), shapes=request.shapes, hash_weights=request.hash_weights)
+        graph, network = observe_file(
+            Path(request.model), shapes=request.shapes, signature=request.signature, hash_weights=request.hash_weights
+        )
         inspection = inspect_graph(graph, source=network.source)
         return [_with_sparsity(inspection, request, context) if request.sparsity else inspection]
     found = []

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from edgewise.errors import BadInput
 from edgewise.model.signature import Dimension, Signature, TensorSpec
 from edgewise.record import InputSpec
+from edgewise.workload.inputs import TEXT
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-ASSUMED, CONVERTED = "taken as", "converted from"
-"""Words in `InputSpec.note` that say what kind of note it is."""
+ASSUMED = "taken as"
+"""Words in `InputSpec.note` of a size or value that was assumed."""
 
 MAX_INPUT_BYTES = 2 * 2**30
 """Of all inputs of one inference together."""
@@ -58,8 +59,6 @@ _ITEM_BYTES = {
 }  # fmt: skip
 
 
-TEXT = "string"
-"""The type of an input that takes text."""
 FEEDABLE = frozenset(_ITEM_BYTES)
 """Data types that inputs can be made of."""
 

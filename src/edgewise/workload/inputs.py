@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING, Any
 from edgewise.errors import BadInput
 from edgewise.model.signature import TensorSpec, shapes_fit
 from edgewise.record import InputSpec
-from edgewise.workload.input_shapes import CONVERTED, TEXT
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
+
+
+CONVERTED = "converted from"
+"""Words in `InputSpec.note` of data that was converted."""
+TEXT = "string"
+"""The type of an input that takes text."""
 
 
 def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:

@@ -36,6 +36,7 @@ def read_resolved_graph(
     path: str | os.PathLike[str],
     *,
     shapes: Mapping[str, tuple[int, ...]],
+    signature: str = "",
     hash_weights: bool = False,
     attempt: int = 0,
 ) -> ResolvedGraph:
@@ -43,6 +44,7 @@ def read_resolved_graph(
 
     Args:
         shapes: input name → shape, wins over every default; the name ``""`` is the only input.
+        signature: name of the entry point of a file that has several; "" is its default.
         hash_weights: read weight files too, for the model's hash.
         attempt: which of the plausible sizes to assume, the likeliest is 0.
 
@@ -50,14 +52,17 @@ def read_resolved_graph(
         BadModel, BadInput: as `read_graph`; sizes are too large.
     """
     file = Path(path)
-    graph = read_graph(file)
+    graph = read_graph(file, signature=signature)
     concrete, assumed = resolve_shapes(graph, shapes, attempt=attempt)
     inputs: tuple[InputSpec, ...] = ()
     with suppress(BadInput):  # what can't be fed can be counted all the same
         inputs = _resolve(_feedable(graph, shapes), shapes, attempt)
     if concrete:
-        graph = read_graph(file, shapes=concrete)
+        graph = read_graph(file, shapes=concrete, signature=signature)
     source = describe_file(file, read_all=hash_weights)
+    if not signature and (others := [name for name in graph.signatures if name != graph.signature]):
+        own = graph.signature or "the first subgraph, which has no name"
+        assumed = [f"signature: {own}, the default; the file also has {', '.join(others)}", *assumed]
     return ResolvedGraph(graph=graph, source={**source, "assumed": assumed}, inputs=inputs)
 
 

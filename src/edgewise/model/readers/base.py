@@ -89,6 +89,24 @@ class ReadsGraph(Protocol):
         """
 
 
+@runtime_checkable
+class HasSignatures(Protocol):
+    """A reader of a format whose files may have several named entry points."""
+
+    def read_signatures(self, path: Path) -> Mapping[str, Signature]:
+        """Name → inputs and outputs, the entry point that engines run by default first. Raises `BadModel`."""
+
+
+@runtime_checkable
+class ReadsGraphs(Protocol):
+    """A reader that can also tell the network of each of `HasSignatures.read_signatures`."""
+
+    def read_graph(
+        self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, signature: str | None = None
+    ) -> Graph:
+        """As `ReadsGraph.read_graph`, of the entry point `signature`; None is the default."""
+
+
 def readers() -> Registry[Reader]:
     """All model formats, built-in and plugged in."""
     return Registry("edgewise.readers", "model format")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from edgewise.errors import BadModel, Unavailable
 from edgewise.model.readers.base import SelfContained, damaged, identify_version, make_signature
 from edgewise.model.signature import Signature, TensorSpec
 from edgewise.registry import Registry
+from edgewise.wire import BYTES, Damaged, read_fields
 
 TIMEOUT_S = 120
 _MOST_FILES = 10_000
@@ -68,6 +70,14 @@ class SavedModelReader(_EngineFormat):
     # Version 1, then a MetaGraphDef that begins with its facts: operators, tags or TensorFlow's version.
     beginning = re.compile(rb"\x08\x01\x12" + _LENGTH + rb"\x0a" + _LENGTH + rb"[\x12\x22\x2a]")
 
+    def read_signature(self, path: Path) -> Signature:
+        """Inputs and outputs of the default signature, as the engine names them."""
+        return next(iter(self.read_signatures(path).values()), None) or super().read_signature(path)
+
+    def read_signatures(self, path: Path) -> Mapping[str, Signature]:
+        """The signatures of a file that has several, the default first; empty where no installed engine tells them."""
+        return _ask_signatures(identify_version(path)) if _has_several_signatures(path) else {}
+
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of variables and assets, by name. Raises `BadModel` for one that a link leads to from elsewhere."""
         folder = path.absolute().parent
@@ -82,6 +92,24 @@ class SavedModelReader(_EngineFormat):
                     path, (f"{where} is a link to a file outside its folder"), advice=("replace the link with the file")
                 )
         return tuple(files)
+
+
+def _has_several_signatures(path: Path) -> bool:
+    """Whether a graph of a SavedModel has several signatures: fields 5 of the ``MetaGraphDef``, a map by name."""
+    data = path.read_bytes()
+    try:
+        for _, number, wire, start, end in read_fields(data, 0, len(data)):
+            if (number, wire) != (2, BYTES):
+                continue
+            entries = [each[3:] for each in read_fields(data, start, end) if each[1:3] == (5, BYTES)]
+            names = (
+                data[at:stop] for entry in entries for _, key, _, at, stop in read_fields(data, *entry) if key == 1
+            )
+            if sum(not name.startswith(b"__") for name in names) > 1:
+                return True
+    except Damaged:
+        return False  # the engine says what is wrong
+    return False
 
 
 class TensorFlowReader(_EngineFormat):
@@ -122,12 +150,7 @@ def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advi
             continue
         told = _run(path, registry.location(name))
         if "error" not in told and told["outputs"]:
-            inputs, outputs = (
-                [TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)
-                 for name, shape, dtype in told[noun]]
-                for noun in ("inputs", "outputs")
-            )  # fmt: skip
-            return make_signature(path, inputs=inputs, outputs=outputs)
+            return _make_signature(path, told["inputs"], told["outputs"])
         failures.append(f"{runtime.title} can't read {path.name}: {told.get('error', 'it has no outputs')}")
     if failures:
         raise BadModel("; ".join(failures), advice=advice)
@@ -137,8 +160,31 @@ def _ask_engine(version: tuple[Path, int, int, int], form: str, title: str, advi
     )
 
 
-def _run(path: Path, location: str) -> dict[str, Any]:
-    request = json.dumps({"runtime": location, "path": str(path.absolute())}).encode()
+@lru_cache(maxsize=64)
+def _ask_signatures(version: tuple[Path, int, int, int]) -> Mapping[str, Signature]:
+    """What the first engine says that tells the signatures of a SavedModel; empty without such an engine."""
+    registry: Registry[Any] = Registry("edgewise.runtimes", "runtime")
+    for name, runtime in registry:
+        if "savedmodel" in runtime.formats and hasattr(runtime, "describe_signatures") and runtime.availability():
+            told = _run(version[0], registry.location(name), signatures=True).get("signatures", ())
+            return {key: _make_signature(version[0], inputs, outputs) for key, inputs, outputs in told}
+    return {}
+
+
+def _make_signature(path: Path, inputs: Sequence[Any], outputs: Sequence[Any]) -> Signature:
+    """What an engine's process told."""
+    taken, given = (
+        [
+            TensorSpec(name=name, shape=None if shape is None else tuple(shape), dtype=dtype)
+            for name, shape, dtype in one
+        ]
+        for one in (inputs, outputs)
+    )
+    return make_signature(path, inputs=taken, outputs=given)
+
+
+def _run(path: Path, location: str, *, signatures: bool = False) -> dict[str, Any]:
+    request = json.dumps({"runtime": location, "path": str(path.absolute()), "signatures": signatures}).encode()
     done = run_child([sys.executable, "-P", "-m", "edgewise.runtime.describing"], request=request, seconds=TIMEOUT_S)
     if done.returncode == 1:  # the engine raised an error
         return {"error": done.tail.rpartition("\n")[2]}

@@ -6,6 +6,7 @@ The schema is tensorflow/lite/schema/schema.fbs. Every offset is checked before 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.model.graph import Graph
@@ -32,10 +33,22 @@ class TfliteReader(SelfContained):
     def read_signature(self, path: Path) -> Signature:
         """Inputs and outputs of the first subgraph, in its order and by its tensors' names; −1 is an open dimension."""
         with open_tables(path) as tables:
-            return _read_signature(path, tables, tables.read_model())
+            model = tables.read_model()
+            return _read_signature(path, tables, model, _default_entry(_entries(path, model)))
 
-    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The first subgraph; the others are its `subgraphs`.
+    def read_signatures(self, path: Path) -> Mapping[str, Signature]:
+        """The file's signatures, one of the first subgraph first: that is what an interpreter runs."""
+        with open_tables(path) as tables:
+            model = tables.read_model()
+            entries = _entries(path, model)
+            first = _default_entry(entries)
+            ordered = sorted(entries, key=lambda name: entries[name] != first)
+            return {name: _read_signature(path, tables, model, entries[name]) for name in ordered}
+
+    def read_graph(
+        self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, signature: str | None = None
+    ) -> Graph:
+        """The subgraph of `signature`, by default the first one, with the graphs that its operators run.
 
         Open dimensions stay open where `shapes` says nothing of the inputs; `tflite_shapes` says how far they are
         settled where it does. Weights are never copied; only constants of at most 1 KiB are read, for shapes and axes.
@@ -46,14 +59,31 @@ class TfliteReader(SelfContained):
         """
         with open_tables(path) as tables:
             model = tables.read_model()
-            _read_signature(path, tables, model)
-            return read_network(path, tables, model, shapes=shapes or {})
+            entries = _entries(path, model)
+            entry = _default_entry(entries) if signature is None else entries[signature]
+            _read_signature(path, tables, model, entry)
+            graph = read_network(path, tables, model, shapes=shapes or {}, entry=entry)
+            return graph if signature is None else replace(graph, signature=signature)
 
 
-def _read_signature(path: Path, tables: Tables, model: Table) -> Signature:
+def _entries(path: Path, model: Table) -> dict[str, int]:
+    """Name of a signature → its subgraph."""
+    entries = {record["signature_key"]: record["subgraph_index"] for record in model["signature_defs"]}
+    for name, at in entries.items():
+        if at >= len(model["subgraphs"]):
+            raise damaged(path, f"its signature {name!r} refers to subgraph {at} of {len(model['subgraphs'])}")
+    return entries
+
+
+def _default_entry(entries: Mapping[str, int]) -> int:
+    """The first subgraph, which an interpreter runs; where only others have names, that of the first signature."""
+    return 0 if len(entries) < 2 or 0 in entries.values() else next(iter(entries.values()))
+
+
+def _read_signature(path: Path, tables: Tables, model: Table, entry: int = 0) -> Signature:
     if not model["subgraphs"]:
         raise damaged(path, "it has no subgraph")
-    graph = model["subgraphs"][0]
+    graph = model["subgraphs"][entry]
     reader = TensorReader(path, tables, model)
 
     def read_spec(index: int) -> TensorSpec:

@@ -19,7 +19,7 @@ from typing import Any
 from edgewise.errors import BadModel
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.tflite import interpret
-from edgewise.model.graph import Graph, Operator
+from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.base import check_shapes, damaged
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.tflite_operators import ABSENT, TfliteOperator, TfliteOperatorReader, order_subgraphs
@@ -33,8 +33,10 @@ _MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
 _MAX_NOTE_BYTES = 256
 
 
-def read_network(path: Path, tables: Tables, model: Table, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The graph of a model whose tables have been read.
+def read_network(
+    path: Path, tables: Tables, model: Table, *, shapes: Mapping[str, tuple[int, ...]], entry: int = 0
+) -> Graph:
+    """The graph of a model whose tables have been read: its subgraph `entry`.
 
     Raises:
         BadModel: an index leads nowhere, or operators are not in an order in which they can run.
@@ -45,44 +47,40 @@ def read_network(path: Path, tables: Tables, model: Table, *, shapes: Mapping[st
         raise damaged(path, "one subgraph is listed twice")
     reader, step_reader = TensorReader(path, tables, model), TfliteOperatorReader(path, tables, model)
     steps = [step_reader.read_all(record) for record in records]
-    names = _name_subgraphs(records)
+    names = _name_subgraphs(records, entry)
     stored = _name_tensors(tables, records, [reader.read_all(record["tensors"]) for record in records], names)
     graphs: dict[int, Graph] = {}
     for at in order_subgraphs(path, steps):
         used = {index for step in steps[at] for index in step.subgraphs}
         if 0 in used:
             raise damaged(path, f"subgraph {at} runs the first one")
-        if at != 0:
-            builder = _GraphBuilder(path, reader, steps[at], stored[at], names)
-            graphs[at] = builder.build(tables, records[at], {names[index]: graphs[index] for index in sorted(used)}, {})
-    # The first one has what its operators run and the entry points, which nobody runs.
-    run = {index for at, each in enumerate(steps) if at for step in each for index in step.subgraphs}
-    run -= {index for step in steps[0] for index in step.subgraphs}
-    inner = {names[index]: graph for index, graph in sorted(graphs.items()) if index not in run}
-    main = _GraphBuilder(path, reader, steps[0], stored[0], names).build(tables, records[0], inner, shapes)
-    return _describe(path, tables, model, main, names=names, stored=stored)
+        builder = _GraphBuilder(path, reader, steps[at], stored[at], names, settles=at == 0)
+        given = shapes if at == entry else {}
+        graphs[at] = builder.build(tables, records[at], {names[each]: graphs[each] for each in sorted(used)}, given)
+    return _describe(path, tables, model, graphs[entry], entry=entry, stored=stored)
 
 
-def _name_subgraphs(records: Sequence[Table]) -> list[str]:
-    """The file's names, made unique; "" for the first, as `Graph.signatures` wants it."""
-    names = {"": None}
-    for at, record in enumerate(records[1:], 1):
-        name = record["name"] or f"subgraph_{at}"
-        while name in names:
+def _name_subgraphs(records: Sequence[Table], entry: int) -> list[str]:
+    """The file's names, made unique; "" for the network itself."""
+    names: list[str] = []
+    for at, record in enumerate(records):
+        name = "" if at == entry else record["name"] or f"subgraph_{at}"
+        while at != entry and name in ("", *names):
             name += f"#{at}"
-        names[name] = None
-    return list(names)
+        names.append(name)
+    return names
 
 
 def _name_tensors(
     tables: Tables, records: Sequence[Table], stored: Sequence[Sequence[Stored]], names: Sequence[str]
 ) -> list[list[Stored]]:
     """Tensors of every subgraph by their names in the graph."""
-    answer: list[list[Stored]] = []
+    answer: dict[int, list[Stored]] = {}
     weights: dict[tuple[Any, ...], str] = {}
     taken: set[str] = set()
     characters = 0
-    for record, tensors, prefix in zip(records, stored, names, strict=True):
+    for place in sorted(range(len(records)), key=lambda place: names[place] != ""):  # the network itself first
+        record, tensors, prefix = records[place], stored[place], names[place]
         named: dict[int, str] = {}
         used: set[str] = set()
         # Inputs and outputs first: their names are a user's handles.
@@ -106,8 +104,8 @@ def _name_tensors(
         if not prefix:
             weights = {_identify(each): each.tensor.name for each in here if each.tensor.constant and each.buffer}
             taken = set(weights.values())
-        answer.append(here)
-    return answer
+        answer[place] = here
+    return [answer[place] for place in range(len(records))]
 
 
 def _identify(stored: Stored) -> tuple[Any, ...]:
@@ -116,7 +114,7 @@ def _identify(stored: Stored) -> tuple[Any, ...]:
 
 
 class _GraphBuilder:
-    """Makes the graph of one subgraph."""
+    """Makes the graph of one subgraph; `settles`: LiteRT can be asked for its shapes behind open dimensions."""
 
     def __init__(
         self,
@@ -125,8 +123,11 @@ class _GraphBuilder:
         steps: Sequence[TfliteOperator],
         stored: Sequence[Stored],
         names: Sequence[str],
+        *,
+        settles: bool,
     ) -> None:
         self.path = path
+        self.settles = settles
         self.reader = reader
         self.steps = steps
         self.stored = stored
@@ -175,9 +176,13 @@ class _GraphBuilder:
             return
         for index, shape in given.items():
             self._reshape(index, shape)
-        answer, self.why = ask_for_shapes(
-            WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]}, shapes,
-            package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
+        answer, self.why = (
+            ask_for_shapes(
+                WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]}, shapes,
+                package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
+            )
+            if self.settles
+            else (None, "LiteRT tells shapes behind open dimensions for the first subgraph only")
         )  # fmt: skip
         found = [parse_shape(shape) for shape in answer["shapes"]] if answer else []
         for index, tensor in enumerate(self.tensors):
@@ -293,19 +298,22 @@ def _describe(
     model: Table,
     graph: Graph,
     *,
-    names: Sequence[str],
+    entry: int,
     stored: Sequence[Sequence[Stored]],
 ) -> Graph:
-    """`graph` with its entry points and what the file says of itself."""
-    signatures: dict[str, str] = {}
+    """`graph`, which begins at subgraph `entry`, with the entry points and what the file says of itself."""
+    signatures: dict[str, tuple[Tensor, ...]] = {}
+    own = ""
     handles: dict[str, Any] = {}
     for record in model["signature_defs"]:
         key, at = record["signature_key"], record["subgraph_index"]
-        if at >= len(names):
-            raise damaged(path, f"its signature {key!r} refers to subgraph {at} of {len(names)}")
+        if at >= len(stored):
+            raise damaged(path, f"its signature {key!r} refers to subgraph {at} of {len(stored)}")
         if key in signatures:
             raise damaged(path, f"two of its signatures have the name {key!r}")
-        signatures[key] = names[at]
+        taken = tables.numbers(model["subgraphs"][at]["inputs"])
+        signatures[key] = tuple(stored[at][index].tensor for index in taken if 0 <= index < len(stored[at]))
+        own = own or (key if at == entry else "")
         handles[key] = {field: _read_handles(path, key, record[field], stored[at]) for field in ("inputs", "outputs")}
     notes = _read_notes(path, tables, model)
     metadata: dict[str, Any] = {"metadata": [record["name"] for record in model["metadata"]]}
@@ -319,6 +327,7 @@ def _describe(
         producer=_find_producer(tables, model),
         version=f"schema {model['version']}",
         signatures=signatures,
+        signature=own,
         metadata={**metadata, **graph.metadata},
     )
 

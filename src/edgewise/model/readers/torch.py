@@ -58,20 +58,29 @@ class TorchReader(SelfContained):
         """What the exported function takes and gives: user inputs, not parameters; symbols are open dimensions."""
         return sign_graph(path, self.read_graph(path))
 
-    def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network of the main program; further programs of an archive are its signatures."""
+    def read_signatures(self, path: Path) -> Mapping[str, Signature]:
+        """The programs of an archive that has several, the one that PyTorch loads first."""
+        names = self.read_graph(path).signatures
+        return {name: sign_graph(path, self.read_graph(path, signature=name)) for name in names}
+
+    def read_graph(
+        self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, signature: str | None = None
+    ) -> Graph:
+        """The network of the program `signature`, by default the main one; the programs of an archive are signatures.
+
+        Raises `BadModel`, `BadInput`.
+        """
         refuse = Refuse(path)
         with open_archive(path) as archive:
             programs = find_programs(archive)
             if not programs:
                 raise damaged(path, "it contains compiled code but no program", advice=_ADVICE)
-            main, *others = programs
+            main = signature or next(iter(programs))
             graph = _read_program(archive, programs[main], refuse, shapes or {})
-            if others:
-                further = {name: _read_program(archive, programs[name], refuse, {}) for name in others}
-                subgraphs = {**graph.subgraphs, **{f"program.{name}": each for name, each in further.items()}}
-                signatures = {main: "", **{name: f"program.{name}" for name in others}}
-                graph = replace(graph, subgraphs=subgraphs, signatures=signatures)
+            if len(programs) > 1:
+                every = {name: _read_program(archive, entry, refuse, {}) for name, entry in programs.items()}
+                signatures = {name: tuple(each.tensors[taken] for taken in each.inputs) for name, each in every.items()}
+                graph = replace(graph, signatures=signatures, signature=main)
         return graph
 
 

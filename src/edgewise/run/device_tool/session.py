@@ -182,7 +182,7 @@ def _request(job: Job, *, program: str, model: str, results: str, mode: ToolMode
         most = max(stopping.timeout_s, seconds or 0.0)
     else:
         runs, seconds = LEAST_RUNS, SECONDS
-    own = {spec.name: spec.shape for spec in open_model(job.model.path).signature.inputs}
+    own = {spec.name: spec.shape for spec in open_model(job.model).signature.inputs}
     return ToolRequest(
         program=program,
         model=model,

@@ -101,7 +101,7 @@ class GateRequest(TargetRequest):
         stored: don't measure the baseline again.
         time_budget: s; each retry takes twice as long.
         duet: measure both at once, on cores of their own.
-        runtime, provider, threads, batch, precision: None is the baseline run's, else as in `BenchRequest`.
+        runtime, provider, threads, batch, precision, signature: None is the baseline run's, else as in `BenchRequest`.
         seed: of the random inputs and of the order; None is the baseline run's, else 0.
     """
 
@@ -122,6 +122,7 @@ class GateRequest(TargetRequest):
     threads: Whole | None = None
     batch: Whole | None = None
     precision: str | None = None
+    signature: str | None = None
     input_data: FilePath | None = None
     seed: Whole | None = None
     timeout: Number = 120.0

@@ -55,10 +55,12 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
     providers: Texts = ()
     threads: Whole = 1
     precisions: Texts = ()
+    signatures: Texts = ()
     latency: bool = True
     sessions: Whole = 3
     meters: bool = False
     timeout: Number = 120.0
+    keep_state: bool = False
     fresh: bool = False
 
     def check(self) -> None:

@@ -133,6 +133,7 @@ class InspectRequest(Request):
         model: a file or folder; ``file.py:function`` and ``module:function`` are called to make one.
         cases: keyword arguments of the factory, one model each.
         shapes: input name → shape, for inputs with open dimensions.
+        signature: name of the entry point of a file that has several; "" is its default.
         hash_weights: read weight files too, for the model's hash.
         sparsity: read all weights, count their zeros and find patterns of them.
         measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
@@ -144,6 +145,7 @@ class InspectRequest(Request):
     model: FilePath
     cases: tuple[Case, ...] = ({},)
     shapes: Shapes = Field(default_factory=dict)
+    signature: str = ""
     hash_weights: bool = False
     sparsity: bool = False
     measure: bool = False

@@ -93,6 +93,7 @@ class MeasuringRequest(LimitedTargetRequest):
         providers: empty is each runtime's first.
         threads: empty is one thread; in the scenario offline, all usable cores.
         precisions: empty is the like-for-like default.
+        signatures: names of the entry points of files that have several; empty is each file's default.
         set: settings of the engines by their own names; each engine gets those that it has.
         input_data: an ``.npz`` file with one array per input; None generates random inputs from `seed`.
         seed: of the random inputs and of every random choice.
@@ -104,6 +105,7 @@ class MeasuringRequest(LimitedTargetRequest):
     threads: tuple[Whole, ...] = ()
     batches: tuple[Whole, ...] = (1,)
     precisions: Texts = ()
+    signatures: Texts = ()
     set: Settings = Field(default_factory=dict)
     input_data: FilePath | None = None
     seed: Whole = 0
@@ -119,6 +121,7 @@ class MeasuringRequest(LimitedTargetRequest):
             threads=self.threads,
             batches=self.batches,
             precisions=self.precisions,
+            signatures=self.signatures,
             shapes=self.shapes,
             settings=self.set,
         )
