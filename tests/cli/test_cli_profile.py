@@ -75,19 +75,18 @@ def give_peaks(dtypes, threads, *, again=False, **_):
 
 @pytest.fixture(autouse=True)
 def private(tmp_path, monkeypatch):
-    """A store and peaks of this test's own; no terminal, 80 columns; one process that times layers."""
+    """A store and peaks of this test's own; no terminal, 80 columns."""
     monkeypatch.setenv("EDGEWISE_STORE", f"sqlite:///{tmp_path}/store.db")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("edgewise.run.peaks.find_peaks", give_peaks)
-    monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
 
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
-    """The document of `SCRIPT`'s run, for tests that only read it; three processes timed its layers."""
+    """The document of `SCRIPT`'s run, for tests that only read it; one process timed its layers."""
     folder = tmp_path_factory.mktemp("profile")
     path = write_fake_model(folder / "m.fake", **SCRIPT)
     arguments = [
@@ -188,9 +187,9 @@ def test_the_parts_add_up_to_the_whole(document):
     assert profile["conservation"] == pytest.approx(0.99)
     assert profile["attributed"] == pytest.approx(0.99)
     assert profile["profiled_latency"] == pytest.approx(990e-6)
-    # In each of three processes 181 inferences warm up in 0.2 s, the first taking 20 ms; then the budget at their mean.
+    # 181 inferences warm up in 0.2 s, the first taking 20 ms; then the budget at their mean.
     each = BUDGET_NS // ((20_000 + 180 * 1000) * US // 181)
-    assert (profile["sessions"], profile["inferences"]) == (3, 3 * each)
+    assert (profile["sessions"], profile["inferences"]) == (1, each)
     assert profile["method"] == "the script's own times"
     assert [peak["value"] for peak in profile["peaks"]] == [1e9, 2e9]
 

@@ -93,7 +93,7 @@ def _about_data(job: Job, headline: Measurement, sessions: Sequence[SessionResul
     inferences = sum(window["inferences"] for window in windows) or n
     if headline.samples and inferences < LEAST_SAMPLES:
         yield Caution.of("too-few-samples", f"only {inferences} samples: unreliable")
-    if len(sessions) == 1:
+    if len(headline.session_lengths or sessions) == 1:
         single = Caution.of("single-session", "one process only: the interval lacks differences between processes")
         if job.workload.scenario.sustained_s is not None:  # excludes --sessions
             single = replace(single, advice="run the command again to see how much processes differ")

@@ -27,11 +27,14 @@ from edgewise.runtime.base import (
 )
 from edgewise.runtime.openvino import DTYPES, PASSIVE, OpenVinoSession, call_of, fill
 from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
+from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns, time_both
 
 BLOCKS = 20
 """Largest number of blocks of inferences; the model is compiled for each."""
 COMPILE_S = 8.0
 """Fewer blocks, but three, where compiling takes longer than this in all."""
+LEAST_BLOCK = 4
+"""Inferences of a block, where there are few: each block begins with `WARMUP` of them that are not counted."""
 BLOCK = 20
 """Inferences of a block at most: an interruption spoils the whole block, and a longer one is hardly read better."""
 WARMUP = 3
@@ -72,13 +75,13 @@ class _Block:
     """Of one block of inferences: their number, mean times in ns, and of every step its mean time in µs.
 
     Attributes:
-        plains: of the ordinary inferences before them, one by one.
+        turns: of them, in turns with ordinary inferences.
     """
 
     count: int
     wall: float
     latency: float
-    plains: list[int]
+    turns: Alternation
     times: list[float]
 
 
@@ -138,7 +141,8 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         begin = time.monotonic()
         compiled = self._compile_anew()
         each = time.monotonic() - begin
-        count = min(inferences, BLOCKS, max(3, int(COMPILE_S / max(each, 1e-3))))
+        most = min(BLOCKS, max(3, inferences // LEAST_BLOCK), max(3, int(COMPILE_S / max(each, 1e-3))))
+        count = min(inferences, most)
         blocks, steps = [], None
         for index in range(count):
             if compiled is None:
@@ -156,9 +160,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         return _assemble(blocks, steps, found)
 
     def _run(self, compiled: Any, count: int) -> tuple[_Block, _Counters]:
-        """One block: ordinary inferences, then as many with counters, after a few to warm up."""
-        _time(self.invoke, self._request, WARMUP)
-        plain, _ = _time(self.invoke, self._request, count)
+        """One block: inferences with counters in turns with ordinary ones, after a few to warm up."""
         request = compiled.create_infer_request()
         fill(request, self._arrays or [])
         invoke, counters = call_of(request), _Counters()
@@ -167,10 +169,20 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         counters.read(request, 1)
         _time(invoke, request, WARMUP - 1)
         counters.read(request, WARMUP)
-        walls, latencies = _time(invoke, request, count)
-        counters.read(request, WARMUP + count)
+        walls: list[int] = []
+        latencies: list[float] = []
+
+        def profiled(number: int) -> list[Timed]:
+            found = _time(invoke, request, number)
+            walls.extend(wall for wall, _, _ in found)
+            latencies.extend(own for _, _, own in found)
+            return [(wall, spent) for wall, spent, _ in found]
+
+        turns = take_turns(self.invoke, profiled, count, by_processor=self.effective.get("threads") == 1)
+        counters.read(request, WARMUP + turns.total)
         times = [mean_increase(column) for column in counters.columns()]
-        return _Block(count, fmean(walls), fmean(latencies), list(plain), times), counters
+        # The counters have no inference left out, so none is here.
+        return _Block(turns.total, fmean(walls), fmean(latencies), turns, times), counters
 
     def close(self) -> None:
         """Release requests and models."""
@@ -178,16 +190,9 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         super().close()
 
 
-def _time(invoke: Callable[[], object], request: Any, count: int) -> tuple[list[int], list[float]]:
-    """Nanoseconds of `count` calls by our clock and by the engine's."""
-    clock = time.monotonic_ns
-    walls, latencies = [], []
-    for _ in range(count):
-        begin = clock()
-        invoke()
-        walls.append(clock() - begin)
-        latencies.append(request.latency * 1e6)
-    return walls, latencies
+def _time(invoke: Callable[[], object], request: Any, count: int) -> list[tuple[int, int, float]]:
+    """Nanoseconds of `count` calls by our clock, of processor time, and by the engine's clock."""
+    return [(*time_both(invoke, 1)[0], request.latency * 1e6) for _ in range(count)]
 
 
 class _Steps:
@@ -295,7 +300,8 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, Ste
             EngineOverhead(name="call", times_ns=tuple(block.wall - block.latency for block in blocks)),
         ),
         inference_ns=tuple(round(block.wall) for block in blocks),
-        unprofiled_ns=tuple(plain for block in blocks for plain in block.plains),
+        unprofiled_ns=tuple(plain for block in blocks for plain in block.turns.plain),
+        pairs_ns=tuple(pair for block in blocks for pair in block.turns.pairs),
         inferences=total,
         ordered=bool(places) and places == sorted(places),
         idle=tuple(dict.fromkeys(idle)),
