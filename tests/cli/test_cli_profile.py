@@ -194,6 +194,26 @@ def test_the_parts_add_up_to_the_whole(document):
     assert [peak["value"] for peak in profile["peaks"]] == [1e9, 2e9]
 
 
+def test_a_machine_that_changes_its_speed_changes_no_share(record):
+    """1.5 times slower from 0.3 s on: one latency, of the turns, and layers that are their shares of it."""
+    run = record("--iterations", "100", turns=True, speeds=[[0, 100], [300_000 * US, 150]])
+    profile, latency = run["profile"], value_of(run)
+    # The process without the profiler ends before; of the one with it, 0.2 s are warm-up and the turns take 0.24 s.
+    assert latency == pytest.approx(1.5e-3)
+    assert profile["latency"] == latency
+    assert profile["profiled_latency"] == pytest.approx(1.5e-3 * 0.99)
+    assert [row["share"] for row in run["layers"]] == pytest.approx([0.62, 0.1, 0.22, 0.02, 0.03], rel=0.02)
+    assert profile["conservation"] == pytest.approx(0.99, abs=1e-9)
+    (row,) = [row for row in run["measurements"] if row["metric"] == "latency"]
+    assert row["session_lengths"] == [100]
+    assert "in turns with profiled calls (20 pairs of windows)" in row["method"]
+    assert value_of(run, "throughput") == pytest.approx(100 / sum(row["samples"]))
+
+
+def test_where_the_engine_takes_no_turns_a_note_says_so(document):
+    assert any("are from other processes, not in turns" in note for note in document["profile"]["notes"])
+
+
 def test_findings_have_their_numbers(document):
     profile = document["profile"]
     far, layout, start = profile["findings"]

@@ -42,12 +42,12 @@ def test_means_of_parts_add_up_to_the_mean_of_the_whole():
     assert timings.total_s == pytest.approx(22e-9)
 
 
-def test_only_undisturbed_inferences_count():
-    steady = [1000.0] * 12
-    spoiled = [*steady, 90_000.0]
-    timings = StepTimings([profile([spoiled])])
-    assert timings.duration([0]).value == pytest.approx(1e-6)
-    assert timings.inferences == 12
+def test_the_longest_inferences_are_left_out():
+    # no part differs from its median by more than a quarter, but three inferences by a quarter from the shortest ones
+    wholes = [90_000] * 4 + [100_000] * 6 + [120_000] * 3
+    timings = StepTimings([profile([[0.9 * whole for whole in wholes]], wholes=wholes)])
+    assert timings.inferences == 10
+    assert timings.duration([0]).value == pytest.approx(0.9 * 96e-6)
 
 
 def test_a_clock_that_cuts_gets_half_a_step_back_for_every_reading():

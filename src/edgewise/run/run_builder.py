@@ -223,7 +223,11 @@ class RunBuilder:
                 measured = without_interval(measured, sustained)
             measurements = without_processor(measured, emulated)
             cautions = cautions_of(
-                job, sessions=[*complete, *layered], measurements=measurements, usable_cores=count_cores(job.target)
+                job,
+                sessions=complete,
+                measurements=measurements,
+                usable_cores=count_cores(job.target),
+                layered=layered,
             )
             cautions += about_emulation(place.environment)
         python = sessions[0].python if sessions else ""
