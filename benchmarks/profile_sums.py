@@ -4,7 +4,8 @@
 
 Profiles networks of every runtime in turns, `--reruns` times each runtime, on the machine as it is and beside random
 busy phases on all cores. Printed per runtime: in how many profiles the sum of the layers lies within 5 % of the whole,
-and of the latency in the header; the least and the most of both.
+and of the latency in the header; the least and the most of both; and by how much the share of the operators differs
+between the profiles of one network at most, which says whether the parts themselves hold.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ def networks(runtime: str) -> list[Path]:
     return [path for path in found if path.exists()]
 
 
-def sums(run: Run) -> tuple[float, float]:
-    """The sum of the layers over the whole and over the latency."""
+def sums(run: Run) -> tuple[float, float, float]:
+    """The sum of the layers over the whole and over the latency, and the share of the operators."""
     latency = run.value("latency")
     if run.profile is None or not latency:
         raise RuntimeError(run.profile_absent_because or f"no latency: {run.failure}")
     total = sum(layer.time or 0.0 for layer in run.layers)
-    return total / run.profile.latency, total / latency
+    return total / run.profile.latency, total / latency, run.profile.operators_time / run.profile.latency
 
 
 def column(ratios: list[float]) -> str:
@@ -54,7 +55,7 @@ def main() -> int:
     parser.add_argument("--runtimes", default="onnxruntime,openvino,litert")
     arguments = parser.parse_args()
     loads, runtimes = arguments.load.split(","), arguments.runtimes.split(",")
-    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    found: dict[tuple[str, str], list[tuple[float, float, float]]] = defaultdict(list)
     for index in range(arguments.reruns):
         for load in loads:
             for runtime in runtimes:
@@ -63,12 +64,16 @@ def main() -> int:
                     (run,) = edgewise.profile(models[index % len(models)], runtimes=[runtime])
                 found[load, runtime].append(sums(run))
                 print(f"<!-- {load} {runtime} {run.job.model.name} {sums(run)} -->", flush=True)
-    print("| load | runtime | Σ layers ÷ whole within 0.95 – 1.05 | from – to | ÷ latency within | from – to |")
-    print("|---|---|--:|--:|--:|--:|")
-    for (load, runtime), pairs in found.items():
-        wholes, latencies = (list(ratios) for ratios in zip(*pairs, strict=True))
-        print(f"| {load} | {runtime} | {column(wholes)} | {column(latencies)} |")
-    enough = all(sum(LOW <= each <= HIGH for each, _ in pairs) >= AIM * len(pairs) for pairs in found.values())
+    print(
+        "| load | runtime | Σ layers ÷ whole within 0.95 – 1.05 | from – to | ÷ latency within | from – to | operators |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|")
+    for (load, runtime), rows in found.items():
+        wholes, latencies, shares = (list(ratios) for ratios in zip(*rows, strict=True))
+        count = len(networks(runtime))
+        differ = max(max(shares[at::count]) - min(shares[at::count]) for at in range(min(count, len(shares))))
+        print(f"| {load} | {runtime} | {column(wholes)} | {column(latencies)} | {differ:.1%} |")
+    enough = all(sum(LOW <= row[0] <= HIGH for row in rows) >= AIM * len(rows) for rows in found.values())
     return 0 if enough else 1
 
 

@@ -128,7 +128,9 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         self._compile_anew = compile_anew
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run this number of inferences, at most 400, with performance counters; each block is one reading.
+        """Run this number of inferences, at most 400 and the first of each window, with performance counters.
+
+        Each block is one reading.
 
         Raises:
             CannotProfile: the device is not the CPU, or its counters show nothing.
