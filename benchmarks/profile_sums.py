@@ -64,9 +64,7 @@ def main() -> int:
                     (run,) = edgewise.profile(models[index % len(models)], runtimes=[runtime])
                 found[load, runtime].append(sums(run))
                 print(f"<!-- {load} {runtime} {run.job.model.name} {sums(run)} -->", flush=True)
-    print(
-        "| load | runtime | Σ layers ÷ whole within 0.95 – 1.05 | from – to | ÷ latency within | from – to | operators |"
-    )
+    print("| load | runtime | Σ layers ÷ whole within 5 % | from – to | ÷ latency within | from – to | operators |")
     print("|---|---|--:|--:|--:|--:|--:|")
     for (load, runtime), rows in found.items():
         wholes, latencies, shares = (list(ratios) for ratios in zip(*rows, strict=True))
