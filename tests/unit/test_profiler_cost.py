@@ -102,15 +102,17 @@ def test_an_interrupted_part_has_what_it_usually_takes():
     parts = np.full((3, 10), 100_000.0)
     parts[1, 4] = 5_000_000.0
     parts[2, 7] = -3_000_000.0  # a difference of readings, of which one was interrupted
-    assert (without_interruptions(parts) == 100_000.0).all()
+    assert (without_interruptions(parts, steps=2)[0] == 100_000.0).all()
 
 
 def test_parts_of_a_slower_repetition_stay_as_they_are():
     parts = np.outer([100_000.0, 300_000.0, 50_000.0], [1.0] * 6 + [2.0] * 5)
-    assert without_interruptions(parts) == pytest.approx(parts)
+    cut, slowness = without_interruptions(parts, steps=3)
+    assert cut == pytest.approx(parts)
+    assert list(slowness[0]) == [1.0] * 6 + [2.0] * 5
     interrupted = parts.copy()
     interrupted[0, 8] += 4e6
-    assert without_interruptions(interrupted) == pytest.approx(parts)
+    assert without_interruptions(interrupted, steps=3)[0] == pytest.approx(parts)
 
 
 def test_the_shortest_repetitions_are_kept():

@@ -44,6 +44,9 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
         raise ValueError("a profile without inferences")
     if len({node.name for node in profile.nodes}) != len(profile.nodes):
         raise ValueError("two steps of one name")
+    if len(profile.processor_ns) not in (0, count):
+        raise ValueError(f"processor times of {len(profile.processor_ns)} of {count} inferences")
+    _check_times(profile.processor_ns)
     _check_times((*profile.inference_ns, *profile.unprofiled_ns, *chain.from_iterable(profile.pairs_ns)))
     _check_times((node.start_ns or 0.0 for node in profile.nodes), lowest=-MOST_NS)
     for node in profile.nodes:

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from edgewise.runtime.base import EngineProfile
 from edgewise.stats.intervals import mean_interval
 from edgewise.stats.paired import paired_ratio
-from edgewise.stats.undisturbed import undisturbed, undisturbed_mean, without_interruptions
+from edgewise.stats.undisturbed import USUAL, least_disturbed, undisturbed_mean
 
 _ONE_PROCESS = 2.0
 """By how much the interval of one process is widened, which does not show how processes differ."""
@@ -93,6 +93,11 @@ class StepTimings:
             if min(walls) <= 0.0:
                 raise ValueError("inferences that took no time")
             ordinary = [wall * ratio for wall, (ratio, _) in zip(walls, ratios, strict=True)]
+            for at, (profile, (ratio, _)) in enumerate(zip(agreeing, ratios, strict=True)):
+                if profile.processor_ns and profile.pairs_ns:
+                    # Told directly: what a profiler adds may scatter far more than the inference itself.
+                    ordinary[at] = float(np.quantile([plain for _, plain in profile.pairs_ns], USUAL)) * 1e-9
+                    walls[at] = ordinary[at] / ratio
             if latency is None:
                 latency = float(np.average(ordinary, weights=self._lengths))
             scales = latency / np.asarray(ordinary)
@@ -202,7 +207,6 @@ def _read_times(profile: EngineProfile, names: Sequence[str]) -> _Told:
     rows = [times[name] for name in names] + [overhead.times_ns for overhead in profile.overheads]
     walls = np.asarray(profile.inference_ns, dtype=float)
     told = np.asarray(rows, dtype=float).reshape(len(rows), len(walls))
-    parts = without_interruptions(np.vstack([told, walls - told.sum(axis=0)]))
-    whole = parts.sum(axis=0)
-    kept = undisturbed(whole)
-    return _Told(parts[: len(names), kept].T, parts[len(names) : -1, kept], float(whole[kept].mean()))
+    parts = np.vstack([told, walls - told.sum(axis=0)])
+    kept, whole = least_disturbed(parts, steps=len(names), processor=profile.processor_ns)
+    return _Told(kept[: len(names)].T, kept[len(names) : -1], whole)

@@ -271,6 +271,7 @@ class FakeSession:
             inference_ns=tuple(turns.walls),
             unprofiled_ns=tuple(turns.plain),
             pairs_ns=tuple(turns.pairs),
+            processor_ns=tuple(turns.processor),
         )
 
 

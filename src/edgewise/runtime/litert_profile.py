@@ -155,6 +155,7 @@ class _TimesLayers:
             inference_ns=tuple(each.wall_ns for each in recorded),
             unprofiled_ns=tuple(timing.plain),
             pairs_ns=tuple(timing.pairs),
+            processor_ns=tuple(timing.processor),
             ordered=True,
             notes=(*_notes(nodes, provider), *filter(None, [library.note])),
         )

@@ -26,7 +26,7 @@ from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, read_tr
 from edgewise.runtime.operator_mapping import Outline
 from edgewise.runtime.profiler_cost import MOST_EXTRA, Alternation, share_out, take_turns, time_both
 from edgewise.runtime.protowire import read_outline
-from edgewise.stats.undisturbed import undisturbed, without_interruptions
+from edgewise.stats.undisturbed import usual_times
 from edgewise.wire import Damaged
 
 WARMUP = 3
@@ -231,6 +231,7 @@ def _assemble(
         inference_ns=tuple(timing.walls),
         unprofiled_ns=tuple(timing.plain),
         pairs_ns=tuple(timing.pairs),
+        processor_ns=tuple(timing.processor),
         ordered=bool(places) and places == sorted(places),
         notes=(timing.describe_cost(taken), *notes),
     )
@@ -241,9 +242,9 @@ def _usual_times(traced: KernelTrace, timing: Alternation) -> tuple[list[float],
     durations = np.array([step.durations for step in traced.steps], dtype=float).reshape(len(traced.steps), -1)
     executions, walls = np.array(traced.executions, dtype=float), np.array(timing.walls) / 1e3
     between = executions - durations.sum(axis=0)
-    parts = without_interruptions(1e3 * np.vstack([durations, between, walls - executions])) / 1e3
-    means = parts[:, undisturbed(parts.sum(axis=0))].mean(axis=1)
-    return [float(mean) for mean in means[:-2]], float(means[-2]), float(means.sum())
+    parts = 1e3 * np.vstack([durations, between, walls - executions])
+    means, whole = usual_times(parts, steps=len(durations), processor=timing.processor)
+    return [float(mean) / 1e3 for mean in means[:-2]], float(whole - means[:-2].sum() - means[-1]) / 1e3, whole / 1e3
 
 
 def _overhead(name: str, microseconds: Sequence[float]) -> EngineOverhead:

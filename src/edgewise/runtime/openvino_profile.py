@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -39,6 +39,9 @@ BLOCK = 20
 """Inferences of a block at most: an interruption spoils the whole block, and a longer one is hardly read better."""
 WARMUP = 3
 """Inferences at the beginning of each block that are not counted."""
+LONG_NS = 1_000_000
+"""Of inferences that take at least this, the counters are read after every window: a microsecond more or less of a step
+matters less than an interruption in a whole block."""
 _METHOD = "OpenVINO's performance counters: differences of their sums, over blocks of inferences"
 _RESOLUTION_NS = 1000.0
 _GENERIC = frozenset({"Eltwise", "Subgraph"})
@@ -75,13 +78,13 @@ class _Block:
     """Of one block of inferences: their number, mean times in ns, and of every step its mean time in µs.
 
     Attributes:
-        turns: of them, in turns with ordinary inferences.
+        processor: mean processor time.
     """
 
     count: int
     wall: float
     latency: float
-    turns: Alternation
+    processor: float
     times: list[float]
 
 
@@ -145,12 +148,15 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         each = time.monotonic() - begin
         most = min(BLOCKS, max(3, inferences // LEAST_BLOCK), max(3, int(COMPILE_S / max(each, 1e-3))))
         count = min(inferences, most)
-        blocks, steps = [], None
+        blocks: list[_Block] = []
+        turns: list[Alternation] = []
+        steps = None
         for index in range(count):
             if compiled is None:
                 compiled = self._compile_anew()
-            block, counters = self._run(compiled, min(BLOCK, (inferences + index) // count))
-            blocks.append(block)
+            found, taken, counters = self._run(compiled, min(BLOCK, (inferences + index) // count))
+            blocks += found
+            turns.append(taken)
             if steps is None:
                 steps = _Steps(compiled, counters)
             # Names that the engine makes up have a number that grows from one compilation to the next.
@@ -158,33 +164,37 @@ class ProfiledOpenVinoSession(OpenVinoSession):
                 raise CannotProfile("OpenVINO compiled the same model to different steps the second time")
             compiled = None
         assert steps is not None
-        found = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
-        return _assemble(blocks, steps, found)
+        origins = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
+        return _assemble(blocks, turns, steps, origins)
 
-    def _run(self, compiled: Any, count: int) -> tuple[_Block, _Counters]:
-        """One block: inferences with counters in turns with ordinary ones, after a few to warm up."""
+    def _run(self, compiled: Any, count: int) -> tuple[list[_Block], Alternation, _Counters]:
+        """One compiled model: inferences with counters in turns with ordinary ones, after a few to warm up.
+
+        They are one block, or, of long inferences, each window is.
+        """
         request = compiled.create_infer_request()
         fill(request, self._arrays or [])
         invoke, counters = call_of(request), _Counters()
         # Reading the counters takes a while and cools the caches: no more often than is needed.
         _time(invoke, request, 1)
         counters.read(request, 1)
-        _time(invoke, request, WARMUP - 1)
+        is_long = min(wall for wall, _, _ in _time(invoke, request, WARMUP - 1)) >= LONG_NS
         counters.read(request, WARMUP)
-        walls: list[int] = []
-        latencies: list[float] = []
+        windows: list[list[_Call]] = []
 
         def profiled(number: int) -> list[Timed]:
-            found = _time(invoke, request, number)
-            walls.extend(wall for wall, _, _ in found)
-            latencies.extend(own for _, _, own in found)
-            return [(wall, spent) for wall, spent, _ in found]
+            windows.append(_time(invoke, request, number))
+            if is_long:
+                counters.read(request, WARMUP + sum(map(len, windows)))
+            return [(wall, spent) for wall, spent, _ in windows[-1]]
 
         turns = take_turns(self.invoke, profiled, count, by_processor=self.effective.get("threads") == 1)
-        counters.read(request, WARMUP + turns.total)
-        times = [mean_increase(column) for column in counters.columns()]
-        # The counters have no inference left out, so none is here.
-        return _Block(turns.total, fmean(walls), fmean(latencies), turns, times), counters
+        if not is_long:
+            counters.read(request, WARMUP + turns.total)
+            windows = [[call for window in windows for call in window]]
+        # The counters leave no inference out, so none is left out here.
+        columns = counters.columns()
+        return [_block(calls, columns, reading=at + 2) for at, calls in enumerate(windows)], turns, counters
 
     def close(self) -> None:
         """Release requests and models."""
@@ -192,7 +202,17 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         super().close()
 
 
-def _time(invoke: Callable[[], object], request: Any, count: int) -> list[tuple[int, int, float]]:
+_Call = tuple[int, int, float]
+
+
+def _block(calls: Sequence[_Call], columns: Sequence[Mapping[int, int]], *, reading: int) -> _Block:
+    """Means of `calls`, which were between the reading before and this one, by its place."""
+    wall, processor, latency = (fmean(times) for times in zip(*calls, strict=True))
+    times = [mean_increase(dict(islice(column.items(), reading + 1))) for column in columns]
+    return _Block(len(calls), wall, latency, processor, times)
+
+
+def _time(invoke: Callable[[], object], request: Any, count: int) -> list[_Call]:
     """Nanoseconds of `count` calls by our clock, of processor time, and by the engine's clock."""
     return [(*time_both(invoke, 1)[0], request.latency * 1e6) for _ in range(count)]
 
@@ -283,7 +303,9 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     return max(0.0, increase) / (counts[-1] - counts[-2])
 
 
-def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, StepOrigin]) -> EngineProfile:
+def _assemble(
+    blocks: Sequence[_Block], turns: Sequence[Alternation], steps: _Steps, origins: Mapping[str, StepOrigin]
+) -> EngineProfile:
     """The profile; `origins` of all steps that have a place."""
     total = sum(block.count for block in blocks)
     gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
@@ -302,8 +324,9 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, Ste
             EngineOverhead(name="call", times_ns=tuple(block.wall - block.latency for block in blocks)),
         ),
         inference_ns=tuple(round(block.wall) for block in blocks),
-        unprofiled_ns=tuple(plain for block in blocks for plain in block.turns.plain),
-        pairs_ns=tuple(pair for block in blocks for pair in block.turns.pairs),
+        unprofiled_ns=tuple(plain for each in turns for plain in each.plain),
+        pairs_ns=tuple(pair for each in turns for pair in each.pairs),
+        processor_ns=tuple(block.processor for block in blocks if turns[0].which),
         inferences=total,
         ordered=bool(places) and places == sorted(places),
         idle=tuple(dict.fromkeys(idle)),

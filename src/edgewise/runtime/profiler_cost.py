@@ -36,6 +36,7 @@ class Alternation:
         pairs: of each pair of adjacent windows, the median of the profiled and of the ordinary inferences: their
             processor time, which no other program lengthens, where `by_processor`.
         by_processor: one thread of this process does all of the work.
+        processor: processor times of the inferences that `walls` are of, where `by_processor`.
         counted: which of the profiled inferences `walls` are of.
         total: profiled inferences, the first ones of windows included.
     """
@@ -44,6 +45,7 @@ class Alternation:
     walls: list[int] = field(default_factory=list)
     plain: list[int] = field(default_factory=list)
     pairs: list[tuple[float, float]] = field(default_factory=list)
+    processor: list[int] = field(default_factory=list)
     counted: list[int] = field(default_factory=list)
     total: int = 0
 
@@ -56,6 +58,7 @@ class Alternation:
         """Add a pair of windows."""
         self.walls += [wall for wall, _ in profiled]
         self.plain += [wall for wall, _ in plain]
+        self.processor += [spent for _, spent in profiled] if self.which else []
         # No inference takes less than the clock can tell.
         first, second = (max(1.0, median(each[self.which] for each in window)) for window in (profiled, plain))
         self.pairs.append((first, second))

@@ -21,7 +21,7 @@ import numpy as np
 
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile, ModuleOperator, Role
 from edgewise.runtime.profiler_cost import Alternation, Timed, share_out, take_turns, time_both
-from edgewise.stats.undisturbed import undisturbed, without_interruptions
+from edgewise.stats.undisturbed import usual_times
 
 MOST_EVENTS = 400_000
 """Largest number of events that are recorded in all; fewer inferences are profiled where they have more."""
@@ -343,10 +343,11 @@ def _assemble(
     notes: tuple[str, ...],
 ) -> EngineProfile:
     times = np.array([each.lengths for each in recorded], dtype=float).T  # steps × inferences, ns
-    parts = without_interruptions(np.vstack([times, np.array(timing.walls) - times.sum(axis=0)]))
-    means = parts[:, undisturbed(parts.sum(axis=0))].mean(axis=1)
-    lengths, excess = means[:-1], 1e3 * timing.excess_us(float(means.sum()))
-    taken = np.array(share_out(excess - float(means[-1]), [float(each) for each in lengths]))
+    between = np.array(timing.walls) - times.sum(axis=0)
+    means, whole = usual_times(np.vstack([times, between]), steps=len(times), processor=timing.processor)
+    lengths = means[:-1]
+    outside = whole - float(lengths.sum())
+    taken = np.array(share_out(1e3 * timing.excess_us(whole) - outside, [float(each) for each in lengths]))
     times *= 1 - np.divide(taken, lengths, out=np.zeros_like(taken), where=lengths > 0)[:, None]
     guards = [float(each.guards_ns) for each in recorded]
     between = np.array(timing.walls) - times.sum(axis=0) - guards
@@ -382,6 +383,7 @@ def _assemble(
         inference_ns=tuple(timing.walls),
         unprofiled_ns=tuple(timing.plain),
         pairs_ns=tuple(timing.pairs),
+        processor_ns=tuple(timing.processor),
         ordered=False,
         notes=(timing.describe_cost([each / 1e3 for each in taken]), *notes),
     )
