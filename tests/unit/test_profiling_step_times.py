@@ -159,6 +159,7 @@ def test_a_message_is_read_back():
         {"inference_ns": [1]},
         {"inference_ns": [1, -2]},
         {"pairs_ns": [[1, 2]]},
+        {"processor_ns": [1]},
         {"pairs_ns": [[1, 0]], "unprofiled_ns": [1]},
         {"pairs_ns": [[1, 2, 3]], "unprofiled_ns": [1]},
         {"inference_ns": [1, float("nan")]},
@@ -256,6 +257,21 @@ def test_one_interruption_is_cut_out_of_the_step_that_it_hit():
     timings = StepTimings([profile(steps)])
     assert timings.duration([0]).value == pytest.approx(100e-6)
     assert timings.duration([1]).value == pytest.approx(50e-6)
+
+
+def test_processor_time_is_the_whole_where_other_work_meets_most_inferences():
+    steps = [[100_000.0] * 40, [50_000.0] * 40]
+    between = [10_000.0] * 40
+    for at in range(28):  # seven of ten inferences wait for the processor, in one part or another
+        (steps[0], steps[1], between)[at % 3][at] += 20e6
+    wholes = [round(sum(parts)) for parts in zip(*steps, between, strict=True)]
+    told = in_turns(steps, wholes=wholes, plain=[5_000_000] * 40, pairs=[(160_000, 155_000)] * 8)
+    told = replace(told, processor_ns=(160_000.0,) * 40)
+    timings = StepTimings([told], latency=5e-3)
+    # an ordinary inference has 155 µs of work; waiting for the processor, it takes 5 ms, and each part its share of that
+    assert timings.duration([0]).value == pytest.approx(100 / 155 * 5e-3)
+    assert timings.duration([1]).value == pytest.approx(50 / 155 * 5e-3)
+    assert timings.total_s == pytest.approx(160 / 155 * 5e-3)
 
 
 def test_a_profile_whose_inferences_took_no_time_is_refused():

@@ -18,6 +18,7 @@ from edgewise.runtime.base import EngineNode, EngineProfile
 
 _ROUNDING = 1e-12
 """Seconds that are nothing but what is left of rounding."""
+_SHARES = "; each is its share of the latency, by what an ordinary inference took in turns with the profiled ones"
 NOT_IN_TURNS = (
     "the layers and the whole are from other processes, not in turns: beside other work they may differ by more than "
     "their intervals say"
@@ -101,7 +102,7 @@ def build_profile(
     profile = _totals(layers, found, timings, accounts)
     return layers, replace(
         profile,
-        method=profiles[0].method,
+        method=profiles[0].method + (_SHARES if timings.in_turns else ""),
         latency=latency,
         notes=tuple(notes),
         inputs=tuple(_tensor(graph.tensors[name]) for name in graph.inputs),

@@ -9,9 +9,10 @@ whole: what the cuts can have taken at most is what the whole leaves over, and n
 correction is off is alike for all steps, so that it adds up over them.
 
 Shares are what profiled inferences tell best: a machine that is slower for a while slows a step and its inference
-alike. So each process gives shares: a step's mean over what an ordinary inference takes just then, which is the mean of
-the profiled ones times the ratio of the two kinds, the median over pairs of adjacent windows of both. A step's time is
-its share of the latency, and that is measured in the same windows.
+alike. So each process gives shares: a step's mean over what an ordinary inference takes. Where one thread does all of
+the work, that is known in processor time; else it is the mean of the profiled ones times the ratio of the two kinds,
+the median over pairs of adjacent windows of both. A step's time is its share of the latency, which is measured in the
+same windows.
 
 Where a profiler adds to the steps that it times, the engine's module takes that out (`EngineNode.taken_out_ns`). Their
 total is measured; how it is shared out is an assumption, so the interval of a step is widened by its part.
