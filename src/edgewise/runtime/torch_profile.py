@@ -95,11 +95,11 @@ def _record(invoke: Callable[[], object], count: int) -> tuple[list[Timed], list
     """Times of `count` profiled inferences, and what was recorded of each."""
     import torch
 
-    walls = []
+    times: list[Timed] = []
     with torch.autograd.profiler.profile(use_kineto=True) as profiler:
         for _ in range(count):
             with torch.profiler.record_function(_INFERENCE):
-                walls += time_both(invoke, 1)
+                times += time_both(invoke, 1)
     try:
         found = [
             (event.start_ns(), event.duration_ns(), event.name(), event.start_thread_id())
@@ -110,7 +110,7 @@ def _record(invoke: Callable[[], object], count: int) -> tuple[list[Timed], list
     recorded = list(_split(found))
     if len(recorded) != count:
         raise CannotProfile(f"PyTorch's profiler recorded {len(recorded)} of {count} inferences")
-    return walls, recorded
+    return times, recorded
 
 
 def _split(events: Sequence[tuple[int, int, str, int]]) -> Iterator[_Recorded]:
@@ -147,9 +147,9 @@ def _take_turns(invoke: Callable[[], object], inferences: int) -> tuple[Alternat
     recorded: list[_Recorded] = []
 
     def profiled(count: int) -> list[Timed]:
-        walls, found = _record(invoke, count)
+        times, found = _record(invoke, count)
         recorded.extend(found)
-        return walls
+        return times
 
     import torch
 
