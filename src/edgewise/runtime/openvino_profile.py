@@ -40,8 +40,8 @@ BLOCK = 20
 WARMUP = 3
 """Inferences at the beginning of each block that are not counted."""
 LONG_NS = 1_000_000
-"""Of inferences that take at least this, the counters are read after every window: a microsecond more or less of a step
-matters less than an interruption in a whole block."""
+"""Of inferences that take at least this, the counters are read after every one: some microseconds more or less matter
+less than interruptions, which meet every block of them beside other work."""
 _METHOD = "OpenVINO's performance counters: differences of their sums, over blocks of inferences"
 _RESOLUTION_NS = 1000.0
 _GENERIC = frozenset({"Eltwise", "Subgraph"})
@@ -170,7 +170,7 @@ class ProfiledOpenVinoSession(OpenVinoSession):
     def _run(self, compiled: Any, count: int) -> tuple[list[_Block], Alternation, _Counters]:
         """One compiled model: inferences with counters in turns with ordinary ones, after a few to warm up.
 
-        They are one block, or, of long inferences, each window is.
+        They are one block, or, of long inferences, each is one.
         """
         request = compiled.create_infer_request()
         fill(request, self._arrays or [])
@@ -178,23 +178,25 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         # Reading the counters takes a while and cools the caches: no more often than is needed.
         _time(invoke, request, 1)
         counters.read(request, 1)
-        is_long = min(wall for wall, _, _ in _time(invoke, request, WARMUP - 1)) >= LONG_NS
+        is_long = min(min(wall, spent) for wall, spent, _ in _time(invoke, request, WARMUP - 1)) >= LONG_NS
         counters.read(request, WARMUP)
-        windows: list[list[_Call]] = []
+        calls: list[_Call] = []
 
         def profiled(number: int) -> list[Timed]:
-            windows.append(_time(invoke, request, number))
-            if is_long:
-                counters.read(request, WARMUP + sum(map(len, windows)))
-            return [(wall, spent) for wall, spent, _ in windows[-1]]
+            for _ in range(number):
+                calls.extend(_time(invoke, request, 1))
+                if is_long:
+                    counters.read(request, WARMUP + len(calls))
+            return [(wall, spent) for wall, spent, _ in calls[-number:]]
 
         turns = take_turns(self.invoke, profiled, count, by_processor=self.effective.get("threads") == 1)
         if not is_long:
             counters.read(request, WARMUP + turns.total)
-            windows = [[call for window in windows for call in window]]
-        # The counters leave no inference out, so none is left out here.
         columns = counters.columns()
-        return [_block(calls, columns, reading=at + 2) for at, calls in enumerate(windows)], turns, counters
+        if is_long:
+            return [_block([calls[at]], columns, reading=at + 2) for at in turns.counted], turns, counters
+        # The counters leave no inference out, so none is left out here.
+        return [_block(calls, columns, reading=2)], turns, counters
 
     def close(self) -> None:
         """Release requests and models."""
