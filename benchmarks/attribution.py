@@ -3,8 +3,8 @@
 python benchmarks/attribution.py [--quick] [--models FOLDER --runtime NAME]
 
 ``--models`` takes every .tflite and .onnx file under a folder instead: an unpacked wheel of mediapipe has landmark
-networks, one of silero-vad recurrent ones. Latency is measured without profiling and layers with it, in fresh processes
-of one run. ``--quick`` takes one process each instead of three, and a few of the other models.
+networks, one of silero-vad recurrent ones. Latency and layers are measured in turns, in fresh processes. ``--quick``
+takes one process each instead of three, and a few of the other models.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import edgewise
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Run
 from edgewise.registry import availability_of
-from edgewise.run import profiled
 from edgewise.runtime.base import runtimes
 
 ONNX = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
@@ -93,8 +92,6 @@ def main() -> int:
     parser.add_argument("--runtime", default="openvino", help="for --models")
     given = parser.parse_args()
     quick: bool = given.quick
-    if quick:
-        profiled.SESSIONS = 1
     print(
         "| runtime | model | latency, µs | Σ operators, µs | overheads, µs | conservation | attributed | "
         "of the steps' time | of the MACs | layers + not matched + removed | engine steps | profiled ÷ unprofiled |\n"

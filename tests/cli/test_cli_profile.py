@@ -75,19 +75,18 @@ def give_peaks(dtypes, threads, *, again=False, **_):
 
 @pytest.fixture(autouse=True)
 def private(tmp_path, monkeypatch):
-    """A store and peaks of this test's own; no terminal, 80 columns; one process that times layers."""
+    """A store and peaks of this test's own; no terminal, 80 columns."""
     monkeypatch.setenv("EDGEWISE_STORE", f"sqlite:///{tmp_path}/store.db")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("edgewise.run.peaks.find_peaks", give_peaks)
-    monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
 
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
-    """The document of `SCRIPT`'s run, for tests that only read it; three processes timed its layers."""
+    """The document of `SCRIPT`'s run, for tests that only read it; one process timed its layers."""
     folder = tmp_path_factory.mktemp("profile")
     path = write_fake_model(folder / "m.fake", **SCRIPT)
     arguments = [
@@ -188,11 +187,31 @@ def test_the_parts_add_up_to_the_whole(document):
     assert profile["conservation"] == pytest.approx(0.99)
     assert profile["attributed"] == pytest.approx(0.99)
     assert profile["profiled_latency"] == pytest.approx(990e-6)
-    # In each of three processes 181 inferences warm up in 0.2 s, the first taking 20 ms; then the budget at their mean.
+    # 181 inferences warm up in 0.2 s, the first taking 20 ms; then the budget at their mean.
     each = BUDGET_NS // ((20_000 + 180 * 1000) * US // 181)
-    assert (profile["sessions"], profile["inferences"]) == (3, 3 * each)
+    assert (profile["sessions"], profile["inferences"]) == (1, each)
     assert profile["method"] == "the script's own times"
     assert [peak["value"] for peak in profile["peaks"]] == [1e9, 2e9]
+
+
+def test_a_machine_that_changes_its_speed_changes_no_share(record):
+    """1.5 times slower from 0.3 s on: one latency, of the turns, and layers that are their shares of it."""
+    run = record("--iterations", "100", turns=True, speeds=[[0, 100], [300_000 * US, 150]])
+    profile, latency = run["profile"], value_of(run)
+    # The process without the profiler ends before; of the one with it, 0.2 s are warm-up and the turns take 0.24 s.
+    assert latency == pytest.approx(1.5e-3)
+    assert profile["latency"] == latency
+    assert profile["profiled_latency"] == pytest.approx(1.5e-3 * 0.99)
+    assert [row["share"] for row in run["layers"]] == pytest.approx([0.62, 0.1, 0.22, 0.02, 0.03], rel=0.02)
+    assert profile["conservation"] == pytest.approx(0.99, abs=1e-9)
+    (row,) = [row for row in run["measurements"] if row["metric"] == "latency"]
+    assert row["session_lengths"] == [100]
+    assert "in turns with profiled calls (20 pairs of windows)" in row["method"]
+    assert value_of(run, "throughput") == pytest.approx(100 / sum(row["samples"]))
+
+
+def test_where_the_engine_takes_no_turns_a_note_says_so(document):
+    assert any("are from other processes, not in turns" in note for note in document["profile"]["notes"])
 
 
 def test_findings_have_their_numbers(document):

@@ -51,7 +51,7 @@ def test_only_a_session_that_was_asked_to_can_time_its_layers(network):
 def test_every_operator_of_an_onnx_file_has_its_step(network):
     profile = load(network).profile_layers(30)
     check_profile(profile)
-    assert len(profile.inference_ns) == 20
+    assert len(profile.inference_ns) == 7  # blocks of four or five
     found = {name: node.name for node in profile.nodes for name in node.originals}
     # A flattening and what does nothing are views.
     assert set(OPERATORS.values()) - {"f", "d"} <= found.keys() <= set(OPERATORS.values())
@@ -94,7 +94,9 @@ def test_operators_of_tflite_files(shared_models, name):
 
 def test_many_inferences_are_cut_down(network):
     profile = load(network).profile_layers(1000)
-    assert any("400 in total" in note for note in profile.notes)
+    # 20 blocks of 20, in windows of five, whose first inference is in no pair of windows but in the counters
+    assert any("480 in total" in note for note in profile.notes)
+    assert len(profile.pairs_ns) == 80
 
 
 def test_few_inferences(network):

@@ -77,7 +77,6 @@ def fastest_of(measured):
 @pytest.fixture
 def profile(monkeypatch, measured_peaks):
     """Profiles one model on one runtime, with one process for the latency and one for the layers."""
-    monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
     monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, **_: (measured_peaks, None))
 
     def profile(path, runtime):

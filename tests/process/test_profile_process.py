@@ -29,8 +29,7 @@ PEAKS = (Peak(kind="bandwidth", threads=1, size_bytes=2**20, value=2e9, method="
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    """Peaks are given, and one process times layers where a test does not ask for more."""
-    monkeypatch.setattr("edgewise.run.profiled.SESSIONS", 1)
+    """Peaks are given."""
     monkeypatch.setattr("edgewise.run.peaks.find_peaks", lambda dtypes, threads, **_: (PEAKS, None))
 
 

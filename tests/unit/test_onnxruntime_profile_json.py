@@ -7,10 +7,10 @@ import pytest
 from edgewise.profiling.step_times import StepTimings
 from edgewise.runtime.base import CannotProfile
 from edgewise.runtime.onnxruntime_mapping import MappedNode
-from edgewise.runtime.onnxruntime_profile import _assemble, _stable_name, _Timing, match_steps
+from edgewise.runtime.onnxruntime_profile import _assemble, _stable_name, match_steps
 from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, parse_trace, read_trace
 from edgewise.runtime.operator_mapping import Outline, OutlineNode
-from edgewise.runtime.profiler_cost import share_out
+from edgewise.runtime.profiler_cost import Alternation, share_out
 
 
 def event(name, start, duration, category="Node", **arguments):
@@ -184,9 +184,10 @@ def test_a_short_step_does_not_keep_the_cost_in_the_others():
 
 
 def test_a_difference_by_chance_is_no_cost():
-    noisy = [100_000, 900_000] * 10
-    assert _Timing(walls=noisy, plain=noisy[5:] + noisy[:5]).excess_us() == 0.0
-    assert _Timing(walls=[120_000] * 20, plain=[70_000] * 20).excess_us() == pytest.approx(50)
+    assert Alternation(pairs=[(100_000, 900_000), (900_000, 100_000)] * 5).excess_us(500_000) == 0.0
+    assert Alternation(pairs=[(120_000, 70_000)] * 4).excess_us(120_000) == pytest.approx(50)
+    # a machine that is half as fast for a while slows both kinds alike
+    assert Alternation(pairs=[(120_000, 70_000), (240_000, 140_000)] * 2).excess_us(180_000) == pytest.approx(75)
 
 
 def test_the_parts_of_a_profiled_transformer_add_up_to_an_ordinary_inference():
@@ -205,7 +206,7 @@ def test_the_parts_of_a_profiled_transformer_add_up_to_an_ordinary_inference():
         for at, length in enumerate(lengths)
     )
     traced = KernelTrace(steps, (sum(lengths) + 8,) * count, (sum(lengths) + 10,) * count)
-    timing = _Timing(walls=[120_000] * count, plain=[70_000] * count)
+    timing = Alternation(walls=[120_000] * count, plain=[70_000] * count, pairs=[(120_000, 70_000)] * (count // 5))
     told = _assemble(traced, timing, [MappedNode()] * len(steps), ())
     timings = StepTimings([told])
     everything = timings.duration(range(len(steps)))

@@ -10,7 +10,7 @@ import pytest
 from edgewise.profiling.layer_matching import are_alike, pair_layers
 from edgewise.profiling.quantisation import find_held_back, find_wrapping
 from edgewise.profiling.slowdown import explain_slowdown
-from edgewise.record import LayerTensor
+from edgewise.record import LayerTensor, Trust
 from edgewise.report.markdown import render_markdown
 from edgewise.report.profile import profile_document
 from edgewise.report.profile_diff import diff_table
@@ -187,6 +187,15 @@ def test_why_a_dynamic_model_is_slower():
     )
     # in any order of the files
     assert explain_slowdown(dynamic_net(), float_net(), labels=NAMES[::-1]) == sentence
+
+
+def test_grade_d_gives_no_verdict():
+    before, after = float_net(), replace(dynamic_net(), trust=Trust(grade="D", reasons=("a wide interval",)))
+    unsure = "whether int8.onnx is slower than float.onnx is not known: the latency of one of them has grade D"
+    assert explain_slowdown(before, after, labels=NAMES) == unsure
+    assert explain_slowdown(after, before, labels=NAMES[::-1]) == unsure
+    assert "slower" in verdicts(before, dynamic_net()).values()
+    assert set(verdicts(before, after).values()) == {"unclear"}
 
 
 def test_nothing_is_said_of_a_quantised_model_that_is_not_slower(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from edgewise.profiling.conservation import break_down_latency
 from edgewise.profiling.message import read_profile
 from edgewise.profiling.step_times import StepTimings
 from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile
+from edgewise.stats.paired import paired_ratio
 
 
 def profile(times, *, wholes=None, truncates=False, overheads=(), names=None):
@@ -40,12 +42,12 @@ def test_means_of_parts_add_up_to_the_mean_of_the_whole():
     assert timings.total_s == pytest.approx(22e-9)
 
 
-def test_only_the_central_inferences_count():
-    steady = [1000.0] * 12
-    spoiled = [*steady, 90_000.0]
-    timings = StepTimings([profile([spoiled])])
-    assert timings.duration([0]).value == pytest.approx(1e-6)
-    assert timings.inferences == 12
+def test_the_longest_inferences_are_left_out():
+    # no part differs from its median by more than a quarter, but three inferences by a quarter from the shortest ones
+    wholes = [90_000] * 4 + [100_000] * 6 + [120_000] * 3
+    timings = StepTimings([profile([[0.9 * whole for whole in wholes]], wholes=wholes)])
+    assert timings.inferences == 10
+    assert timings.duration([0]).value == pytest.approx(0.9 * 96e-6)
 
 
 def test_a_clock_that_cuts_gets_half_a_step_back_for_every_reading():
@@ -156,6 +158,10 @@ def test_a_message_is_read_back():
         {"inference_ns": []},
         {"inference_ns": [1]},
         {"inference_ns": [1, -2]},
+        {"pairs_ns": [[1, 2]]},
+        {"processor_ns": [1]},
+        {"pairs_ns": [[1, 0]], "unprofiled_ns": [1]},
+        {"pairs_ns": [[1, 2, 3]], "unprofiled_ns": [1]},
         {"inference_ns": [1, float("nan")]},
         {"nodes": {"a": 1}},
         {"nodes": [{"name": "a"}]},
@@ -190,8 +196,6 @@ def test_the_half_step_never_makes_the_parts_longer_than_the_whole():
 
 
 def test_a_step_may_have_a_clock_of_its_own():
-    from dataclasses import replace
-
     mixed = profile([[3000] * 4, [5000] * 4], truncates=True)
     mixed = replace(mixed, nodes=(replace(mixed.nodes[0], truncates=False), mixed.nodes[1]))
     timings = StepTimings([mixed])
@@ -199,14 +203,80 @@ def test_a_step_may_have_a_clock_of_its_own():
     assert timings.duration([1]).value == pytest.approx(5.5e-6)
 
 
-def test_ordinary_inferences_in_turns_are_the_whole():
-    from dataclasses import replace
+def in_turns(times, *, plain, pairs=(), **given):
+    return replace(profile(times, **given), unprofiled_ns=tuple(plain), pairs_ns=tuple(pairs))
 
-    one = replace(profile([[90] * 8]), unprofiled_ns=(100,) * 7 + (900,))
-    other = replace(profile([[90] * 8]), unprofiled_ns=(120,) * 8)
-    assert StepTimings([one, other], latency=1.0).latency_s == pytest.approx(110e-9)
-    # where one process has none, they can't be compared
-    assert StepTimings([one, profile([[90] * 8])], latency=1.0).latency_s == 1.0
+
+def test_a_step_has_its_share_of_the_latency():
+    one = in_turns([[80] * 8, [10] * 8], wholes=[120] * 8, plain=(100,) * 8)
+    other = in_turns([[160] * 8, [20] * 8], wholes=[240] * 8, plain=(200,) * 8)
+    # the second process had half the speed; a step is 80 % of an ordinary inference in both, which takes 1 s
+    timings = StepTimings([one, other], latency=1.0)
+    assert timings.in_turns and timings.latency_s == 1.0
+    assert timings.duration([0]).value == pytest.approx(0.8)
+    assert timings.duration([0, 1]).value == pytest.approx(0.9)
+    assert timings.total_s == pytest.approx(1.2)
+    # without a latency, the mean in the conditions of the profiled inferences
+    assert StepTimings([one, other]).latency_s == pytest.approx(150e-9)
+
+
+def test_without_turns_the_parts_are_left_as_they_were_measured():
+    mixed = [in_turns([[90] * 8], plain=(100,) * 8), profile([[90] * 8])]
+    timings = StepTimings(mixed, latency=1.0)
+    assert not timings.in_turns
+    assert timings.duration([0]).value == pytest.approx(90e-9)
+
+
+def test_a_machine_that_changes_its_speed_between_windows_changes_no_share():
+    """1.5 times slower from half of the pairs on, and most profiled inferences were slow, most ordinary ones fast."""
+    slow = [1.0] * 4 + [1.5] * 6
+    told = in_turns(
+        [[90_000 * each for each in slow]],
+        wholes=[round(110_000 * each) for each in slow],
+        plain=[100_000] * 6 + [150_000] * 4,
+        pairs=[(110_000 * each, 100_000 * each) for each in (1.0, 1.0, 1.5, 1.5)],
+    )
+    timings = StepTimings([told], latency=100e-6)
+    assert timings.duration([0]).value == pytest.approx(90e-6)
+    assert timings.total_s == pytest.approx(110e-6)
+
+
+def test_what_the_ratio_and_the_latency_may_be_off_by_widens_the_intervals():
+    pairs = [(100, 90), (100, 80), (100, 70), (100, 80)]
+    told = in_turns([[80] * 8], wholes=[100] * 8, plain=(80,) * 8, pairs=pairs)
+    found = StepTimings([told], latency=1.0, uncertainty=0.1).duration([0])
+    _, half = paired_ratio(pairs)
+    assert found.value == pytest.approx(1.0)
+    assert found.high - found.value == pytest.approx(math.hypot(0.1, half / 0.8))
+
+
+def test_one_interruption_is_cut_out_of_the_step_that_it_hit():
+    steps = [[100_000.0] * 8, [50_000.0] * 8]
+    steps[0][3] += 4e6
+    steps[1][5] += 4e6
+    timings = StepTimings([profile(steps)])
+    assert timings.duration([0]).value == pytest.approx(100e-6)
+    assert timings.duration([1]).value == pytest.approx(50e-6)
+
+
+def test_processor_time_is_the_whole_where_other_work_meets_most_inferences():
+    steps = [[100_000.0] * 40, [50_000.0] * 40]
+    between = [10_000.0] * 40
+    for at in range(28):  # seven of ten inferences wait for the processor, in one part or another
+        (steps[0], steps[1], between)[at % 3][at] += 20e6
+    wholes = [round(sum(parts)) for parts in zip(*steps, between, strict=True)]
+    told = in_turns(steps, wholes=wholes, plain=[5_000_000] * 40, pairs=[(160_000, 155_000)] * 8)
+    told = replace(told, processor_ns=(160_000.0,) * 40)
+    timings = StepTimings([told], latency=5e-3)
+    # an ordinary inference has 155 µs of work; waiting for the processor, it takes 5 ms, and each part its share of that
+    assert timings.duration([0]).value == pytest.approx(100 / 155 * 5e-3)
+    assert timings.duration([1]).value == pytest.approx(50 / 155 * 5e-3)
+    assert timings.total_s == pytest.approx(160 / 155 * 5e-3)
+
+
+def test_a_profile_whose_inferences_took_no_time_is_refused():
+    with pytest.raises(ValueError, match="no time"):
+        StepTimings([in_turns([[0] * 8], plain=(1,) * 8)])
 
 
 def test_processes_may_run_branches_in_another_order():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgewise.profiling.quantisation import find_wrapping
 from edgewise.record import Layer, Run
@@ -29,6 +29,7 @@ class LayerPair:
     Attributes:
         name: of the layer in it that takes the most time.
         before, after: layers of the first and the second run; empty where a run has none for this work.
+        is_reliable: neither latency has the lowest grade.
     """
 
     name: str
@@ -36,6 +37,7 @@ class LayerPair:
     kind: str
     before: tuple[Layer, ...]
     after: tuple[Layer, ...]
+    is_reliable: bool = True
 
     @property
     def times(self) -> tuple[float | None, float | None]:
@@ -99,6 +101,11 @@ def are_alike(before: Run, after: Run) -> bool:
     )
 
 
+def are_reliable(*runs: Run) -> bool:
+    """Whether a verdict may rest on the latencies of `runs`: none of them has grade D."""
+    return all(run.trust is None or run.trust.grade != "D" for run in runs)
+
+
 def pair_layers(before: Run, after: Run) -> list[LayerPair]:
     """The work of both runs, the largest change first; layers that share no work with the other run stand alone."""
     sets = _LayerSets([(side, layer) for side, run in enumerate((before, after)) for layer in run.layers])
@@ -106,7 +113,8 @@ def pair_layers(before: Run, after: Run) -> list[LayerPair]:
     sets.join_wrapping()
     sets.join_by_tensor()
     sets.join_by_order()
-    pairs = [_pair(*found) for found in sets.found()]
+    reliable = are_reliable(before, after)
+    pairs = [replace(_pair(*found), is_reliable=reliable) for found in sets.found()]
     return sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
 
 

@@ -15,10 +15,14 @@ from edgewise.profiling.removed_operators import prove_removed, unmatched_becaus
 from edgewise.profiling.step_times import MeanDuration, StepTimings
 from edgewise.record import Layer, LayerTensor, Profile
 from edgewise.runtime.base import EngineNode, EngineProfile
-from edgewise.units import format_quantity
 
 _ROUNDING = 1e-12
 """Seconds that are nothing but what is left of rounding."""
+_SHARES = "; each is its share of the latency, by what an ordinary inference took in turns with the profiled ones"
+NOT_IN_TURNS = (
+    "the layers and the whole are from other processes, not in turns: beside other work they may differ by more than "
+    "their intervals say"
+)
 NAMELESS = "not attributed"
 """What the row of a step says that nobody could attribute."""
 
@@ -39,20 +43,23 @@ _PLACES = {
 
 
 def build_profile(
-    graph: Graph, profiles: Sequence[EngineProfile], *, latency: float, provider: str | None = None
+    graph: Graph,
+    profiles: Sequence[EngineProfile],
+    *,
+    latency: float,
+    uncertainty: float = 0.0,
+    provider: str | None = None,
 ) -> tuple[tuple[Layer, ...], Profile]:
     """Layers and totals of a run.
 
     Args:
         profiles: one per process, at least one.
-        latency: end to end without profiling, s; above 0. Where the engine took ordinary inferences in turns with the
-            profiled ones, theirs is used instead: both saw the same machine.
+        latency: end to end without profiling, s; above 0: the whole that the layers add up to.
+        uncertainty: half-width of its interval, relative.
         provider: the accelerated provider that was asked for, by the engine's own word; None for the processor.
     """
     nodes = profiles[0].nodes
-    timings = StepTimings(profiles, latency=latency)
-    apart = latency
-    latency = timings.latency_s or latency
+    timings = StepTimings(profiles, latency=latency, uncertainty=uncertainty)
     found = attribute(graph, nodes, ordered=profiles[0].ordered)
     lookup = _GraphLookup(graph, found.groups)
     rows = [_operator_row(lookup, group, nodes, timings, provider) for group in found.groups]
@@ -88,18 +95,14 @@ def build_profile(
             f"the parts add up to {accounts.conservation:.1%} of the whole, because the engine's times under the "
             "profiler differ"
         )
-    if abs(latency / apart - 1) > TOLERANCE:
-        notes.append(
-            f"the whole, {format_quantity(latency, 's')}, is {abs(latency / apart - 1):.0%} "
-            f"{'above' if latency > apart else 'below'} the median latency, {format_quantity(apart, 's')}, because "
-            "it is a mean and from other processes"
-        )
+    if not timings.in_turns:
+        notes.append(NOT_IN_TURNS)
     if timings.left_out:
         notes.append(f"{timings.left_out} process(es) compiled the model to other steps and were left out")
     profile = _totals(layers, found, timings, accounts)
     return layers, replace(
         profile,
-        method=profiles[0].method,
+        method=profiles[0].method + (_SHARES if timings.in_turns else ""),
         latency=latency,
         notes=tuple(notes),
         inputs=tuple(_tensor(graph.tensors[name]) for name in graph.inputs),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from edgewise.runtime.base import EngineProfile
@@ -43,12 +44,17 @@ def read_profile(document: Mapping[str, Any]) -> EngineProfile:
         raise ValueError("a profile without inferences")
     if len({node.name for node in profile.nodes}) != len(profile.nodes):
         raise ValueError("two steps of one name")
-    _check_times((*profile.inference_ns, *profile.unprofiled_ns))
+    if len(profile.processor_ns) not in (0, count):
+        raise ValueError(f"processor times of {len(profile.processor_ns)} of {count} inferences")
+    _check_times(profile.processor_ns)
+    _check_times((*profile.inference_ns, *profile.unprofiled_ns, *chain.from_iterable(profile.pairs_ns)))
     _check_times((node.start_ns or 0.0 for node in profile.nodes), lowest=-MOST_NS)
     for node in profile.nodes:
         _check_times((*node.times_ns, node.taken_out_ns))
     for overhead in profile.overheads:
         _check_times(overhead.times_ns, lowest=-MOST_NS)
+    if not all(min(pair) > 0.0 for pair in profile.pairs_ns) or (profile.pairs_ns and not profile.unprofiled_ns):
+        raise ValueError("a pair of windows without times")
     lengths = {len(node.times_ns) for node in profile.nodes} | {len(each.times_ns) for each in profile.overheads}
     if lengths - {count}:
         raise ValueError(f"steps or overheads without a time for each of {count} inferences")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from edgewise.profiling.layer_matching import pair_layers
+from edgewise.profiling.layer_matching import are_reliable, pair_layers
 from edgewise.profiling.quantisation import (
     LEAST_QUANTISED,
     find_around,
@@ -62,6 +62,8 @@ def explain_slowdown(before: Run, after: Run, *, labels: tuple[str, str]) -> str
     ratio = _ratio(slow, fast)
     if ratio is None or slow.profile is None or fast.profile is None:
         return None
+    if not are_reliable(slow, fast):
+        return f"whether {name} is slower than {other} is not known: the latency of one of them has grade D"
     grown = slow.profile.latency - fast.profile.latency
     start = f"{name} is {ratio:.2f}\u00d7 slower than {other}"
     pairs = [pair for pair in pair_layers(before, after) if pair.is_alike]

@@ -1,12 +1,18 @@
 """Durations of steps over many profiled inferences and several processes, so that parts add up to wholes.
 
 Medians of parts don't add up to the median of a whole; means do, but one interruption spoils them. So the same
-inferences are taken for every part: in each process those whose whole time lies between its quartiles, and of them the
-mean. An engine's clock that counts whole microseconds cuts every duration by half a step on average; half a step is
-added back for every reading, and what that correction may be off by widens the interval. Where steps are shorter than
-the clock can tell, half a step each would come to more than the whole: what the cuts can have taken at most is what the
-whole leaves over, and no more is added back. How far such a correction is off is alike for all steps, so that it adds
-up over them.
+inferences are taken for every part: in each process those that other work disturbed least, and of them the mean,
+without interruptions (`edgewise.stats.undisturbed`). An engine's clock that counts whole microseconds cuts every
+duration by half a step on average; half a step is added back for every reading, and what that correction may be off by
+widens the interval. Where steps are shorter than the clock can tell, half a step each would come to more than the
+whole: what the cuts can have taken at most is what the whole leaves over, and no more is added back. How far such a
+correction is off is alike for all steps, so that it adds up over them.
+
+Shares are what profiled inferences tell best: a machine that is slower for a while slows a step and its inference
+alike. So each process gives shares: a step's mean over what an ordinary inference takes. Where one thread does all of
+the work, that is known in processor time; else it is the mean of the profiled ones times the ratio of the two kinds,
+the median over pairs of adjacent windows of both. A step's time is its share of the latency, which is measured in the
+same windows.
 
 Where a profiler adds to the steps that it times, the engine's module takes that out (`EngineNode.taken_out_ns`). Their
 total is measured; how it is shared out is an assumption, so the interval of a step is widened by its part.
@@ -23,13 +29,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.runtime.base import EngineProfile
-from edgewise.stats.central_half import central, central_half_mean
 from edgewise.stats.intervals import mean_interval
+from edgewise.stats.paired import paired_ratio
+from edgewise.stats.undisturbed import USUAL, least_disturbed, undisturbed_mean
 
 _ONE_PROCESS = 2.0
-"""By how much the interval of one process is widened: the central half of its inferences scatters less than all of them
-do. By simulation (12 to 200 log-normal inferences that scatter by 3 %, two steps that vary together) the true mean is
-covered in 96 to 99 % with it, and in 74 to 86 % without."""
+"""By how much the interval of one process is widened, which does not show how processes differ."""
 
 Samples = npt.NDArray[np.float64]
 
@@ -50,13 +55,20 @@ class StepTimings:
         steps: how many each inference has.
         inferences: used, in all processes.
         sessions: processes used.
-        total_s: mean of the used inferences' whole time, s.
+        total_s: what an inference takes under the profiler, s.
         profiler_s: what the profiler added to all steps of an inference and was taken out of them, s.
-        latency_s: the whole that the parts should add up to, s: the mean of ordinary inferences in turns with the
-            profiled ones, of those between their quartiles; without any, what was given.
+        in_turns: ordinary inferences were timed in turns with the profiled ones, in every process.
+        latency_s: the whole that the parts should add up to, s.
+
+    Args:
+        latency: the whole, s; None takes the mean of ordinary inferences in the conditions of the profiled ones. Where
+            none were timed in turns, the parts are left as they were measured.
+        uncertainty: half-width of its interval, relative.
     """
 
-    def __init__(self, profiles: Sequence[EngineProfile], *, latency: float | None = None) -> None:
+    def __init__(
+        self, profiles: Sequence[EngineProfile], *, latency: float | None = None, uncertainty: float = 0.0
+    ) -> None:
         first = profiles[0]
         names = [node.name for node in first.nodes]
         # Processes that compiled the model otherwise have other steps; they can't be averaged with the first. The same
@@ -69,26 +81,51 @@ class StepTimings:
         self._cut = np.array(
             [first.truncates if node.truncates is None else node.truncates for node in first.nodes], bool
         )
-        kept = [central(profile.inference_ns) for profile in agreeing]
-        self._lengths = tuple(map(len, kept))
+        told = [_read_times(profile, names) for profile in agreeing]
+        self._lengths = tuple(len(each.steps) for each in told)
         # Of means of several inferences each one stands for several.
         per_time = [(profile.inferences or 0) / len(profile.inference_ns) or 1 for profile in agreeing]
         self.inferences = round(sum(map(mul, self._lengths, per_time)))
+        walls = [each.whole * 1e-9 for each in told]
+        self.in_turns = all(profile.unprofiled_ns for profile in agreeing)
+        scales, self._uncertainty = np.ones(len(agreeing)), 0.0
+        if self.in_turns:
+            ratios = [paired_ratio(profile.pairs_ns or _one_pair(profile)) for profile in agreeing]
+            if min(walls) <= 0.0:
+                raise ValueError("inferences that took no time")
+            ordinary = [wall * ratio for wall, (ratio, _) in zip(walls, ratios, strict=True)]
+            for at, (profile, (ratio, _)) in enumerate(zip(agreeing, ratios, strict=True)):
+                if profile.processor_ns and profile.pairs_ns:
+                    # Told directly: what a profiler adds may scatter far more than the inference itself.
+                    ordinary[at] = float(np.quantile([plain for _, plain in profile.pairs_ns], USUAL)) * 1e-9
+                    walls[at] = ordinary[at] / ratio
+            if latency is None:
+                latency = float(np.average(ordinary, weights=self._lengths))
+            scales = latency / np.asarray(ordinary)
+            self._uncertainty = math.hypot(uncertainty, math.hypot(*(h / r for r, h in ratios)) / len(ratios))
+        self.latency_s = latency
         # (steps,), s
-        self._taken_out: Samples = np.mean([_taken_out(profile, names) for profile in agreeing], axis=0) * 1e-9
+        taken = [_taken_out(profile, names) for profile in agreeing]
+        self._taken_out: Samples = (np.asarray(taken).T * scales).mean(axis=1) * 1e-9
         self.profiler_s = float(self._taken_out.sum())
-        pairs = list(zip(agreeing, kept, strict=True))
-        wholes = [np.asarray(profile.inference_ns, dtype=float)[keep] for profile, keep in pairs]
-        self.total_s = float(np.concatenate(wholes).mean()) * 1e-9
+        self.total_s = float(np.average(scales * walls, weights=self._lengths))
         # (inferences, steps), s
-        self._times: Samples = np.concatenate([_durations(profile, names, keep) for profile, keep in pairs]) * 1e-9
-        ordinary = [central_half_mean(profile.unprofiled_ns) for profile in agreeing if profile.unprofiled_ns]
-        # Weighted like the steps, or a slow process would count more in the whole than in its parts.
-        self.latency_s = (
-            float(np.average(ordinary, weights=self._lengths)) * 1e-9 if len(ordinary) == len(agreeing) else latency
-        )
+        rows = [each.steps * scale * 1e-9 for each, scale in zip(told, scales, strict=True)]
+        self._times: Samples = np.concatenate(rows)
+        self._step_s *= float(np.average(scales, weights=self._lengths))
         self._half_s = self._half_step(self.latency_s)
-        self.overheads = {overhead.name: self._overhead(at, pairs) for at, overhead in enumerate(first.overheads)}
+        # Means over the processes that tell them.
+        self.overheads = {
+            overhead.name: float(np.concatenate(values).mean()) * 1e-9
+            for at, overhead in enumerate(first.overheads)
+            if (
+                values := [
+                    each.overheads[at] * scale
+                    for each, scale in zip(told, scales, strict=True)
+                    if at < len(each.overheads)
+                ]
+            )
+        }
 
     def _half_step(self, latency: float | None) -> float:
         """What a cut reading lacks on average, s: half a step of the clock, or less where the whole has no room."""
@@ -100,15 +137,6 @@ class StepTimings:
             return half
         room = max(0.0, latency - float(self._times.mean(axis=0).sum()))
         return min(half, room / count)
-
-    def _overhead(self, at: int, pairs: Sequence[tuple[EngineProfile, npt.NDArray[np.int64]]]) -> float:
-        """Mean of one overhead, s, over the processes that tell it."""
-        values = [
-            np.asarray(profile.overheads[at].times_ns, dtype=float)[keep]
-            for profile, keep in pairs
-            if at < len(profile.overheads)
-        ]
-        return float(np.concatenate(values).mean()) * 1e-9
 
     def duration(self, steps: Sequence[int]) -> MeanDuration:
         """Of all `steps` together."""
@@ -124,7 +152,7 @@ class StepTimings:
         # Corrections that the whole leaves no room for are off together; others each in their own way.
         bias = sum(biases) if self._half_s < self._step_s / 2 else math.hypot(*biases)
         widening = _ONE_PROCESS if self.sessions == 1 else 1.0
-        bias = math.hypot(bias, *self._taken_out[list(steps)])
+        bias = math.hypot(bias, value * self._uncertainty, *self._taken_out[list(steps)])
         below = math.hypot(widening * (float(samples.mean()) - interval.low), bias)
         above = math.hypot(widening * (interval.high - float(samples.mean())), bias)
         return MeanDuration(value=value, low=max(0.0, value - below), high=value + above)
@@ -147,14 +175,39 @@ class StepTimings:
         return self._step_s / math.pi * math.exp(-2 * (math.pi * scatter) ** 2)
 
 
+def _one_pair(profile: EngineProfile) -> list[tuple[float, float]]:
+    """All profiled and all ordinary inferences of a profiler that tells no windows."""
+    times = (max(1.0, undisturbed_mean(times)) for times in (profile.inference_ns, profile.unprofiled_ns))
+    return [(next(times), next(times))]
+
+
 def _taken_out(profile: EngineProfile, names: Sequence[str]) -> list[float]:
     """What the profiler added to the steps called `names`, ns, in that order."""
     found = {node.name: node.taken_out_ns for node in profile.nodes}
     return [found[name] for name in names]
 
 
-def _durations(profile: EngineProfile, names: Sequence[str], kept: npt.NDArray[np.int64]) -> Samples:
-    """Times of the steps called `names` in the inferences `kept`, ns, of shape (inferences, steps)."""
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What one process told of the inferences that were disturbed least, ns.
+
+    Attributes:
+        steps: of shape (inferences, steps).
+        overheads: of shape (overheads, inferences).
+        whole: mean of the inferences.
+    """
+
+    steps: Samples
+    overheads: Samples
+    whole: float
+
+
+def _read_times(profile: EngineProfile, names: Sequence[str]) -> _Told:
+    """Times of the steps called `names`, in that order, of the overheads, and of what is neither."""
     times = {node.name: node.times_ns for node in profile.nodes}
-    table = np.asarray([times[name] for name in names], dtype=float)
-    return table.T[kept] if names else np.zeros((len(kept), 0))
+    rows = [times[name] for name in names] + [overhead.times_ns for overhead in profile.overheads]
+    walls = np.asarray(profile.inference_ns, dtype=float)
+    told = np.asarray(rows, dtype=float).reshape(len(rows), len(walls))
+    parts = np.vstack([told, walls - told.sum(axis=0)])
+    kept, whole = least_disturbed(parts, steps=len(names), processor=profile.processor_ns)
+    return _Told(kept[: len(names)].T, kept[len(names) : -1], whole)

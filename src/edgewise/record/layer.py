@@ -153,8 +153,8 @@ class Profile:
     Attributes:
         method: how the engine timed its layers.
         sessions, inferences: number of processes, and of profiled inferences in all of them.
-        latency: end-to-end latency without profiling, s: the whole that layers should add up to. Measured between the
-            profiled inferences if the engine can do both in one process, otherwise the latency of the run.
+        latency: end-to-end latency without profiling, s: the whole that layers should add up to; the latency of the
+            run. (In runs of older versions, a mean of inferences between the profiled ones.)
         operators_time: time in layers of kind ``operator``, s; `operators_low`, `operators_high` are its interval.
         overheads_time: time in named overheads, s.
         conservation: (operators + overheads) / latency.

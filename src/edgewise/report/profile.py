@@ -33,6 +33,7 @@ LEAST_TAKEN = 0.01
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
 WHOLE = "whole"
 """The time that the layers are compared with and that their shares refer to."""
+# Of runs that older versions stored:
 WHOLE_NOTE = (
     "the mean of inferences without the profiler, timed between the profiled ones; all shares refer to it. "
     "The median latency above comes from other processes"

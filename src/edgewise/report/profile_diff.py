@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from edgewise.profiling.layer_matching import LayerPair, are_alike, pair_layers
+from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import labels_of
 from edgewise.report.document import DASH, Cell, Column, Table
@@ -60,6 +60,9 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
 _HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both times", "none: see the verdict of the row")
 
 
+_UNRELIABLE = Cell(text="unclear", tone="faint", notes=("the latency of one of the runs has grade D",))
+
+
 def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
     """Name, type, time before and after (µs), change (µs), ratio and verdict."""
     before, after = pair.times
@@ -105,6 +108,8 @@ def verdict_cell(pair: LayerPair) -> Cell:
     change = pair.change
     if not pair.is_paired:
         return Cell(text="unpaired", tone="faint")
+    if not pair.is_reliable:
+        return _UNRELIABLE
     if not pair.is_alike and not pair.is_counted:
         return Cell(text="unclear", tone="faint", notes=("not all multiplications of these rows are known",))
     if not pair.is_alike:
@@ -151,6 +156,8 @@ def _whole_verdict(before: Run, after: Run) -> Cell:
     ends = [(row.low, row.high) for row in rows if row is not None and row.low is not None and row.high is not None]
     if len(ends) != BEFORE_AND_AFTER:
         return DASH
+    if not are_reliable(before, after):
+        return _UNRELIABLE
     (first_low, first_high), (second_low, second_high) = ends
     if second_high is not None and first_low is not None and second_high < first_low:
         return Cell(text="faster", tone="good")

@@ -31,6 +31,8 @@ from edgewise.runtime.device_tools import DeviceTool
 JOB_BUDGET_S = 60.0
 """A job whose sessions take longer ends after its second, unless the user prescribed the protocol; the run says so."""
 
+INTERRUPTED = "interrupted while layers were timed"
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C; what was finished is in `runs`."""
@@ -173,31 +175,42 @@ class Dispatcher:
             if late or (_adaptive(job) and index >= 1 and now() - begin > JOB_BUDGET_S):
                 cut_short = index + 1 < job.workload.stopping.sessions
                 break
+        layered: list[SessionResult] = []
+        unprofiled: str | None = None
+        if job.workload.profile and not interrupted and sessions[-1].failure is None:
+            interrupted = not self._time_layers(job, layered, count=len(sessions), folder=folder)
+            unprofiled = INTERRUPTED if interrupted else None
         with _despite_cancellation(cancelled=interrupted):
-            run = self._builder.build(job, sessions, created=created)
+            run = self._builder.build(job, sessions, created=created, layered=layered)
         if interrupted:
-            run = replace(run, status="cancelled")
-        if job.workload.profile and run.status == "done":
-            run = self._with_layers(run, folder=folder)
+            run = replace(run, status="cancelled", profile_absent_because=unprofiled)
+        elif layered and run.status == "done":
+            run = self._with_layers(run, layered)
         if cut_short:
             room = "the time budget" if late else f"{JOB_BUDGET_S:g} s"
             message = f"only {len(sessions)} of {job.workload.stopping.sessions} sessions fit into {room}"
             run = with_cautions(run, (Caution.of("fewer-sessions", message),))
         return run, sessions
 
-    def _with_layers(self, run: Run, *, folder: Path) -> Run:
-        """The run with its layers, timed in processes of their own; cancelled by Ctrl-C."""
-        sessions: list[SessionResult] = []
+    def _time_layers(self, job: Job, layered: list[SessionResult], *, count: int, folder: Path) -> bool:
+        """Append `count` processes that time layers to `layered`, up to the first that fails; False after Ctrl-C."""
         try:
-            for index in range(profiled.SESSIONS):
-                emit(SessionStarted(index=index, total=profiled.SESSIONS))
-                sessions.append(self._run_session(run.job, index=index, folder=folder, mode="layers"))
-                if sessions[-1].failure is not None:
+            for index in range(count):
+                emit(SessionStarted(index=index, total=count))
+                layered.append(self._run_session(job, index=index, folder=folder, mode="layers"))
+                if layered[-1].failure is not None:
                     break
-            find_peaks = self._find_peaks or partial(peaks.find_peaks, target=run.job.target)
-            return profiled.with_layers(run, sessions, find_peaks=find_peaks)
         except KeyboardInterrupt:
-            return replace(run, status="cancelled", profile_absent_because="interrupted while layers were timed")
+            return False
+        return True
+
+    def _with_layers(self, run: Run, layered: Sequence[SessionResult]) -> Run:
+        """The run with its layers; cancelled by Ctrl-C."""
+        try:
+            find_peaks = self._find_peaks or partial(peaks.find_peaks, target=run.job.target)
+            return profiled.with_layers(run, layered, find_peaks=find_peaks)
+        except KeyboardInterrupt:
+            return replace(run, status="cancelled", profile_absent_because=INTERRUPTED)
 
     def _run_session(self, job: Job, *, index: int, folder: Path, mode: Mode = "measure") -> SessionResult:
         request, target = self._builder.request(job, index=index, mode=mode), target_of(job.target)

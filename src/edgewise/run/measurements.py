@@ -7,7 +7,7 @@ the reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,16 +38,23 @@ def measurements_of(
     *,
     meter_absences: Mapping[str, str],
     variation: Variation | None = None,
+    layered: Sequence[SessionResult] = (),
 ) -> tuple[Measurement, ...]:
     """Every measurement that complete sessions of one job support, headline first.
 
     Args:
         meter_absences: metric → why no sensor tells it here.
         variation: what runs on this machine differ by; it is in every interval of a time or a rate.
+        layered: sessions that timed layers in turns with ordinary inferences, which the latency is then of.
     """
     rows: list[Measurement] = []
-    rows += _latencies(job, sessions, variation)
-    rows += throughput(job, sessions, variation)
+    if layered:
+        rows.append(_latency_in_turns(layered, variation))
+        own = [row for row in _latencies(job, sessions, variation) if row.metric != "latency"]
+        rows += [replace(row, method=_APART + row.method) if row.metric == "latency_engine" else row for row in own]
+    else:
+        rows += _latencies(job, sessions, variation)
+    rows += throughput(job, sessions, variation, layered=layered)
     rows += _phases(sessions, variation)
     rows += _memory(sessions)
     rows.append(_cpu_utilization(sessions))
@@ -189,6 +196,23 @@ def _latencies(
     return rows
 
 
+_APART = "in other processes than the latency: "
+
+
+def _latency_in_turns(layered: Sequence[SessionResult], variation: Variation | None) -> Measurement:
+    """The latency of a profile: of the ordinary inferences between the profiled ones."""
+    n, pairs = len(layered), sum(len(session.profile.pairs_ns) for session in layered if session.profile)
+    method = (
+        f"monotonic clock around each call of the engine without the profiler, in turns with profiled calls "
+        f"({pairs} pairs of windows), {n} fresh process{'es' if n > 1 else ''}"
+    )
+    return distribution("latency", _ordinary(layered), method, variation=variation)
+
+
+def _ordinary(layered: Sequence[SessionResult]) -> list[list[float]]:
+    return [[value * 1e-9 for value in session.profile.unprofiled_ns] for session in layered if session.profile]
+
+
 def _paced(sessions: Sequence[SessionResult], rows: Sequence[Measurement]) -> list[Measurement]:
     missed = sum(session.facts["steady"]["deadline_misses"] for session in sessions)
     arrivals = sum(session.facts["steady"]["arrivals"] for session in sessions)
@@ -208,7 +232,13 @@ WINDOWS = 10
 COLD = "in the scenario cold-start, each process runs one inference"
 
 
-def throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation | None) -> list[Measurement]:
+def throughput(
+    job: Job,
+    sessions: Sequence[SessionResult],
+    variation: Variation | None,
+    *,
+    layered: Sequence[SessionResult] = (),
+) -> list[Measurement]:
     """Samples per second of the scenario, from the data of that scenario."""
     batch, kind = job.workload.batch, job.workload.scenario.kind
     if kind == "offline":
@@ -217,7 +247,7 @@ def throughput(job: Job, sessions: Sequence[SessionResult], variation: Variation
         return [Measurement.absent("throughput", "the paced scenario sets the rate of arrivals")]
     if kind == "cold-start":
         return [Measurement.absent("throughput", COLD)]
-    per_session = _seconds(sessions, "latency")
+    per_session = _ordinary(layered) or _seconds(sessions, "latency")
     count, total = sum(map(len, per_session)), sum(map(sum, per_session))
     if not total:
         return [Measurement.absent("throughput", "no time passed on the clock")]

@@ -19,9 +19,6 @@ from edgewise.run.host_protocol import SessionResult
 from edgewise.run.observation import read_run_graph
 from edgewise.runtime.base import EngineProfile, runtimes
 
-SESSIONS = 3
-"""Fresh processes that time layers, after those that time the whole."""
-
 ABOVE_ROOF = 1.05
 """A layer that attains more than this share of its roof shows that a peak was measured too low."""
 
@@ -46,16 +43,22 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
     if not profiles:
         why = f"{failure.cause}: {failure.message}" if failure else "no process timed the layers"
         return replace(run, profile_absent_because=why)
-    latency = run.value("latency")
-    if not latency:
-        row = run.measurement("latency")
+    row = run.measurement("latency")
+    latency = None if row is None else row.value
+    if row is None or not latency:
         because = f": {row.absent_because}" if row is not None and row.absent_because else ""
         return replace(run, profile_absent_because=f"the run has no latency to which its layers could add up{because}")
     graph, because = _read_graph(run, profiles[0])
     if graph is None:
         return replace(run, profile_absent_because=f"the model's graph can't be read: {because}")
     try:
-        layers, profile = build_profile(graph, profiles, latency=latency, provider=_accelerated(run))
+        layers, profile = build_profile(
+            graph,
+            profiles,
+            latency=latency,
+            uncertainty=row.within_half_width or 0.0,
+            provider=_accelerated(run),
+        )
     except (ArithmeticError, ValueError) as error:
         # Whatever an engine tells, the latency that was measured is kept.
         return replace(run, profile_absent_because=f"EngineError: the profiler's answer can't be used: {error}")

@@ -181,11 +181,23 @@ class RunBuilder:
             cores=cores,
         )
 
-    def build(self, job: Job, sessions: Sequence[SessionResult], *, created: str, run_id: str | None = None) -> Run:
+    def build(
+        self,
+        job: Job,
+        sessions: Sequence[SessionResult],
+        *,
+        created: str,
+        run_id: str | None = None,
+        layered: Sequence[SessionResult] = (),
+    ) -> Run:
         """The run of complete sessions; a session that failed gives the run its failure and status.
 
         A sustained measurement that ended early counts as far as it came.
+
+        Args:
+            layered: those that timed layers; the latency is of their ordinary inferences, where they have some.
         """
+        layered = [session for session in layered if session.profile is not None and session.profile.unprofiled_ns]
         complete = [completed(session) for session in sessions if session.failure is None or session.bins]
         failure = next((session.failure for session in sessions if session.failure is not None), None)
         place = self._place(job.target)
@@ -204,13 +216,17 @@ class RunBuilder:
             elif isinstance(tool, MlperfTiny):
                 measured = board_measurements_of(job, complete)
             else:
-                measured = measurements_of(job, complete, meter_absences=absences, variation=variation)
+                measured = measurements_of(job, complete, meter_absences=absences, variation=variation, layered=layered)
             if complete[0].bins and not emulated:
                 sustained = sustained_of(job, complete[0], absences=absences)
                 measured = without_interval(measured, sustained)
             measurements = without_processor(measured, emulated)
             cautions = cautions_of(
-                job, sessions=complete, measurements=measurements, usable_cores=count_cores(job.target)
+                job,
+                sessions=complete,
+                measurements=measurements,
+                usable_cores=count_cores(job.target),
+                layered=layered,
             )
             cautions += about_emulation(place.environment)
         python = sessions[0].python if sessions else ""

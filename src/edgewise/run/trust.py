@@ -54,18 +54,23 @@ def cautions_of(
     sessions: Sequence[SessionResult],
     measurements: Sequence[Measurement],
     usable_cores: int,
+    layered: Sequence[SessionResult] = (),
 ) -> tuple[Caution, ...]:
-    """Return the cautions of a run, from its data, its machine and its settings."""
+    """Return the cautions of a run, from its data, its machine and its settings.
+
+    Args:
+        layered: sessions that timed layers, where the headline is of those.
+    """
     rows = {row.metric: row for row in measurements}
     headline, misses = rows.get(job.workload.scenario.headline), rows.get("deadline_miss_rate")
     found: list[Caution] = []
     if headline is not None and headline.value is not None:
-        found += _about_data(job, headline, sessions)
+        found += _about_data(job, headline, layered or sessions)
     if misses is not None and (misses.low or 0.0) > OVERLOADED:
         message = f"{misses.value:.0%} of the inputs were unfinished when the next one was due"
         found.append(Caution.of("overloaded", message))
     found += _about_scenario(job, sessions, usable_cores)
-    found += _about_machine(job, sessions, usable_cores)
+    found += _about_machine(job, [*sessions, *layered], usable_cores)
     return (*found, *_about_conditions(sessions), *_about_board(sessions), *_about_settings(job, sessions))
 
 

@@ -257,8 +257,12 @@ class Worker:
         from edgewise.run.layer_mode import time_layers
         from edgewise.run.timing import Clock
 
+        before = counters.read_counters()
         with self.phase("profile"):
-            profile = self._insist(session, lambda: time_layers(session, Clock.of(session)))
+            profile = self._insist(
+                session, lambda: time_layers(session, Clock.of(session), stopping=self.job["stopping"])
+            )
+        self.facts["counters"] = counters.read_counters().delta(before)
         self.channel.send("layers", profile=profile)
 
     def _reload(self, runtime: Runtime, options: LoadOptions, feed: Sequence[Any]) -> Session:

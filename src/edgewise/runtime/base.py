@@ -401,6 +401,10 @@ class EngineProfile:
         inference_ns: of every profiled inference, by the monotonic clock around the engine's call.
         unprofiled_ns: of ordinary inferences between them, by the same clock: what the parts should add up to. Means of
             several inferences where single ones can't be told; empty where the engine can't do both in one process.
+        pairs_ns: of each pair of adjacent windows of both, the median of the profiled and of the ordinary inferences,
+            by the same clock or in processor time; empty takes all for one pair.
+        processor_ns: processor time of every profiled inference, which no other program lengthens; empty unless one
+            thread did all of the work.
         inferences: profiled in all, where a time is the mean of several; None: as many as there are times.
         ordered: whether `nodes` follow the model's own order, which attribution by order needs.
         idle: names of the model's operators, or of tensors they make, whose steps the engine lists but never runs.
@@ -414,6 +418,8 @@ class EngineProfile:
     overheads: tuple[EngineOverhead, ...] = ()
     inference_ns: tuple[int, ...]
     unprofiled_ns: tuple[int, ...] = ()
+    pairs_ns: tuple[tuple[float, float], ...] = ()
+    processor_ns: tuple[float, ...] = ()
     inferences: int | None = None
     ordered: bool = True
     idle: tuple[str, ...] = ()

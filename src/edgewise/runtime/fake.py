@@ -14,6 +14,8 @@ A model is a text file: a first line ``edgewise-fake 1``, then one JSON object w
 | ``requests`` | requests in flight of the offline scenario; only with it the session takes several | absent |
 | ``layers`` | steps that a profiler would tell: a list of ``{"name", "op", "role", "kinds", "originals", "times_ns", "inputs", "outputs", "provider", "dtype"}`` as in `EngineNode`, the times cycled through; only with it a session that is loaded for a profile times any | absent |
 | ``layer_overheads`` | a list of ``{"name", "times_ns"}``: time outside the layers, cycled through | ``[]`` |
+| ``turns`` | true: the profiler also times ordinary inferences, in turns with the profiled ones | absent |
+| ``speeds`` | a list of ``[ns, percent]``: from that reading of the session's clock on, an inference takes this share of its time | ``[]`` |
 | ``graph`` | operators and tensors that the format's reader tells (`edgewise.model.readers.fake`) | absent |
 | ``outputs_value`` | a number, or a list with one number per output, that fills the outputs | a mix of the inputs |
 | ``states`` | names of states: each inference adds the number of inferences since the last reset to the outputs | absent |
@@ -32,7 +34,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, cycle, islice
+from itertools import chain, cycle
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -49,6 +51,7 @@ from edgewise.runtime.base import (
     UnsupportedModel,
 )
 from edgewise.runtime.fake_script import FakeBehaviour, read_script, read_spec
+from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns
 
 VERSION = "1"
 
@@ -190,7 +193,12 @@ class FakeSession:
 
     def _infer(self) -> None:
         self._begin()
-        self.clock.advance(next(self._latencies))
+        self.clock.advance(self._slowed(next(self._latencies)))
+
+    def _slowed(self, nanoseconds: int) -> int:
+        """What takes this time by the script takes just now."""
+        percents = [percent for begin, percent in self._script["speeds"] if begin <= self.clock.now]
+        return nanoseconds * percents[-1] // 100 if percents else nanoseconds
 
     def _reset_state(self) -> bool:
         self._since_reset = 0
@@ -245,13 +253,24 @@ class FakeSession:
         """The script's times; the clock moves by all of them. Raises what the script says."""
         self._behaviour.happen("profile")
         scripted, named = self._script["layers"], self._script.get("layer_overheads", [])
-        layers = [list(islice(cycle(layer["times_ns"]), inferences)) for layer in scripted]
-        overheads = [list(islice(cycle(overhead["times_ns"]), inferences)) for overhead in named]
-        walls = []
-        for at in range(inferences):
-            begin = self.clock()
-            self.clock.advance(sum(times[at] for times in (*layers, *overheads)))
-            walls.append(self.clock() - begin)
+        scripts = [cycle(part["times_ns"]) for part in (*scripted, *named)]
+        rows: list[list[int]] = []
+
+        def profiled(count: int) -> list[Timed]:
+            times = []
+            for _ in range(count):
+                begin = self.clock()
+                rows.append([self._slowed(next(script)) for script in scripts])
+                self.clock.advance(sum(rows[-1]))
+                times.append((self.clock() - begin, 0))
+            return times
+
+        if self._script.get("turns"):
+            turns = take_turns(self.invoke, profiled, inferences, clock=self.clock)
+        else:
+            turns = Alternation(walls=[wall for wall, _ in profiled(inferences)], counted=list(range(inferences)))
+        columns = list(zip(*(rows[at] for at in turns.counted), strict=True))
+        layers, overheads = columns[: len(scripted)], columns[len(scripted) :]
         # Overheads come after the layers, so that these begin where the ones before them end.
         starts = [[sum(column[:place]) for column in zip(*layers, strict=True)] for place in range(len(layers))]
         return EngineProfile(
@@ -263,7 +282,10 @@ class FakeSession:
                 EngineOverhead(name=overhead["name"], times_ns=tuple(map(float, times)))
                 for overhead, times in zip(named, overheads, strict=True)
             ),
-            inference_ns=tuple(walls),
+            inference_ns=tuple(turns.walls),
+            unprofiled_ns=tuple(turns.plain),
+            pairs_ns=tuple(turns.pairs),
+            processor_ns=tuple(turns.processor),
         )
 
 

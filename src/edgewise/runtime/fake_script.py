@@ -154,13 +154,16 @@ _DEFAULTS: Mapping[str, Any] = {
     "import_ns": 0,
     "load_ns": 0,
     "tick_ns": 0,
+    "speeds": [],
     "outputs_value": None,
     "effective": {},
     "behaviour": {},
 }
 
 
-_OPTIONAL = frozenset({"engine_latency_ns", "requests", "layers", "layer_overheads", "graph", "reference_ns", "states"})
+_OPTIONAL = frozenset(
+    {"engine_latency_ns", "requests", "layers", "layer_overheads", "turns", "graph", "reference_ns", "states"}
+)
 """Keys that change what the session can do; ``graph`` is read by the format's reader only."""
 
 
@@ -173,6 +176,11 @@ def _check_script(script: Mapping[str, Any]) -> None:
     for key in ("import_ns", "load_ns", "tick_ns"):
         if type(script[key]) is not int or script[key] < 0:
             raise InvalidModel(f"{key!r} is not a whole number of nanoseconds")
+    speeds = script["speeds"]
+    if not isinstance(speeds, list) or not all(isinstance(each, list) and len(each) == 2 for each in speeds):
+        raise InvalidModel("'speeds' is not a list of [ns, percent]")
+    for each in speeds:
+        _check_times("speeds", each)
     _check_shapes(script)
     _check_layers(script)
     behaviour = script["behaviour"]

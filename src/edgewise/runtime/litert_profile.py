@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from time import monotonic_ns
+from time import monotonic_ns, process_time_ns
 from typing import TYPE_CHECKING, Any
 
 from edgewise.model.signature import TensorSpec
@@ -25,6 +25,7 @@ from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, Eng
 from edgewise.runtime.litert import CompiledSession, InterpreterSession, replaced_by
 from edgewise.runtime.litert_capi import Event, Library, TimedModel
 from edgewise.runtime.litert_xnnpack import LiteRtOperator, StepMeaning, interpret_steps
+from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns
 
 RESOLUTION_NS = 1000
 UNCOMPARED = "the model keeps a state that LiteRT can't reset, so the outputs of the profiled model were not compared"
@@ -34,7 +35,6 @@ _FACTOR, _MARGIN_NS, _PATIENCE_NS = 2, 100_000, 2_000_000_000
 """A compiled model whose fastest inference within this time takes this much longer or shorter than the session's, and
 by this margin, does not run its kernels. Other programs slow one of the two down for some hundredths of a second."""
 
-_BLOCK = 10
 _LOOP, _OPERATOR, _DELEGATED, _WHOLE = 1, 2, 8, 16
 _TELEMETRY = 0b1_1110_0000
 _LOOP_TAG = "Invoke"
@@ -147,7 +147,8 @@ class _TimesLayers:
             if fresh:
                 _compare(model.read_outputs())
             _compare_times(self.invoke, model.run)
-            recorded, ordinary = _take_turns(model, self.invoke, inferences)
+            alone = self._options.threads == 1
+            recorded, timing = _take_turns(model, self.invoke, inferences, alone=alone)
         finally:
             model.close()
         nodes = make_nodes(recorded, structure)
@@ -158,7 +159,9 @@ class _TimesLayers:
             nodes=nodes,
             overheads=tuple(_overheads(recorded, provider)),
             inference_ns=tuple(each.wall_ns for each in recorded),
-            unprofiled_ns=tuple(ordinary),
+            unprofiled_ns=tuple(timing.plain),
+            pairs_ns=tuple(timing.pairs),
+            processor_ns=tuple(timing.processor),
             ordered=True,
             notes=(*_notes(nodes, provider), *filter(None, [library.note, "" if fresh else UNCOMPARED])),
         )
@@ -176,22 +179,26 @@ class ProfiledCompiledSession(_TimesLayers, CompiledSession):
 
 
 def _take_turns(
-    model: TimedModel, invoke: Callable[[], object], inferences: int
-) -> tuple[list[ProfiledInference], list[int]]:
-    """Profiled inferences, and the times of as many ordinary ones of the session, in alternating blocks.
-
-    Reading the process's memory use leaves the caches cold: an unprofiled inference of the same model warms them again.
-    """
+    model: TimedModel, invoke: Callable[[], object], inferences: int, *, alone: bool
+) -> tuple[list[ProfiledInference], Alternation]:
+    """Profiled inferences, in turns with as many ordinary ones of the session; `alone`: one thread does all."""
     recorded: list[ProfiledInference] = []
-    ordinary: list[int] = []
-    while len(recorded) < inferences:
-        count = min(_BLOCK, inferences - len(recorded))
-        invoke()  # brings the session's own weights back into the caches
-        ordinary += time_calls(invoke, count)
+    spent: list[int] = []
+
+    def clock() -> int:
+        spent.append(process_time_ns())
+        return monotonic_ns()
+
+    def profiled(count: int) -> list[Timed]:
+        times = []
         for _ in range(count):
-            model.run()
-            recorded.append(read_inference(*model.record(monotonic_ns)))
-    return recorded, ordinary
+            spent.clear()
+            recorded.append(read_inference(*model.record(clock)))
+            times.append((recorded[-1].wall_ns, spent[1] - spent[0]))
+        return times
+
+    timing = take_turns(invoke, profiled, inferences, by_processor=alone)
+    return [recorded[at] for at in timing.counted], timing
 
 
 def _overheads(recorded: Sequence[ProfiledInference], provider: str) -> Iterator[EngineOverhead]:

@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,18 +24,16 @@ from edgewise.runtime.onnxruntime import OnnxSession
 from edgewise.runtime.onnxruntime_mapping import MappedNode, map_operators
 from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, read_trace
 from edgewise.runtime.operator_mapping import Outline
-from edgewise.runtime.profiler_cost import BLOCK, Alternation, share_out
+from edgewise.runtime.profiler_cost import MOST_EXTRA, Alternation, share_out, take_turns, time_both
 from edgewise.runtime.protowire import read_outline
-from edgewise.stats.central_half import central
+from edgewise.stats.undisturbed import usual_times
 from edgewise.wire import Damaged
 
 WARMUP = 3
 """Inferences of the profiled session that are not counted."""
-PLAIN_S = 5.0
-"""Longest total time of ordinary inferences; where they take longer, profiling costs next to nothing."""
 _METHOD = (
-    "ONNX Runtime's profiler: the time of each kernel's call, minus the cost of profiling (measured by alternating "
-    "inferences with and without it; the part inside kernels is divided equally)"
+    "ONNX Runtime's profiler: the time of each kernel's call, minus the cost of profiling (measured in turns with "
+    "inferences without it; the part inside kernels is divided equally)"
 )
 _RESOLUTION_NS = 1000.0
 
@@ -80,19 +78,6 @@ _KINDS = {kernel: kinds for kinds, kernels in _KERNELS.items() for kernel in ker
 
 
 _MOST_EVENTS = 900_000
-
-
-@dataclass(slots=True)
-class _Timing(Alternation):
-    """Nanoseconds of profiled and of ordinary inferences.
-
-    Attributes:
-        counted: which of the inferences in the engine's profile `walls` are of.
-        total: inferences in the engine's profile.
-    """
-
-    counted: list[int] = field(default_factory=list)
-    total: int = 0
 
 
 class ProfiledOnnxSession(OnnxSession):
@@ -153,14 +138,17 @@ class ProfiledOnnxSession(OnnxSession):
             # Graphs that a provider has compiled can't be saved. The session itself opened before.
             return self._reopen(record), None
 
-    def _run(self, engine: Any, inferences: int) -> tuple[_Timing, Path]:
+    def _run(self, engine: Any, inferences: int) -> tuple[Alternation, Path]:
         """Times of profiled and ordinary inferences, and the engine's profile."""
         session = OnnxSession(engine, **self._given)
         try:
             if self.effective["call"] != session.effective["call"]:
                 session.fall_back()
             session.bind(self._arrays or ())
-            timing = _take_turns(session.invoke, self.invoke, inferences)
+            time_calls(session.invoke, WARMUP)
+            alone = self.effective["provider"] == "cpu" and self.effective["threads"] == 1
+            profiled = partial(time_both, session.invoke)
+            timing = take_turns(self.invoke, profiled, inferences, begun=WARMUP, by_processor=alone)
         finally:
             file = engine.end_profiling()
             session.close()
@@ -179,21 +167,7 @@ def _fitting(inferences: int, path: Path) -> int:
     except (Damaged, OSError):
         return inferences
     room = _MOST_EVENTS // max(1, steps) - WARMUP
-    return max(3, min(inferences, room * BLOCK // (BLOCK + 1)))
-
-
-def _take_turns(profiled: Callable[[], object], plain: Callable[[], object], inferences: int) -> _Timing:
-    """Time profiled inferences, and ordinary ones between them; the first of each turn is not counted."""
-    timing = _Timing(total=WARMUP)
-    time_calls(profiled, WARMUP)
-    while len(timing.walls) < inferences:
-        count = min(BLOCK, inferences - len(timing.walls))
-        if sum(timing.plain) < PLAIN_S * 1e9:
-            timing.plain += time_calls(plain, 1 + count)[1:]
-        timing.walls += time_calls(profiled, 1 + count)[1:]
-        timing.counted += range(timing.total + 1, timing.total + 1 + count)
-        timing.total += 1 + count
-    return timing
+    return max(3, min(inferences, int(room / MOST_EXTRA)))
 
 
 def _follow(path: Path, saved: Path | None, steps: Sequence[KernelTimes]) -> tuple[list[MappedNode], tuple[str, ...]]:
@@ -225,13 +199,11 @@ def match_steps(
 
 
 def _assemble(
-    traced: KernelTrace, timing: _Timing, executed: Sequence[MappedNode], notes: tuple[str, ...]
+    traced: KernelTrace, timing: Alternation, executed: Sequence[MappedNode], notes: tuple[str, ...]
 ) -> EngineProfile:
     steps = traced.steps
-    kept = central(timing.walls)
-    lengths = [float(np.asarray(step.durations)[kept].mean()) for step in steps]
-    outside = float(np.asarray(traced.executions)[kept].mean()) - sum(lengths)
-    taken = share_out(timing.excess_us() - outside, lengths)
+    lengths, outside, whole = _usual_times(traced, timing)
+    taken = share_out(timing.excess_us(1e3 * whole) - outside, lengths)
     # Scaled, for a difference of single readings could fall below 0 and the parts would no longer add up.
     times = [
         [value * (1 - less / length) if length else 0.0 for value in step.durations]
@@ -258,9 +230,21 @@ def _assemble(
         ),
         inference_ns=tuple(timing.walls),
         unprofiled_ns=tuple(timing.plain),
+        pairs_ns=tuple(timing.pairs),
+        processor_ns=tuple(timing.processor),
         ordered=bool(places) and places == sorted(places),
         notes=(timing.describe_cost(taken), *notes),
     )
+
+
+def _usual_times(traced: KernelTrace, timing: Alternation) -> tuple[list[float], float, float]:
+    """Mean µs of each kernel, of the time between them, and of an inference, without interruptions."""
+    durations = np.array([step.durations for step in traced.steps], dtype=float).reshape(len(traced.steps), -1)
+    executions, walls = np.array(traced.executions, dtype=float), np.array(timing.walls) / 1e3
+    between = executions - durations.sum(axis=0)
+    parts = 1e3 * np.vstack([durations, between, walls - executions])
+    means, whole = usual_times(parts, steps=len(durations), processor=timing.processor)
+    return [float(mean) / 1e3 for mean in means[:-2]], float(whole - means[:-2].sum() - means[-1]) / 1e3, whole / 1e3
 
 
 def _overhead(name: str, microseconds: Sequence[float]) -> EngineOverhead:

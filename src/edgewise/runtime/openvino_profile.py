@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -27,15 +27,21 @@ from edgewise.runtime.base import (
 )
 from edgewise.runtime.openvino import DTYPES, PASSIVE, OpenVinoSession, call_of, fill
 from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
+from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns, time_both
 
 BLOCKS = 20
 """Largest number of blocks of inferences; the model is compiled for each."""
 COMPILE_S = 8.0
 """Fewer blocks, but three, where compiling takes longer than this in all."""
+LEAST_BLOCK = 4
+"""Inferences of a block, where there are few: each block begins with `WARMUP` of them that are not counted."""
 BLOCK = 20
 """Inferences of a block at most: an interruption spoils the whole block, and a longer one is hardly read better."""
 WARMUP = 3
 """Inferences at the beginning of each block that are not counted."""
+LONG_NS = 1_000_000
+"""Of inferences that take at least this, the counters are read after every one: some microseconds more or less matter
+less than interruptions, which meet every block of them beside other work."""
 _METHOD = "OpenVINO's performance counters: differences of their sums, over blocks of inferences"
 _RESOLUTION_NS = 1000.0
 _GENERIC = frozenset({"Eltwise", "Subgraph"})
@@ -72,13 +78,13 @@ class _Block:
     """Of one block of inferences: their number, mean times in ns, and of every step its mean time in µs.
 
     Attributes:
-        plains: of the ordinary inferences before them, one by one.
+        processor: mean processor time.
     """
 
     count: int
     wall: float
     latency: float
-    plains: list[int]
+    processor: float
     times: list[float]
 
 
@@ -125,7 +131,9 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         self._compile_anew = compile_anew
 
     def profile_layers(self, inferences: int) -> EngineProfile:
-        """Run this number of inferences, at most 400, with performance counters; each block is one reading.
+        """Run this number of inferences, at most 400 and the first of each window, with performance counters.
+
+        Each block is one reading.
 
         Raises:
             CannotProfile: the device is not the CPU, or its counters show nothing.
@@ -138,13 +146,17 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         begin = time.monotonic()
         compiled = self._compile_anew()
         each = time.monotonic() - begin
-        count = min(inferences, BLOCKS, max(3, int(COMPILE_S / max(each, 1e-3))))
-        blocks, steps = [], None
+        most = min(BLOCKS, max(3, inferences // LEAST_BLOCK), max(3, int(COMPILE_S / max(each, 1e-3))))
+        count = min(inferences, most)
+        blocks: list[_Block] = []
+        turns: list[Alternation] = []
+        steps = None
         for index in range(count):
             if compiled is None:
                 compiled = self._compile_anew()
-            block, counters = self._run(compiled, min(BLOCK, (inferences + index) // count))
-            blocks.append(block)
+            found, taken, counters = self._run(compiled, min(BLOCK, (inferences + index) // count))
+            blocks += found
+            turns.append(taken)
             if steps is None:
                 steps = _Steps(compiled, counters)
             # Names that the engine makes up have a number that grows from one compilation to the next.
@@ -152,25 +164,39 @@ class ProfiledOpenVinoSession(OpenVinoSession):
                 raise CannotProfile("OpenVINO compiled the same model to different steps the second time")
             compiled = None
         assert steps is not None
-        found = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
-        return _assemble(blocks, steps, found)
+        origins = dict(zip(steps.placed, find_origins(self._model, self._path, steps.parts()), strict=True))
+        return _assemble(blocks, turns, steps, origins)
 
-    def _run(self, compiled: Any, count: int) -> tuple[_Block, _Counters]:
-        """One block: ordinary inferences, then as many with counters, after a few to warm up."""
-        _time(self.invoke, self._request, WARMUP)
-        plain, _ = _time(self.invoke, self._request, count)
+    def _run(self, compiled: Any, count: int) -> tuple[list[_Block], Alternation, _Counters]:
+        """One compiled model: inferences with counters in turns with ordinary ones, after a few to warm up.
+
+        They are one block, or, of long inferences, each is one.
+        """
         request = compiled.create_infer_request()
         fill(request, self._arrays or [])
         invoke, counters = call_of(request), _Counters()
         # Reading the counters takes a while and cools the caches: no more often than is needed.
         _time(invoke, request, 1)
         counters.read(request, 1)
-        _time(invoke, request, WARMUP - 1)
+        is_long = min(min(wall, spent) for wall, spent, _ in _time(invoke, request, WARMUP - 1)) >= LONG_NS
         counters.read(request, WARMUP)
-        walls, latencies = _time(invoke, request, count)
-        counters.read(request, WARMUP + count)
-        times = [mean_increase(column) for column in counters.columns()]
-        return _Block(count, fmean(walls), fmean(latencies), list(plain), times), counters
+        calls: list[_Call] = []
+
+        def profiled(number: int) -> list[Timed]:
+            for _ in range(number):
+                calls.extend(_time(invoke, request, 1))
+                if is_long:
+                    counters.read(request, WARMUP + len(calls))
+            return [(wall, spent) for wall, spent, _ in calls[-number:]]
+
+        turns = take_turns(self.invoke, profiled, count, by_processor=self.effective.get("threads") == 1)
+        if not is_long:
+            counters.read(request, WARMUP + turns.total)
+        columns = counters.columns()
+        if is_long:
+            return [_block([calls[at]], columns, reading=at + 2) for at in turns.counted], turns, counters
+        # The counters leave no inference out, so none is left out here.
+        return [_block(calls, columns, reading=2)], turns, counters
 
     def close(self) -> None:
         """Release requests and models."""
@@ -178,16 +204,19 @@ class ProfiledOpenVinoSession(OpenVinoSession):
         super().close()
 
 
-def _time(invoke: Callable[[], object], request: Any, count: int) -> tuple[list[int], list[float]]:
-    """Nanoseconds of `count` calls by our clock and by the engine's."""
-    clock = time.monotonic_ns
-    walls, latencies = [], []
-    for _ in range(count):
-        begin = clock()
-        invoke()
-        walls.append(clock() - begin)
-        latencies.append(request.latency * 1e6)
-    return walls, latencies
+_Call = tuple[int, int, float]
+
+
+def _block(calls: Sequence[_Call], columns: Sequence[Mapping[int, int]], *, reading: int) -> _Block:
+    """Means of `calls`, which were between the reading before and this one, by its place."""
+    wall, processor, latency = (fmean(times) for times in zip(*calls, strict=True))
+    times = [mean_increase(dict(islice(column.items(), reading + 1))) for column in columns]
+    return _Block(len(calls), wall, latency, processor, times)
+
+
+def _time(invoke: Callable[[], object], request: Any, count: int) -> list[_Call]:
+    """Nanoseconds of `count` calls by our clock, of processor time, and by the engine's clock."""
+    return [(*time_both(invoke, 1)[0], request.latency * 1e6) for _ in range(count)]
 
 
 class _Steps:
@@ -276,7 +305,9 @@ def mean_increase(averages: Mapping[int, int]) -> float:
     return max(0.0, increase) / (counts[-1] - counts[-2])
 
 
-def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, StepOrigin]) -> EngineProfile:
+def _assemble(
+    blocks: Sequence[_Block], turns: Sequence[Alternation], steps: _Steps, origins: Mapping[str, StepOrigin]
+) -> EngineProfile:
     """The profile; `origins` of all steps that have a place."""
     total = sum(block.count for block in blocks)
     gaps = [block.latency - 1e3 * sum(block.times[at] for at in steps.shown.values()) for block in blocks]
@@ -295,7 +326,9 @@ def _assemble(blocks: Sequence[_Block], steps: _Steps, origins: Mapping[str, Ste
             EngineOverhead(name="call", times_ns=tuple(block.wall - block.latency for block in blocks)),
         ),
         inference_ns=tuple(round(block.wall) for block in blocks),
-        unprofiled_ns=tuple(plain for block in blocks for plain in block.plains),
+        unprofiled_ns=tuple(plain for each in turns for plain in each.plain),
+        pairs_ns=tuple(pair for each in turns for pair in each.pairs),
+        processor_ns=tuple(block.processor for block in blocks if turns[0].which),
         inferences=total,
         ordered=bool(places) and places == sorted(places),
         idle=tuple(dict.fromkeys(idle)),

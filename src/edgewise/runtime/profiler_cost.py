@@ -1,47 +1,126 @@
-"""What an engine's profiler adds to an inference, measured by alternation; its part in the steps is subtracted."""
+"""Profiled and ordinary inferences in turns, what profiling adds to an inference, and its part in the steps."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, quantiles
+from statistics import median
+from time import get_clock_info, monotonic_ns, process_time_ns
 
-from edgewise.stats.central_half import central_half_mean
+from edgewise.stats.paired import paired_ratio
+from edgewise.stats.undisturbed import undisturbed_mean
 
 BLOCK = 5
-"""Profiled and ordinary inferences alternate in blocks of this size, so that a drift of the clock rate affects both."""
+"""Largest number of inferences of a window …"""
+WINDOW_NS = 20_000_000
+"""… which is no longer than this, unless one inference is: a burst of other work is to meet both windows of a pair."""
+SETTLE_BELOW_NS = 20_000_000
+"""The other kind has emptied the caches: the first inference of a window is not timed, where inferences are short."""
+MOST_EXTRA = 1.5
+"""Profiled inferences at most, for each one that is timed."""
 MOST_PARTS = 2
 """How many times as long as the shortest step the record of another step may take."""
 
 
+_FINE = get_clock_info("process_time").resolution <= 1e-6
+
+Timed = tuple[int, int]
+"""Of an inference its time by the clock and its processor time, ns."""
+
+
 @dataclass(slots=True)
 class Alternation:
-    """Nanoseconds of profiled inferences (`walls`) and of ordinary ones (`plain`), which took turns in blocks."""
+    """Nanoseconds of profiled inferences (`walls`) and of ordinary ones (`plain`), which took turns in windows.
 
+    Attributes:
+        pairs: of each pair of adjacent windows, the median of the profiled and of the ordinary inferences: their
+            processor time, which no other program lengthens, where `by_processor`.
+        by_processor: one thread of this process does all of the work.
+        processor: processor times of the inferences that `walls` are of, where `by_processor`.
+        counted: which of the profiled inferences `walls` are of.
+        total: profiled inferences, the first ones of windows included.
+    """
+
+    by_processor: bool = False
     walls: list[int] = field(default_factory=list)
     plain: list[int] = field(default_factory=list)
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    processor: list[int] = field(default_factory=list)
+    counted: list[int] = field(default_factory=list)
+    total: int = 0
 
-    def excess_us(self) -> float:
-        """What profiling adds to an inference; 0 where that is not more than what turns differ by chance."""
-        turns = [
-            fmean(self.walls[at : at + BLOCK]) - fmean(self.plain[at : at + BLOCK])
-            for at in range(0, min(len(self.walls), len(self.plain)), BLOCK)
-        ]
-        # The error of a mean from the quartiles of a normal distribution, which interruptions hardly move.
-        low, _, high = quantiles(turns, n=4) if len(turns) > 1 else (0.0, 0.0, 0.0)
-        chance = 2 * (high - low) / 1.349 / math.sqrt(len(turns))
-        excess = central_half_mean(self.walls) - central_half_mean(self.plain)
-        return excess / 1e3 if excess > chance else 0.0
+    @property
+    def which(self) -> int:
+        """The place of the time in `Timed` by which pairs are compared."""
+        return int(self.by_processor and _FINE)
+
+    def add(self, profiled: Sequence[Timed], plain: Sequence[Timed]) -> None:
+        """Add a pair of windows."""
+        self.walls += [wall for wall, _ in profiled]
+        self.plain += [wall for wall, _ in plain]
+        self.processor += [spent for _, spent in profiled] if self.which else []
+        # No inference takes less than the clock can tell.
+        first, second = (max(1.0, median(each[self.which] for each in window)) for window in (profiled, plain))
+        self.pairs.append((first, second))
+
+    def excess_us(self, wall_ns: float) -> float:
+        """What profiling adds to an inference that takes `wall_ns` with it; 0 where chance explains it."""
+        return wall_ns * (1.0 - paired_ratio(self.pairs)[0]) / 1e3
 
     def describe_cost(self, taken: Sequence[float]) -> str:
         """Return the note on the cost of profiling; `taken` has the µs that were subtracted from each step."""
-        profiled, plain = central_half_mean(self.walls) / 1e3, central_half_mean(self.plain) / 1e3
+        profiled = undisturbed_mean(self.walls) / 1e3
         return (
-            f"an inference of {len(taken)} steps took {profiled:.1f} µs with profiling and {plain:.1f} µs without "
-            f"(alternating); {sum(taken):.1f} µs of the difference were inside the steps and were subtracted, at most "
-            f"{max(taken, default=0.0):.2f} µs from each; the rest is between them"
+            f"an inference of {len(taken)} steps took {profiled:.1f} µs with profiling and "
+            f"{profiled - self.excess_us(1e3 * profiled):.1f} µs without (in turns); {sum(taken):.1f} µs of the "
+            f"difference were inside the steps and were subtracted, at most {max(taken, default=0.0):.2f} µs from "
+            "each; the rest is between them"
         )
+
+
+def take_turns(
+    plain: Callable[[], object],
+    profiled: Callable[[int], Sequence[Timed]],
+    inferences: int,
+    *,
+    begun: int = 0,
+    by_processor: bool = False,
+    clock: Callable[[], int] = monotonic_ns,
+) -> Alternation:
+    """Run `inferences` profiled inferences and as many ordinary ones, in turns; the order changes with every pair.
+
+    Args:
+        plain: runs an ordinary inference.
+        profiled: runs this number of profiled inferences; returns their times.
+        begun: profiled inferences that were run before.
+        by_processor: one thread of this process does all of the work.
+        clock: times the ordinary ones, ns.
+    """
+    turns = Alternation(total=begun, by_processor=by_processor)
+    typical = min(times[turns.which] for times in time_both(plain, 2, clock=clock))
+    settle = int(typical < SETTLE_BELOW_NS)
+    size = max(1 + settle, min(BLOCK, WINDOW_NS // max(1, typical)))
+    while len(turns.walls) < inferences:
+        count = min(size, inferences - len(turns.walls))
+        first = [] if len(turns.pairs) % 2 else time_both(plain, settle + count, clock=clock)
+        walls = profiled(settle + count)
+        times = first or time_both(plain, settle + count, clock=clock)
+        turns.counted += range(turns.total + settle, turns.total + settle + count)
+        turns.total += settle + count
+        turns.add(walls[settle:], times[settle:])
+    return turns
+
+
+def time_both(invoke: Callable[[], object], count: int, *, clock: Callable[[], int] = monotonic_ns) -> list[Timed]:
+    """Times of each of `count` calls by `clock` and by the processor time of this process."""
+    times = []
+    for _ in range(count):
+        spent = process_time_ns()
+        begin = clock()
+        invoke()
+        wall = clock() - begin
+        times.append((wall, process_time_ns() - spent))
+    return times
 
 
 def share_out(cost: float, lengths: Sequence[float]) -> list[float]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from edgewise.runtime.arrays import time_calls
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile
+from edgewise.runtime.profiler_cost import Alternation
 
 _METHOD = "TensorFlow's profiler (tf.profiler): events of operators within each call"
 _NOTE = (
@@ -51,14 +52,13 @@ def profile_calls(
         CannotProfile: the profiler lists no operators.
     """
     size = -(-inferences // _BLOCKS)
-    plain: list[int] = []
-    walls: list[int] = []
+    timing = Alternation()
     told: list[list[_Event]] = []
-    while len(walls) < inferences:
-        count = min(size, inferences - len(walls))
-        plain += time_calls(invoke, count)
+    while len(timing.walls) < inferences:
+        count = min(size, inferences - len(timing.walls))
+        plain = time_calls(invoke, count)
         times, events = _profile_block(invoke, count)
-        walls += times
+        timing.add([(wall, 0) for wall in times], [(wall, 0) for wall in plain])
         told += events
     if not any(told):
         raise CannotProfile("TensorFlow's profiler lists no operators of this function")
@@ -72,11 +72,12 @@ def profile_calls(
         overheads=(
             EngineOverhead(
                 name="between operators",
-                times_ns=tuple(max(0.0, wall - step) for wall, step in zip(walls, steps, strict=True)),
+                times_ns=tuple(max(0.0, wall - step) for wall, step in zip(timing.walls, steps, strict=True)),
             ),
         ),
-        inference_ns=tuple(walls),
-        unprofiled_ns=tuple(plain),
+        inference_ns=tuple(timing.walls),
+        unprofiled_ns=tuple(timing.plain),
+        pairs_ns=tuple(timing.pairs),
         ordered=False,
         notes=(_NOTE,),
     )

@@ -19,16 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.runtime.arrays import time_calls
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile, ModuleOperator, Role
-from edgewise.runtime.profiler_cost import BLOCK, Alternation, share_out
-from edgewise.stats.central_half import central
+from edgewise.runtime.profiler_cost import Alternation, Timed, share_out, take_turns, time_both
+from edgewise.stats.undisturbed import usual_times
 
 MOST_EVENTS = 400_000
 """Largest number of events that are recorded in all; fewer inferences are profiled where they have more."""
 _METHOD = (
-    "torch.profiler: the time of each outermost operator or generated kernel, minus the cost of profiling (measured by "
-    "alternating inferences with and without it; the part inside the steps is divided equally)"
+    "torch.profiler: the time of each outermost operator or generated kernel, minus the cost of profiling (measured in "
+    "turns with inferences without it; the part inside the steps is divided equally)"
 )
 _INFERENCE = "edgewise inference"
 _MODULE = "edgewise module "
@@ -92,15 +91,15 @@ def profile_torch(
     return _assemble(timing, recorded, executed, notes=more)
 
 
-def _record(invoke: Callable[[], object], count: int) -> tuple[list[int], list[_Recorded]]:
-    """Nanoseconds of `count` profiled inferences, and what was recorded of each."""
+def _record(invoke: Callable[[], object], count: int) -> tuple[list[Timed], list[_Recorded]]:
+    """Times of `count` profiled inferences, and what was recorded of each."""
     import torch
 
-    walls = []
+    times: list[Timed] = []
     with torch.autograd.profiler.profile(use_kineto=True) as profiler:
         for _ in range(count):
             with torch.profiler.record_function(_INFERENCE):
-                walls += time_calls(invoke, 1)
+                times += time_both(invoke, 1)
     try:
         found = [
             (event.start_ns(), event.duration_ns(), event.name(), event.start_thread_id())
@@ -111,7 +110,7 @@ def _record(invoke: Callable[[], object], count: int) -> tuple[list[int], list[_
     recorded = list(_split(found))
     if len(recorded) != count:
         raise CannotProfile(f"PyTorch's profiler recorded {len(recorded)} of {count} inferences")
-    return walls, recorded
+    return times, recorded
 
 
 def _split(events: Sequence[tuple[int, int, str, int]]) -> Iterator[_Recorded]:
@@ -144,15 +143,18 @@ def _split(events: Sequence[tuple[int, int, str, int]]) -> Iterator[_Recorded]:
 
 
 def _take_turns(invoke: Callable[[], object], inferences: int) -> tuple[Alternation, list[_Recorded]]:
-    """Time profiled inferences, and ordinary ones between them; the first of each turn is not counted."""
-    timing, recorded = Alternation(), []
-    while len(timing.walls) < inferences:
-        count = min(BLOCK, inferences - len(timing.walls))
-        timing.plain += time_calls(invoke, 1 + count)[1:]
-        walls, found = _record(invoke, 1 + count)
-        timing.walls += walls[1:]
-        recorded += found[1:]
-    return timing, recorded
+    """Profiled inferences, in turns with as many ordinary ones."""
+    recorded: list[_Recorded] = []
+
+    def profiled(count: int) -> list[Timed]:
+        times, found = _record(invoke, count)
+        recorded.extend(found)
+        return times
+
+    import torch
+
+    timing = take_turns(invoke, profiled, inferences, by_processor=torch.get_num_threads() == 1)
+    return timing, [recorded[at] for at in timing.counted]
 
 
 def _find_modules(
@@ -340,11 +342,12 @@ def _assemble(
     *,
     notes: tuple[str, ...],
 ) -> EngineProfile:
-    kept = central(timing.walls)
     times = np.array([each.lengths for each in recorded], dtype=float).T  # steps × inferences, ns
-    lengths = times[:, kept].mean(axis=1)
-    outside = float(np.array(timing.walls)[kept].mean() - lengths.sum())
-    taken = np.array(share_out(1e3 * timing.excess_us() - outside, [float(each) for each in lengths]))
+    between = np.array(timing.walls) - times.sum(axis=0)
+    means, whole = usual_times(np.vstack([times, between]), steps=len(times), processor=timing.processor)
+    lengths = means[:-1]
+    outside = whole - float(lengths.sum())
+    taken = np.array(share_out(1e3 * timing.excess_us(whole) - outside, [float(each) for each in lengths]))
     times *= 1 - np.divide(taken, lengths, out=np.zeros_like(taken), where=lengths > 0)[:, None]
     guards = [float(each.guards_ns) for each in recorded]
     between = np.array(timing.walls) - times.sum(axis=0) - guards
@@ -379,6 +382,8 @@ def _assemble(
         overheads=tuple(overheads),
         inference_ns=tuple(timing.walls),
         unprofiled_ns=tuple(timing.plain),
+        pairs_ns=tuple(timing.pairs),
+        processor_ns=tuple(timing.processor),
         ordered=False,
         notes=(timing.describe_cost([each / 1e3 for each in taken]), *notes),
     )

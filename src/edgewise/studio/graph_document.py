@@ -14,7 +14,7 @@ from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, with_range
-from edgewise.profiling.layer_matching import LayerPair
+from edgewise.profiling.layer_matching import LayerPair, are_reliable
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import engine_of, labels_of
@@ -170,6 +170,7 @@ def verdicts(graph: Graph) -> list[str]:
             kind="operator",
             before=tuple(layer for node in nodes for layer in graph.pairs[node].before),
             after=tuple(layer for node in nodes for layer in graph.pairs[node].after),
+            is_reliable=are_reliable(*graph.runs),
         )
         for nodes in graph.inside
     ]

@@ -78,11 +78,11 @@ class BenchRequest(ProtocolRequest):
 
 
 class ProfileRequest(ProtocolRequest):
-    """Time every layer of models; the latency is measured first, as `BenchRequest` does.
+    """Time every layer of models, and the latency in turns with them.
 
     Attributes:
         cases: keyword arguments of the factories among the models; each case is a model of every factory.
-        sessions: fresh processes that measure the latency.
+        sessions: fresh processes that measure the latency and time layers.
         set: settings of the engines; where `device` can only be estimated, of the estimator, see `in_effect`.
     """
 
