@@ -24,7 +24,7 @@ from tiny_models import write_tiny_onnx
 
 # How long an example takes depends on the machine, and no test asserts real times.
 # Each run draws other examples, so that few of them a run find as much in the end.
-settings.register_profile("edgewise", deadline=None, max_examples=50)
+settings.register_profile("edgewise", deadline=None, max_examples=25)
 settings.load_profile("edgewise")
 # Hypothesis would read all our sources for constants to try: seconds in each worker, and other examples after each change.
 providers._get_local_constants = lambda: providers._local_constants
