@@ -146,33 +146,3 @@ def tiny_onnx(tmp_path: Path) -> Callable[..., Path]:
         return write_tiny_onnx(tmp_path / name, **options)
 
     return write
-
-
-@pytest.fixture
-def contrast() -> Callable[[Any], float]:
-    """Measures the least contrast of words on a page with what is under them (WCAG 2, relative luminance)."""
-    return lambda page: page.evaluate(
-        """() => {
-          const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-          const light = (colour) => {
-            canvas.clearRect(0, 0, 1, 1);
-            canvas.fillStyle = colour;
-            canvas.fillRect(0, 0, 1, 1);
-            const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
-            const linear = parts.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-          };
-          const ground = (element) => {
-            for (let at = element; at; at = at.parentElement) {
-              const colour = getComputedStyle(at).backgroundColor;
-              if (colour !== "rgba(0, 0, 0, 0)") return colour;
-            }
-            return "rgb(255, 255, 255)";
-          };
-          const told = [...document.querySelectorAll("h1, h3, h4, td, th, li, p, dt, dd, figcaption")];
-          return Math.min(...told.map((each) => {
-            const [a, b] = [light(getComputedStyle(each).color), light(ground(each))].sort((x, y) => y - x);
-            return (a + 0.05) / (b + 0.05);
-          }));
-        }"""
-    )

@@ -62,7 +62,8 @@ class Served:
 
         headers = {"cookie": "=".join(self.cookie), "origin": self.url, **settings.pop("headers", {})}
         # Without `verify`, no certificates are read for each client, which took most of the time of many a test.
-        return httpx2.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False, verify=False, **settings)
+        settings = {"timeout": 60, "trust_env": False, "verify": False, **settings}
+        return httpx2.Client(base_url=self.url, headers=headers, **settings)
 
 
 @contextmanager
