@@ -39,7 +39,8 @@ def main() -> None:
             told.update(found)
             last = (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
             print(f"run {number}: {last} ({(time.monotonic() - begin) / 60:.1f} min)", *found, sep="\n  ", flush=True)
-    print(f"\nfailed in {given.runs} runs:", *(f"{count} × {name}" for name, count in told.most_common()), sep="\n  ")
+    lines = [f"{count} × {name}" for name, count in told.most_common()]
+    print(f"\nfailed in {given.runs} runs:", *lines or ["none"], sep="\n  ")
     raise SystemExit(1 if told else 0)
 
 
