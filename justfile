@@ -46,6 +46,14 @@ bench:
     {{ bin }}python benchmarks/vela.py
     {{ bin }}python benchmarks/microcontrollers.py
 
+# Renew constraints/, the versions that .ci/run and the README's test line install; then run .ci/run
+constraints:
+    {{ bin }}python tools/renew_constraints.py
+
+# Run the README's tests ten times beside two busy processes and say which ever failed; arguments: see the script
+busy *arguments:
+    {{ bin }}python tools/run_tests_busy.py {{ arguments }}
+
 # Show what the next release's notes would say
 changes:
     {{ bin }}towncrier build --draft

@@ -24,7 +24,7 @@ from tiny_models import write_tiny_onnx
 
 # How long an example takes depends on the machine, and no test asserts real times.
 # Each run draws other examples, so that few of them a run find as much in the end.
-settings.register_profile("edgewise", deadline=None, max_examples=50)
+settings.register_profile("edgewise", deadline=None, max_examples=25)
 settings.load_profile("edgewise")
 # Hypothesis would read all our sources for constants to try: seconds in each worker, and other examples after each change.
 providers._get_local_constants = lambda: providers._local_constants
@@ -48,6 +48,8 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        # Seldom, too: looking through what the tests made, again and again, took 7 % of their time.
+        gc.set_threshold(50_000, 20, 50)
         gc.enable()
 
 
@@ -146,33 +148,3 @@ def tiny_onnx(tmp_path: Path) -> Callable[..., Path]:
         return write_tiny_onnx(tmp_path / name, **options)
 
     return write
-
-
-@pytest.fixture
-def contrast() -> Callable[[Any], float]:
-    """Measures the least contrast of words on a page with what is under them (WCAG 2, relative luminance)."""
-    return lambda page: page.evaluate(
-        """() => {
-          const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-          const light = (colour) => {
-            canvas.clearRect(0, 0, 1, 1);
-            canvas.fillStyle = colour;
-            canvas.fillRect(0, 0, 1, 1);
-            const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
-            const linear = parts.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-          };
-          const ground = (element) => {
-            for (let at = element; at; at = at.parentElement) {
-              const colour = getComputedStyle(at).backgroundColor;
-              if (colour !== "rgba(0, 0, 0, 0)") return colour;
-            }
-            return "rgb(255, 255, 255)";
-          };
-          const told = [...document.querySelectorAll("h1, h3, h4, td, th, li, p, dt, dd, figcaption")];
-          return Math.min(...told.map((each) => {
-            const [a, b] = [light(getComputedStyle(each).color), light(ground(each))].sort((x, y) => y - x);
-            return (a + 0.05) / (b + 0.05);
-          }));
-        }"""
-    )

@@ -147,8 +147,8 @@ def test_what_no_measuring_can_tell_ends_at_the_first_look(place, capsys, monkey
 # --- the time budget of a candidate alone ---
 
 
-def test_a_candidate_that_hangs_is_unmeasured_when_the_time_budget_ends(place, capsys):
-    """A real process. Its own limit is two minutes, and nothing is tried again."""
+def test_a_candidate_that_hangs_is_unmeasured_when_the_time_budget_ends(place, capsys, threads):
+    """Its own limit is two minutes, and nothing is tried again."""
     write_fake_model("hang.fake", behaviour={"at": "load", "do": "hang"})
     code, document = gate(capsys, "hang.fake", "--budget", "latency=5ms", "--time-budget", "1s")
     assert code == UNMEASURED and verdicts(document) == ["unmeasured"] and document["attempts"] == 1
@@ -158,15 +158,14 @@ def test_a_candidate_that_hangs_is_unmeasured_when_the_time_budget_ends(place, c
 def say_nothing(line: Line) -> None:
     """A worker that hangs until its host has gone."""
     line.say_hello()
-    line.orders.get()
+    line.sleep()
 
 
-def test_a_time_budget_that_ends_between_processes_leaves_those_that_are_complete(place, capsys, monkeypatch):
-    transport = install(monkeypatch, turns=5)
-    transport.parts = {("same.fake", 2): say_nothing}
+def test_a_time_budget_that_ends_between_processes_leaves_those_that_are_complete(place, capsys, threads):
+    threads.parts = {("same.fake", 2): say_nothing}
     words = ["--budget", "latency=5ms", "--time-budget", "2s", "--on-inconclusive", "fail"]
     code, document = gate(capsys, "same.fake", *words)
-    assert (code, verdicts(document), len(transport.jobs)) == (PASS, ["pass"], 3)
+    assert (code, verdicts(document), len(threads.jobs)) == (PASS, ["pass"], 3)
     assert run(["runs", "show", "last", "--json"]) == PASS
     (kept,) = json.loads(capsys.readouterr().out)["runs"]
     assert kept["status"] == "done" and kept["failure"] is None and len(kept["sessions"]) == 2

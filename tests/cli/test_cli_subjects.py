@@ -288,7 +288,7 @@ def test_models_need_no_store(folder):
     assert not (folder / "absent.db").exists()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(alphabet=string.ascii_letters + "=,./~:\n\0 \ud800é", max_size=30))
 def test_no_word_is_a_traceback(text):
     try:

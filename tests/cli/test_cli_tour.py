@@ -1,7 +1,6 @@
 """`edgewise tour`: what a new user runs first."""
 
 import json
-import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -33,14 +32,13 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     if not all(runtimes().get(name).availability() for name in ("onnxruntime", "openvino", "litert")):
         pytest.skip("not all three engines are installed")
     monkeypatch.chdir(tmp_path)
+    # .ci/run takes the tour in its whole length, with the README's first line.
+    monkeypatch.setattr(tour, "SEARCH_S", 30.0)
+    monkeypatch.setattr(tour, "COMPARE_S", 10.0)
     store = ["--store", str(tmp_path / "store.db")]
     assert run(["tour", "-o", "here", *store, "-q"]) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("Fastest: ")
-    # The answers and their tables; what they rest on is in the pages and behind --details. How many findings and
-    # cautions there are is up to the machine and its load.
-    calm = re.sub(r"^(?:Findings|Cautions).*\n(?: +.*\n)*", "", captured.out, flags=re.MULTILINE)
-    assert len(calm.splitlines()) + len(captured.err.splitlines()) <= 190
     written = {path.name for path in (tmp_path / "here").iterdir()}
     tables = {"zoo.md", "platform.md", "watch.md", "accuracy.md"}
     pages = {"profile.html", "report.html", "evaluate.html", "optimize.html", "compare.html"}

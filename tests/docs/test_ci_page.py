@@ -138,9 +138,8 @@ def test_what_the_pipelines_install_exists():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("latency", "code"), [pytest.param(2.001, ExitCode.DONE, marks=pytest.mark.long), (2.2, ExitCode.BUDGET_EXCEEDED)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("latency", "code"), [(2.001, ExitCode.DONE), (2.2, ExitCode.BUDGET_EXCEEDED)])
 def test_the_github_workflow_gates_and_comments(checkout, latency, code):
     """`gh` is none of ours: in its place stands a script that notes what it was asked for."""
     tools = checkout.parent / "tools"

@@ -22,7 +22,7 @@ pytest.importorskip("PIL", reason="resizes")
 SIDES = st.integers(1, 90)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SIDES, SIDES, SIDES, SIDES, st.booleans(), st.booleans())
 def test_letterboxed_boxes_find_their_way_back(height, width, tall, wide, centre, enlarge):
     """The image's own corners, brought to the input by the feed, are exactly where its pixels are."""
@@ -42,7 +42,7 @@ def test_letterboxed_boxes_find_their_way_back(height, width, tall, wide, centre
         assert columns.max() + 1 - columns.min() == wide or rows.max() + 1 - rows.min() == tall
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(8, 60), st.integers(8, 60), st.integers(4, 40), st.integers(1, 40), st.integers(0, 9))
 def test_a_marked_pixel_is_where_the_feed_says(height, width, side, crop, seed):
     row, column = seed % height, (seed * 7) % width
@@ -60,7 +60,7 @@ def test_a_marked_pixel_is_where_the_feed_says(height, width, side, crop, seed):
             assert found.max() + 1 <= high + 0.5 + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20),
     st.floats(1e-4, 1e3),
@@ -80,7 +80,7 @@ def test_quantising_loses_half_a_step_at_most(values, scale, dtype, data):
     assert np.array_equal(quantize(back.astype(np.float32), scale, zero, np.dtype(dtype)), found) or dtype == "int32"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(1, 300), st.sampled_from([8000, 11025, 16000, 22050, 44100]), st.sampled_from([8000, 16000, 48000]))
 def test_resampling_gives_the_length_that_it_says(frames, source, target):
     wave = np.ones(frames, dtype=np.float32)
@@ -102,7 +102,7 @@ RAW = st.one_of(
 STEP = RAW.map(lambda pair: parse_step(pair[0], pair[1], where="test"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.dictionaries(TEXTS.filter(bool), st.lists(STEP, max_size=4).map(tuple), max_size=3),
     st.lists(TEXTS, max_size=5),
@@ -117,7 +117,7 @@ def test_documents_read_back_through_yaml(steps, classes, options):
     assert again == made
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(sorted(STEPS)), st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=3)), max_leaves=6,
@@ -131,7 +131,7 @@ def test_any_settings_are_read_or_refused_and_canonical_ones_read_as_themselves(
     assert parse_step(name, found.to_document(), where="test") == found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_yaml_or_refused(text):
     try:

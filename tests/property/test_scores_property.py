@@ -32,7 +32,7 @@ def table_of(labels, answers):
 
 
 @given(classified())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_classification_is_scikit_learns(data):
     labels, answers, weights = data
     table = table_of(labels, answers)
@@ -54,7 +54,7 @@ def test_classification_is_scikit_learns(data):
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3), st.integers(0, 3)), min_size=2, max_size=40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_areas_are_scikit_learns(rows):
     labels, scores, weights = (np.array(column) for column in zip(*rows, strict=True))
     found = AnomalyTable(labels.astype(bool), scores.astype(float), threshold=None).values(weights.astype(float))
@@ -73,7 +73,7 @@ EIGHTHS = st.integers(-8000, 8000).map(lambda number: number / 8.0)
 
 
 @given(st.lists(st.tuples(EIGHTHS, EIGHTHS, st.integers(0, 3)), min_size=2, max_size=30))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_regression_is_scikit_learns(rows):
     labels, answers, weights = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     found = RegressionTable(answers[:, None], labels[:, None]).values(weights)

@@ -87,7 +87,7 @@ def test_summary_is_finite_and_ordered(data):
 
 
 @given(st.integers(100, 3000), st.integers(0, 1000))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_percentiles_are_monotone(n, seed):
     samples = np.random.default_rng(seed).pareto(1.1, n)
     values = list(summarise(samples, (n,)).percentiles.values())

@@ -150,7 +150,7 @@ runs = st.builds(
 
 
 @given(runs)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_run_survives_document_and_text(run):
     document = to_document(run)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
@@ -189,7 +189,7 @@ def test_anything_else_is_bad_input_and_nothing_worse(document):
 
 
 @given(runs, st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_damaged_document_is_read_as_a_whole_run_or_is_bad_input(run, data):
     document = to_document(run)
     place = document

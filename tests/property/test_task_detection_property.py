@@ -93,7 +93,7 @@ def records(draw):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:pycocotools")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(records(), st.data())
 def test_weights_are_repetitions(images, data):
     pytest.importorskip("pycocotools", reason="detection is judged by pycocotools")

@@ -134,7 +134,7 @@ def test_mutations_of_the_bundled_model(count, tmp_path):
     [
         *((name, 24) for name in ("ad01_int8", "pretrainedResnet_quant")),
         *(
-            pytest.param(name, 400, marks=pytest.mark.long)
+            pytest.param(name, 100, marks=pytest.mark.long)
             for name in ("ad01_int8", "kws_ref_model", "str_ww_ref_model", "pretrainedResnet_quant")
         ),
     ],

@@ -129,8 +129,8 @@ def test_names_in_headers_split_no_answer(studio):
     "target", ["//evil.example", "https://evil.example", "/\\evil.example", "/runs\r\nSet-Cookie: a=b"]
 )
 def test_no_form_leads_to_another_site(studio, target):
-    for field in ("next", "url", "return", "of", "back", "redirect"):
-        for path in ("/new/bench", "/uploads", "/runs/tag"):
-            answer = post(studio, path, body=f"{field}={target}".encode())
-            assert not any("evil" in value for value in answer.all("location"))
-            assert answer.all("set-cookie") == []
+    body = "&".join(f"{field}={target}" for field in ("next", "url", "return", "of", "back", "redirect"))
+    for path in ("/new/bench", "/uploads", "/runs/tag"):
+        answer = post(studio, path, body=body.encode())
+        assert not any("evil" in value for value in answer.all("location"))
+        assert answer.all("set-cookie") == []

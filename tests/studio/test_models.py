@@ -105,3 +105,14 @@ def test_names_of_clients_are_labels():
     assert safe_name("-rf.onnx", otherwise="model") == "rf"
     assert [safe_name(each, otherwise="model") for each in ("🦄.onnx", "...", "", "..")] == ["model"] * 4
     assert safe_name("a" * 500 + ".onnx", otherwise="model") == "a" * 60
+
+
+def test_nobody_looks_where_a_link_leads_out(root, tmp_path, monkeypatch):
+    """There may be a whole disk, and its data sets are found by reading every folder."""
+    looked = []
+    monkeypatch.setattr(models, "recognise", lambda path: looked.append(path.resolve()))
+    put(tmp_path / "elsewhere" / "data" / "cat" / "1.png")
+    (root / "data").symlink_to(tmp_path / "elsewhere" / "data")
+    found = Models(folder=tmp_path / "own", roots=(root,))
+    assert found.entries() and found.data_entries()
+    assert looked and all(path.is_relative_to(root) for path in looked)

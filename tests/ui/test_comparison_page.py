@@ -48,14 +48,6 @@ def test_the_conclusion_comes_first_then_tiles_table_and_charts(show):
         assert box["width"] > 600 and box["height"] > 150
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_no_page_scrolls_sideways(show, name):
-    page = show(name)
-    for width in (1280, 768, 360):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_charts_follow_the_scheme(show):
     page = show("two")
     for scheme, colour, paper in (
@@ -66,33 +58,6 @@ def test_charts_follow_the_scheme(show):
         line = page.locator("figure svg path[stroke='var(--series-1)']").first
         assert line.evaluate("element => getComputedStyle(element).stroke") == colour
         assert page.locator("figure").first.evaluate("element => getComputedStyle(element).backgroundColor") == paper
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_stand_out_from_what_is_under_them(show, scheme):
-    page = show("stored")
-    page.emulate_media(color_scheme=scheme)
-    ratio = page.evaluate(
-        """() => {
-          const light = (text) => {
-            const parts = text.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
-            const linear = parts.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-            return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-          };
-          const ground = (element) => {
-            for (let at = element; at; at = at.parentElement) {
-              const colour = getComputedStyle(at).backgroundColor;
-              if (colour !== "rgba(0, 0, 0, 0)") return colour;
-            }
-            return "rgb(255, 255, 255)";
-          };
-          return Math.min(...[...document.querySelectorAll("h1, h3, h4, td, th, li, p, figcaption")].map((each) => {
-            const [a, b] = [light(getComputedStyle(each).color), light(ground(each))].sort((x, y) => y - x);
-            return (a + 0.05) / (b + 0.05);
-          }));
-        }"""
-    )
-    assert ratio >= 4.5
 
 
 def test_what_was_forced_and_cant_be_excluded_stands_above_the_numbers(show):
@@ -121,12 +86,6 @@ def test_headings_sort(show):
     assert page.locator("table.sortable tbody th").all_inner_texts() == [
         "Latency", "Latency p99", "Model size", "Peak memory", "Throughput", "Energy"
     ]  # fmt: skip
-
-
-def test_links_lead_to_parts_of_the_page(show):
-    page = show("stored")
-    for link in page.locator("nav a").all():
-        assert page.locator(link.get_attribute("href")).count() == 1
 
 
 def test_a_hostile_label_is_only_words(show):

@@ -70,8 +70,28 @@ OVERLAPPING = """() => [...document.querySelectorAll("figure svg")].flatMap((svg
     Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
     && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2).map(([other]) => [name, other]));
 })"""
-
-
+CONTRAST = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const light = (colours) => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const colour of colours) {
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+    }
+    const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
+    const linear = parts.map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  // What is under an element, the lowest first: some of it may be seen through.
+  const grounds = (element) => element ? [...grounds(element.parentElement), getComputedStyle(element).backgroundColor]
+    : ["rgb(255, 255, 255)"];
+  const told = [...document.querySelectorAll("h1, h3, h4, td, th, li, p, dt, dd, figcaption")];
+  return Math.min(...told.map((each) => {
+    const [a, b] = [light([getComputedStyle(each).color]), light(grounds(each))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  }));
+}"""
+"""The least contrast of words with what is under them (WCAG 2, relative luminance)."""
 UNEXPLAINED = """(itself) => [...document.querySelectorAll("td.number")].map((cell) => {
   const table = cell.closest("table"), heading = table.tHead?.rows[0].cells[cell.cellIndex];
   const how = cell.querySelector("button") || heading?.querySelector(".how") || table.caption?.querySelector(".how");
@@ -117,17 +137,33 @@ def test_texts_keep_inside_charts_and_legends_apart_whatever_the_fonts(page, pag
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_headings_skip_no_level(page, folder, name):
+def test_a_page(page, folder, name):
+    """Everything else that holds for each page, with one load of it."""
     page.goto((folder / f"{name}.html").as_uri())
+    check_headings(page)
+    check_contrast(page)
+    check_widths(page)
+    check_numbers(page)
+
+
+def check_headings(page):
+    """None skips a level."""
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4,h5')].map((one) => Number(one.tagName[1]))")
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_what_scrolls_is_reached_from_the_keyboard(page, folder, name):
+def check_contrast(page):
+    """Words can be read in both themes."""
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(CONTRAST) >= 4.5, scheme
+
+
+def check_widths(page):
+    """The page scrolls only downwards, and what scrolls sideways in it is reached from the keyboard."""
     page.set_viewport_size({"width": 390, "height": 900})
-    page.goto((folder / f"{name}.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     scrolling = page.evaluate(
         """() => [...document.querySelectorAll("main *")].filter((one) =>
              one.scrollWidth > one.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(one).overflowX))
@@ -136,6 +172,21 @@ def test_what_scrolls_is_reached_from_the_keyboard(page, folder, name):
     page.set_viewport_size({"width": 1280, "height": 900})
     assert scrolling
     assert all(one == ["0", True] for one in scrolling)
+
+
+def check_numbers(page):
+    """Every one opens how it is known."""
+    assert page.evaluate(UNEXPLAINED, ["#", "Index", "Threads", "n", "95 % interval", "Interval"]) == []
+    opened = page.locator("button.value, button.how")
+    opened = opened.evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")
+    known = page.locator("[popover]")
+    assert set(opened) == set(known.evaluate_all("(all) => all.map((one) => one.id)")) != set()
+    for text in known.evaluate_all("(all) => all.map((one) => one.textContent)"):
+        assert "Value" in text and "nterval" in text and ("Method" in text or "Basis" in text), text
+    page.locator("button.value").first.press("Enter")
+    assert page.locator(":popover-open").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(":popover-open").count() == 0
 
 
 def test_tab_leads_to_a_chart_and_arrows_scroll_it(page, folder):
@@ -166,19 +217,3 @@ def test_paper_repeats_the_heads_of_tables_and_keeps_colours(page, folder):
         assert page.locator(coloured).first.evaluate(style, "print-color-adjust") == "exact"
         assert page.locator(coloured).first.evaluate(style, "background-color") != "rgba(0, 0, 0, 0)"
     page.emulate_media(media="screen")
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_number_opens_how_it_is_known(page, folder, name):
-    page.goto((folder / f"{name}.html").as_uri())
-    assert page.evaluate(UNEXPLAINED, ["#", "Index", "Threads", "n", "95 % interval", "Interval"]) == []
-    opened = page.locator("button.value, button.how")
-    opened = opened.evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")
-    known = page.locator("[popover]")
-    assert set(opened) == set(known.evaluate_all("(all) => all.map((one) => one.id)")) != set()
-    for text in known.evaluate_all("(all) => all.map((one) => one.textContent)"):
-        assert "Value" in text and "nterval" in text and ("Method" in text or "Basis" in text), text
-    page.locator("button.value").first.press("Enter")
-    assert page.locator(":popover-open").is_visible()
-    page.keyboard.press("Escape")
-    assert page.locator(":popover-open").count() == 0

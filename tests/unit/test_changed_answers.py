@@ -67,7 +67,7 @@ CLASS = st.one_of(st.none(), st.integers(0, 3))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), CLASS, CLASS, st.floats(-9, 9)), min_size=1, max_size=60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_counts_add_up_to_the_change_of_the_accuracy(answers):
     found = find_changes([answered(place, *one) for place, one in enumerate(answers)], labelled=True)
     right = [sum(label == one for label, one, *_ in answers), sum(label == one for label, _, one, _ in answers)]
@@ -145,7 +145,7 @@ ROW = st.lists(st.sampled_from([0.0, 1.0, 2.0, float("nan"), float("inf")]), min
 
 
 @given(ROW, ROW)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_class_has_changed_where_the_agreement_counts_a_difference(own, reference):
     scorer = ReferenceScorer(Adapter(), name="r")
     scorer._outputs = {0: [np.array([reference])]}

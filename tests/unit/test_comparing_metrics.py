@@ -455,7 +455,7 @@ def two_sides(draw):
 OPPOSITE = {"faster": "slower", "slower": "faster", "same": "same", "inconclusive": "inconclusive"}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(sides=two_sides(), interleave=st.sampled_from([None, "turns"]))
 def test_swapping_the_sides_inverts_everything(sides, interleave):
     criteria = Criteria(metrics=("latency",), floors=NO_FLOOR)
@@ -470,7 +470,7 @@ def test_swapping_the_sides_inverts_everything(sides, interleave):
     assert back.verdict == OPPOSITE[there.verdict]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(sides=two_sides(), exponent=st.integers(-20, 20), interleave=st.sampled_from([None, "turns"]))
 def test_the_unit_does_not_matter(sides, exponent, interleave):
     criteria = Criteria(metrics=("latency",), floors=NO_FLOOR)

@@ -115,7 +115,7 @@ def graphs(draw):
     return make_graph(steps, sizes, outputs=outputs, variables=variables)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(graphs(), st.sampled_from([1, 4, 16, 64]))
 def test_no_two_living_tensors_overlap_and_the_bound_holds(graph, alignment):
     plan = plan_memory(graph, alignment=alignment)
@@ -133,7 +133,7 @@ def test_no_two_living_tensors_overlap_and_the_bound_holds(graph, alignment):
         assert live == sum(each.size_bytes for each in placed if each.first <= step <= each.last)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graphs())
 def test_the_estimate_of_the_work_counts_pairs(graph):
     spans = list(find_lifetimes(graph).values())

@@ -22,10 +22,16 @@ class FakeTime:
         self.ns += round(seconds * 1e9)
 
 
-class RealTime:
+class FastTime:
+    """Real time, a hundred times as fast."""
+
+    @staticmethod
+    def now():
+        return time.monotonic_ns() * 100
+
     @property
     def ns(self):
-        return time.monotonic_ns()
+        return self.now()
 
 
 class FakeMeter:
@@ -132,16 +138,24 @@ def test_a_slow_model_gets_fewer_rounds():
 
 
 def test_a_meter_is_sampled_while_the_model_runs():
-    sampled = threading.Event()
+    sampled, windows, runs = threading.Event(), [], []
 
     class Sampled(FakeMeter):
         def sample(self):
             sampled.set()
 
+    def tell(kind, **fields):
+        windows.append(fields)
+        sampled.clear()
+
+    def invoke():
+        if windows and windows[-1] == {"name": "load", "event": "begin"}:
+            runs.append(sampled.wait(60.0))
+
     meter = Sampled()
-    meter.clock = RealTime()
-    facts = read_meters([meter], lambda: sampled.wait(60.0), sleep=lambda seconds: time.sleep(0.001))
-    assert sampled.is_set() and facts["load"]["readings"]
+    meter.clock = FastTime()
+    facts = read_meters([meter], invoke, tell=tell, now=FastTime.now, sleep=lambda seconds: time.sleep(0.001))
+    assert runs and all(runs) and facts["load"]["readings"]
 
 
 class Stops(FakeMeter):

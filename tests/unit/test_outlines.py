@@ -83,7 +83,7 @@ def test_an_empty_file(tmp_path):
         protowire.read_outline(path)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_outline_or_damaged(data):
     try:
@@ -110,7 +110,7 @@ def test_a_tflite_file(shared_models):
     assert found.nodes[0].inputs[0] not in found.constants
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_tflite_file_with_any_word_changed(shared_models, tmp_path_factory, data):
     content = bytearray((shared_models / "ad01_int8.tflite").read_bytes())

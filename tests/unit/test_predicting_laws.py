@@ -183,7 +183,7 @@ def test_all_predictors_are_plugins_with_what_the_seam_asks_for():
     st.floats(1e-6, 1e3),
     st.floats(1e-6, 1e3),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_predictions_are_positive_and_keep_the_order_of_the_host(pairs, one, other):
     points = [Point(subject=Subject(name=str(at), host=host), value=value) for at, (host, value) in enumerate(pairs)]
     first, second = choose(points).predict(

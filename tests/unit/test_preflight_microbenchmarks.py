@@ -76,10 +76,18 @@ def test_a_process_that_dies_is_a_failure_of_the_pass_or_of_the_engine(timed, co
     assert timed(lines({}, {"unchanged": True}) + code) == {"a": PassTiming(unchanged=True), "b": failed}
 
 
-def test_no_time_left_is_no_timing(timed):
+def test_no_time_left_is_no_timing(timed, monkeypatch):
     late = "import time; time.sleep(600)"
-    assert timed(late, seconds=0.5) == {}
-    assert timed(lines({}, {"unchanged": True}) + late, seconds=3.0) == {"a": PassTiming(unchanged=True)}
+    assert timed(late, seconds=0.1) == {}
+    told, read_line = [], microbenchmarks.ChildProcess.read_line
+
+    def read(child, *, until):
+        """Two lines in whatever time they take; for a third there is none."""
+        told.append(read_line(child, until=until if len(told) < 2 else time.monotonic()))
+        return told[-1]
+
+    monkeypatch.setattr(microbenchmarks.ChildProcess, "read_line", read)
+    assert timed(lines({}, {"unchanged": True}) + late) == {"a": PassTiming(unchanged=True)}
 
 
 def test_what_was_measured_is_kept(tmp_path):

@@ -150,7 +150,7 @@ def test_align(steps, operators, expected):
 KINDS = ["convolution", "activation", "movement", "elementwise", "softmax", ""]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.sets(st.sampled_from(KINDS[:-1]), max_size=2).map(frozenset), max_size=12),
     st.lists(st.sampled_from(KINDS), max_size=12),
@@ -165,7 +165,7 @@ def test_alignments_keep_the_order_and_fit(steps, operators):
             assert operators[place] in step
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(KINDS[:-1]), min_size=1, max_size=15), st.data())
 def test_what_an_engine_left_out_is_found_again(operators, data):
     """Steps made from the operators by leaving out only what engines merge are aligned with all of the others."""

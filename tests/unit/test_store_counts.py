@@ -98,7 +98,7 @@ WANTED = st.fixed_dictionaries(
 
 
 @given(WANTED, st.sampled_from([0, 5, 20_000]), st.sampled_from([0, 1000]), st.booleans())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_filter_finds_and_counts_what_reading_each_run_does(random_store, wanted, few, tagged, kept):
     """`few` and `tagged` decide what is looked up in an index, and what is checked on each run."""
     opened, stored = random_store

@@ -243,7 +243,7 @@ def look(name: str, root: Path, kind: Kind) -> Iterator[ModelEntry]:
             if (entry := _entry(name, root, below / each, kind)) is not None:
                 yield entry
         # Neither a data set nor a SavedModel has others inside; the files of one may be a hundred thousand.
-        folders[:] = [each for each in folders if not any(format_of(root / below / each, one) for one in KINDS)]
+        folders[:] = [each for each in folders if not any(_entry(name, root, below / each, one) for one in KINDS)]
 
 
 def format_of(path: Path, kind: Kind) -> str | None:
@@ -272,8 +272,9 @@ def _entry(root_name: str, root: Path, below: Path, kind: Kind) -> ModelEntry | 
     """The model or data set at `below` in a root; None where there is none, or a link leads out of the root."""
     path = root / below
     try:
-        form = format_of(path, kind)
-        if form is None or not path.resolve(strict=True).is_relative_to(root):
+        # Where a link leads out, nobody looks: there may be a whole disk.
+        form = format_of(path, kind) if path.resolve(strict=True).is_relative_to(root) else None
+        if form is None:
             return None
         weights = path.with_suffix(WEIGHTS.get(path.suffix.lower(), path.suffix))
         size = sum(each.stat().st_size for each in {path, weights} if each.is_file())
