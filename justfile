@@ -13,10 +13,11 @@ check: lint types docs test
 test *arguments:
     {{ bin }}python -m pytest -q {{ arguments }}
 
-# Style, formatting, import layers, dependencies
+# Style, formatting, import layers, dependencies, tests that a busy machine can fail
 lint:
     {{ bin }}ruff check
     {{ bin }}ruff format --check
+    {{ bin }}python tools/check_test_clocks.py
     {{ bin }}lint-imports
     {{ bin }}deptry src
 

@@ -303,12 +303,12 @@ class AdbServer:
                     stream.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
-        ended.join(5.0)
+        ended.join(600.0)
 
     def _end(self, process, threads, send, connection) -> None:
         code = process.wait()
         for thread in threads:
-            thread.join(10.0)
+            thread.join(600.0)
         try:
             send(_EXIT, bytes([code % 256 if code >= 0 else 128 - code]))
             connection.shutdown(socket.SHUT_WR)

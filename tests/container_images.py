@@ -9,13 +9,13 @@ import resource
 import shutil
 import subprocess
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from edgewise.constraints.base import CONTAINER_NAMES
+from patience import wait_until
 
 IMAGE = "localhost/edgewise-test"
 PROGRAMS = ("sh", "sleep", "dd", "cat", "touch")
@@ -112,8 +112,4 @@ def containers(runtime: str, pid: int) -> list[str]:
 
 def eventually(condition: Callable[[], object]) -> bool:
     """Whether `condition` comes true; containers take a moment to start and to end."""
-    for _ in range(600):
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
+    return bool(wait_until(condition))

@@ -108,7 +108,7 @@ def _segfault(task):
 def _hang(task):
     Path(task.settings.touch).write_text(str(os.getpid())) if task.settings.touch else None
     while True:
-        time.sleep(3600)
+        time.sleep(3600)  # real time: it is ended
 
 
 def _eat(task):
@@ -339,7 +339,7 @@ class Hanging(Faster):
 
     def apply(self, task):
         (task.folder / "hangs").touch()
-        time.sleep(3600)
+        time.sleep(3600)  # real time: it is ended
 
 
 class Looking(Faster):

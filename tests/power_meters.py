@@ -31,6 +31,7 @@ class Streaming:
 
     def __init__(self, terminal, *, watts=2.0, period_s=0.02, line="{:.3f}\n"):
         self._terminal, self._period_s, self._line = terminal, period_s, line
+        self.printed = 0
         self._watts, self._lock, self._stopped = watts, threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -48,6 +49,7 @@ class Streaming:
         while not self._stopped.wait(self._period_s):
             with self._lock:
                 self._terminal.write(self._line.format(self._watts))
+            self.printed += 1
 
 
 class PowerShield:
@@ -96,7 +98,7 @@ class PowerShield:
 
     def _stream(self):
         count = 0
-        while self._streaming.wait() and not self._ended.wait(0.02):
+        while self._streaming.wait() and not self._ended.wait(0.02):  # real time: a period
             if self._streaming.is_set():
                 self._terminal.write(f"{self._sample}\r\n" * 20)
                 count += 20

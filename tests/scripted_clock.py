@@ -132,6 +132,7 @@ class ScriptedClock:
                 silent = not descriptors or self.silent_when()
             if not silent:
                 left = give_up - time.monotonic()
+                # real time: somebody has to give up in the end
                 assert left > 0.0, f"nothing came for {PATIENCE_S:g} real seconds"
                 self._wait_really(watched, left if speakers else LOOK_S)
             elif not _poll(watched, 0):  # nothing was said before it fell silent

@@ -19,6 +19,7 @@ import pytest
 
 from edgewise.device import target
 from far_targets import far_python  # noqa: F401
+from patience import wait_until
 
 # Outside of what kernels give away: a port that another process takes in between would answer in the server's place.
 PORT = 2222
@@ -95,9 +96,9 @@ class Cable:
         try:
             while piece := source.recv(8192):
                 while self.silent or source in self._stranded:
-                    time.sleep(0.05)
+                    time.sleep(0.05)  # real time: until the test ends the silence
                 if self.bytes_per_s:
-                    time.sleep(len(piece) / self.bytes_per_s)
+                    time.sleep(len(piece) / self.bytes_per_s)  # real time: no faster than this
                 sink.sendall(piece)
                 with self._lock:
                     self.passed += len(piece)
@@ -107,7 +108,7 @@ class Cable:
                         self.drops.pop(0)
                         self._since = 0
                 if dropped:
-                    time.sleep(self.settle_s)
+                    time.sleep(self.settle_s)  # real time: bytes on their way arrive first
                     self.cut()
             sink.shutdown(socket.SHUT_WR)
         except OSError:
@@ -184,15 +185,15 @@ class SshServer:
         self.process = subprocess.Popen(
             [*words, SSHD, "-D", "-e", "-f", config], stdin=subprocess.DEVNULL, stderr=self._log, start_new_session=True
         )
-        deadline = time.monotonic() + 60.0
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, (self.root / "sshd.log").read_text()
-            try:
-                socket.create_connection(self._listens, timeout=10.0).close()
-                return
-            except OSError:
-                time.sleep(0.02)
-        raise AssertionError("sshd does not listen")
+        wait_until(self._is_listening)
+
+    def _is_listening(self) -> bool:
+        assert self.process is not None and self.process.poll() is None, (self.root / "sshd.log").read_text()
+        try:
+            socket.create_connection(self._listens, timeout=600.0).close()
+        except OSError:
+            return False
+        return True
 
     def stop(self) -> None:
         """End it with all logins, as a reboot does: nobody is told that the connections are gone."""

@@ -268,6 +268,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *, turns: int) -> ThreadTransport:
 
 def living() -> list[str]:
     """The workers that have not ended."""
+    # real time: only the workers of this test, by their names
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("worker-")]
 
 

@@ -62,7 +62,7 @@ def test_breaches_are_named(kind, message, tmp_path):
 
 
 def test_a_transport_that_leaves_orphans_is_found_out(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.testing.transport.DEADLINE_S", 0.2)
+    monkeypatch.setattr("edgewise.testing.transport.DEADLINE_S", 0.2)  # real time: it has to end
     started = []
     popen = subprocess.Popen
 

@@ -117,7 +117,7 @@ def test_compare_measures_with_settings(stored):
         things[:1] = edgewise.bench(MODEL, runtimes=["onnxruntime"], settings=settings, **quick)
     found = edgewise.compare(
         things, runtimes=["onnxruntime"] if not stored else (), settings={"enable_mem_reuse": False}, rounds=1,
-        time_budget=1.0,
+        time_budget=600.0,
     )  # fmt: skip
     given = {"enable_mem_reuse": False}
     before, after = (variant.run.job.runtime.options for variant in found.variants)

@@ -251,7 +251,7 @@ def test_a_fault_names_the_operator_and_the_address(tmp_path, monkeypatch, call,
 
 def test_firmware_that_never_ends_is_ended(tmp_path, monkeypatch):
     run_instead(monkeypatch, "for (;;) {}")
-    monkeypatch.setattr(firmware, "RUN_S", 1.0)
+    monkeypatch.setattr(firmware, "RUN_S", 1.0)  # real time: it has to end, on any machine
     with pytest.raises(RunFailed, match="the emulated firmware failed: qemu-system-arm took longer than 1 s"):
         edgewise.estimate(dense(tmp_path), "cortex-m4")
 

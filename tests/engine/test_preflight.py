@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from edgewise.optimizing.preflight import Preflight
 from edgewise.optimizing.subgraph import choose_subgraph, describe_cut
 from edgewise.optimizing.subgraph_files import cut_model
 from edgewise.registry import Availability
+from scripted_clock import scripted_clock  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.engine
 
@@ -204,8 +206,6 @@ class Clumsy:
         target = task.folder / "made.onnx"
         match task.settings.do:
             case "crash":
-                import os
-
                 os.abort()
             case "refuse":
                 raise CannotApply("nothing here can be changed")
@@ -214,7 +214,8 @@ class Clumsy:
             case "memory":
                 return PassResult(model=Path(str(bytearray(2**50))))
             case "hang":
-                time.sleep(600)
+                Path(os.environ["HANGS"]).touch()
+                time.sleep(600)  # real time: it is ended
             case "nothing":
                 return PassResult(model=Path(task.model), unchanged=True)
             case "garbage":
@@ -253,11 +254,16 @@ def test_a_pass_that_comes_to_grief_is_told(tmp_path, importable, do, because):
     assert told.because.startswith(because)
 
 
-def test_a_pass_that_hangs_takes_no_longer_than_the_budget(tmp_path, importable):
-    flight = Preflight(facts_of(bundled("digits_cnn.onnx")), budget_s=0.5, cache=tmp_path / "c")
+def test_a_pass_that_hangs_takes_no_longer_than_the_budget(tmp_path, importable, monkeypatch, clock):
+    hangs = tmp_path / "hangs"
+    monkeypatch.setenv("HANGS", str(hangs))
+    clock.silent_when = hangs.exists
+    flight = Preflight(facts_of(bundled("digits_cnn.onnx")), budget_s=20.0, cache=tmp_path / "c")
+    begin = clock.now()
     told = flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), engines=["onnxruntime"])["onnxruntime"]
     assert told.because == "the time for the pre-flight was used up"
     assert (
         flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), engines=["onnxruntime"])["onnxruntime"].speedup
         is None
     )
+    assert clock.now() - begin == 20.0

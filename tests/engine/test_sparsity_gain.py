@@ -50,7 +50,7 @@ def test_every_part_is_timed_in_every_engine(name, engines, tmp_path, monkeypatc
     zeros = found.to_dict()["totals"]["zeros"]
     assert zeros == planted if name.endswith("onnx") else zeros >= planted
     monkeypatch.setattr(sparsity, "PROCESSES", 1)
-    monkeypatch.setattr(sparsity, "_TURNS_S", 0.02)
+    monkeypatch.setattr(sparsity, "_TURNS_S", 0.02)  # real time: how long is timed; no deadline
     before = path.read_bytes()
     gains, why = measure_gains(path, graph, found)
     assert path.read_bytes() == before

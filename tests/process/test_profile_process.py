@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import edgewise
 from edgewise.record import Peak
 from edgewise.testing import write_fake_model
+from patience import wait_until
 
 pytestmark = pytest.mark.long
 GRAPH = {"operators": [{"name": "relu", "op": "Relu", "kind": "activation", "geometry": {"activation": "relu"},
@@ -127,9 +127,6 @@ def profiling(tmp_path, path):
 
 def worker_of(process, tmp_path):
     """The worker once it is inside the behaviour under test."""
-    deadline = time.monotonic() + 600
-    while not (tmp_path / "reached").exists():
-        assert time.monotonic() < deadline and process.poll() is None, "the worker never misbehaved"
-        time.sleep(0.02)
+    wait_until((tmp_path / "reached").exists, process)
     (worker,) = psutil.Process(process.pid).children()
     return worker

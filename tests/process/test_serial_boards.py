@@ -13,7 +13,6 @@ import pytest
 from boards import fake_board
 from edgewise import data
 from edgewise.cli.main import run as edgewise_command
-from edgewise.device import board as board_module
 from edgewise.device.board import Board
 from edgewise.device.devices import Device, open_transport
 from edgewise.device.target import close_targets
@@ -28,10 +27,6 @@ CLASSES = 10
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Short patience with silent boards, and no connection left over."""
-    monkeypatch.setattr(board_module, "GREET_S", 1.5)
-    monkeypatch.setattr(board_module, "RETRY_S", 0.3)
-    monkeypatch.setattr(board_module, "QUIET_S", 0.02)
-    monkeypatch.setattr(board_module, "ANSWER_S", 1.0)
     yield
     close_targets()
 

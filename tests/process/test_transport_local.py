@@ -11,7 +11,7 @@ from edgewise.device.transports.local import LocalTransport
 
 pytestmark = pytest.mark.cold
 
-DEADLINE_S = 30.0
+DEADLINE_S = 600.0
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_waiting_works_on_old_kernels(start, monkeypatch, error):
     monkeypatch.setattr(local.os, "pidfd_open", refuse)
     process = start("cat")
     with pytest.raises(TimeoutError, match=r"has not ended within 0\.01 s"):
-        process.wait(0.01)
+        process.wait(0.01)  # real time: it has to end, on any machine
     process.stdin.close()
     assert process.wait(DEADLINE_S) == 0
 

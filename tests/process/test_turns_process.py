@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ import warm_start
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.run.counters import usable_cores
 from edgewise.testing import write_fake_model
+from patience import wait_until
 
 pytestmark = pytest.mark.long
 MS = 1_000_000
@@ -104,7 +104,7 @@ def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
     reached = tmp_path / "reached"
     paths = [model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **in_a_turn("hang", touch=reached))]
     with comparing(tmp_path, *paths) as process:
-        wait_for(reached.exists, process)
+        wait_until(reached.exists, process)
         children = psutil.Process(process.pid).children()
         # A worker's folder is called by the place of its job.
         (victim,) = [child for child in children if Path(child.cwd()).name == "1"]
@@ -151,14 +151,6 @@ def comparing(folder: Path, *paths: Path, words: tuple[str, ...] = ()):
             process.kill()
 
 
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[str], *, patience: float = 600.0) -> None:
-    end = time.monotonic() + patience
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.02)
-
-
 def rounds_stored(folder: Path) -> dict[str, tuple[str, int]]:
     """Model → status and sessions of what is in the store; empty while there is none."""
     if not (folder / "store.db").exists():
@@ -187,7 +179,7 @@ def sabotaged(folder: Path) -> tuple[list[Path], Path, Callable[[], bool]]:
 def test_ctrl_c_keeps_the_complete_rounds_and_prints_what_they_say(tmp_path):
     paths, _, hangs = sabotaged(tmp_path)
     with comparing(tmp_path, *paths) as process:
-        wait_for(hangs, process)
+        wait_until(hangs, process)
         children = psutil.Process(process.pid).children()
         assert len(children) == 2
         process.send_signal(signal.SIGINT)
@@ -207,7 +199,7 @@ def test_ctrl_c_keeps_the_complete_rounds_and_prints_what_they_say(tmp_path):
 def test_a_killed_host_leaves_no_worker_and_what_it_looked_at(tmp_path):
     paths, _, hangs = sabotaged(tmp_path)
     with comparing(tmp_path, *paths) as process:
-        wait_for(hangs, process)
+        wait_until(hangs, process)
         children = psutil.Process(process.pid).children()
         process.kill()
         process.wait()
@@ -227,7 +219,7 @@ def duet(tmp_path_factory) -> list[list[set[int]]]:
     marks = [folder / "a-reached", folder / "b-reached"]
     paths = [model(folder, f"{mark.name[0]}.fake", **in_a_turn("hang", touch=mark)) for mark in marks]
     with comparing(folder, *paths, words=("--duet", "--timeout", "120s")) as process:
-        wait_for(lambda: all(mark.exists() for mark in marks), process)
+        wait_until(lambda: all(mark.exists() for mark in marks), process)
         children = psutil.Process(process.pid).children()
         # The first thread is the one that infers.
         cores = [

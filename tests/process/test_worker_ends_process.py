@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 import edgewise
 from edgewise.testing import write_fake_model
+from patience import wait_until
 
 pytestmark = [pytest.mark.cold, pytest.mark.long]
 
@@ -162,9 +162,7 @@ def wait_for(moment, process, database):
             process.stderr.readline()
         return
     file = database if moment == "exists" else database.with_name(database.name + "-wal")
-    while not file.exists():
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.0005)  # the process needs the core
+    wait_until(file.exists, process)
 
 
 def hanging(tmp_path, do="hang"):
@@ -193,9 +191,6 @@ def benching(tmp_path, *paths, store=None):
 
 def worker_of(process, tmp_path):
     """The worker once it is inside the behaviour under test."""
-    deadline = time.monotonic() + 600
-    while not (tmp_path / "reached").exists():
-        assert time.monotonic() < deadline and process.poll() is None, "the worker never misbehaved"
-        time.sleep(0.02)
+    wait_until((tmp_path / "reached").exists, process)
     (worker,) = psutil.Process(process.pid).children()
     return worker

@@ -8,8 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -20,10 +18,10 @@ from edgewise.store import open_store
 from edgewise.store.jobs import Jobs
 from edgewise.studio.jobs import Dispatcher
 from edgewise.testing import write_fake_model
+from patience import wait_until
 from tiny_models import write_tiny_onnx
 
 MS = 1_000_000
-LIMIT_S = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -75,15 +73,6 @@ def hanging(folder, name="slow.fake"):
     sign = folder / f"{name}.hangs"
     slow = fake(folder, name, behaviour={"at": "invoke", "after": 5, "do": "hang", "touch": str(sign)})
     return BenchRequest(models=(fake(folder, "quick.fake"), slow), iterations=20, warmup=0, sessions=1), sign
-
-
-def wait_until(condition):
-    """Wait, woken often, until a condition of another process is true."""
-    end = time.monotonic() + LIMIT_S
-    while not (found := condition()):
-        assert time.monotonic() < end, "it does not come to that"
-        time.sleep(0.01)
-    return found
 
 
 def ended(store, job_id):
@@ -221,7 +210,7 @@ def test_one_that_does_not_stop_is_killed(jobs, store, tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_another_server_cancels(jobs, store, tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.studio.jobs.dispatcher.LOOK_S", 0.05)
+    monkeypatch.setattr("edgewise.studio.jobs.dispatcher.LOOK_S", 0.05)  # real time: a period
     request, sign = hanging(tmp_path)
     job_id = jobs.add(request, title="A")
     wait_until(sign.exists)
@@ -367,7 +356,7 @@ def child_of(job_id):
 
 @pytest.mark.long
 def test_threads_end_with_the_dispatcher(store, tmp_path):
-    before = set(threading.enumerate())  # threads of earlier tests may end in the meantime
     with dispatching(store, tmp_path) as found:
         ended(store, found.add(bench(tmp_path), title="A"))
-    assert set(threading.enumerate()) <= before
+        threads = [found._dispatching, *found._threads]
+    assert len(threads) == 2 and not any(thread.is_alive() for thread in threads)

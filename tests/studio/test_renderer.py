@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
@@ -22,6 +21,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.report.page import as_part
 from edgewise.store import open_store
 from edgewise.studio.renderer import Renderer
+from patience import wait_until
 from sample_optimizations import evaluation
 from sample_profiles import profiled_run
 from sample_runs import make_run, measured, run_id
@@ -198,7 +198,7 @@ def test_a_child_that_can_not_work_is_said_with_its_reason(location):
 
 
 def test_who_waits_too_long_is_told(location):
-    with opened(location, command=[sys.executable, "-c", SILENT], draw_s=5, wait_s=0.1) as renderer:
+    with opened(location, command=[sys.executable, "-c", SILENT], draw_s=600, wait_s=0.1) as renderer:
 
         def draw():
             with pytest.raises(Unavailable):
@@ -206,8 +206,7 @@ def test_who_waits_too_long_is_told(location):
 
         first = threading.Thread(target=draw)
         first.start()
-        while renderer._child is None:
-            time.sleep(0.01)
+        wait_until(lambda: renderer._child is not None)
         with pytest.raises(Unavailable, match="other pages are still being drawn"):
             renderer.part("runs", [B])
         for _ in range(23):
@@ -240,8 +239,7 @@ def test_a_child_without_work_ends(location):
         renderer.part("runs", [A])
         child = child_of(renderer)
         child.wait(60)
-        while renderer._child is not None:
-            time.sleep(0.01)
+        wait_until(lambda: renderer._child is None)
 
 
 @pytest.mark.long

@@ -25,6 +25,7 @@ from raw_http import connect
 import edgewise.data
 from edgewise.studio import model_worker, uploads
 from openvino_writer import Ir, const, parameter, relu, result
+from patience import wait_until
 from tiny_models import write_tiny_onnx
 
 DATA = Path(edgewise.data.__file__).parent
@@ -50,10 +51,7 @@ def client(studio):
 
 def wait_until_clean(studio):
     """Return once nothing half-done is left; a studio that still reads what a client sends has some time for it."""
-    deadline = time.monotonic() + 60
-    while (left := os.listdir(studio.folder / "incoming")) and time.monotonic() < deadline:
-        threading.Event().wait(0.02)
-    assert left == []
+    wait_until(lambda: not os.listdir(studio.folder / "incoming"))
 
 
 def upload(client, *files):
@@ -439,9 +437,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(studio, client):
         )
         part = '--B\r\nContent-Disposition: form-data; name="file"; filename="net.onnx"\r\n\r\n'
         connection.sendall((head + part).encode() + b"\x08" * 1_000_000)
-        deadline = time.monotonic() + 60
-        while not os.listdir(studio.folder / "incoming") and time.monotonic() < deadline:
-            threading.Event().wait(0.02)
+        wait_until(lambda: os.listdir(studio.folder / "incoming"))
     wait_until_clean(studio)
     assert studio.studio.models.entries() == []
 
@@ -471,8 +467,7 @@ def test_a_full_disk_gives_one_clear_error(studio, client, name):
 def test_uploads_are_deleted(studio, client, onnx):
     place = upload(client, ("net.onnx", onnx)).headers["location"]
     key = place.removeprefix("/models/")
-    while "refresh" in client.get(place).headers:
-        time.sleep(0.05)
+    wait_until(lambda: "refresh" not in client.get(place).headers)
     entry = studio.studio.models.get(key)
     assert studio.studio.readings.known(entry).sha256 == key
     assert client.post(f"/uploads/data/{key}/delete").status_code == 400

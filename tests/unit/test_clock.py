@@ -25,7 +25,7 @@ def pipe():
 def test_without_another_clock_it_is_the_machine_s(pipe):
     reading, writing = pipe
     before = time.monotonic()
-    assert before <= now() <= time.monotonic()
+    assert before <= now() <= time.monotonic()  # real time: whatever lies between
     assert wait_readable([reading], 0.0) == wait_readable([reading], -1.0) == []
     assert wait_writable(writing)
     os.write(writing, b"x")

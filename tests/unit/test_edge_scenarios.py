@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import asdict, replace
 
 import pytest
@@ -15,6 +14,7 @@ from edgewise.run.file_cache import drop_files
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.timing import Clock, recorder_of, single_stream
 from edgewise.run.trust import cautions_of
+from patience import wait_until
 
 MS = 1_000_000
 
@@ -66,10 +66,7 @@ def test_a_background_load_uses_processors_until_it_is_stopped(kind):
     assert os.read(reader, 1) == b""  # the processes don't hold it open
     os.close(reader)
     pids = list(load._pids)
-    deadline = time.monotonic() + 30
-    while (load.cpu_s() or 0.0) < 0.05 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert load.cpu_s() >= 0.05
+    wait_until(lambda: (load.cpu_s() or 0.0) >= 0.05)
     load.stop()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

@@ -154,7 +154,11 @@ def test_a_meter_is_sampled_while_the_model_runs():
 
     meter = Sampled()
     meter.clock = FastTime()
-    facts = read_meters([meter], invoke, tell=tell, now=FastTime.now, sleep=lambda seconds: time.sleep(0.001))
+
+    def give_way(seconds):
+        time.sleep(0.001)  # real time: the thread that samples needs the processor
+
+    facts = read_meters([meter], invoke, tell=tell, now=FastTime.now, sleep=give_way)
     assert runs and all(runs) and facts["load"]["readings"]
 
 

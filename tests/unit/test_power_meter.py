@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import time
 
 import pytest
 
+from edgewise.clock import timed_by
 from edgewise.errors import BadInput
 from edgewise.registry import Availability
 from edgewise.run.meters.base import NoReading, traits_of
 from edgewise.run.power_meter.meter import PowerMeter, Source
 from edgewise.run.power_meter.port import Port
 from edgewise.testing.meter import check_meter
+from patience import wait_until
 from power_meters import PowerShield, Streaming, Terminal
+from scripted_clock import ScriptedClock
 
 pytest.importorskip("serial")
 TIMED = "{time:ms},{power:mW}"
@@ -221,20 +223,21 @@ def test_the_contract_of_meters(terminal):
     assert reading.value == pytest.approx(2.0 * reading.seconds)
 
 
-def test_a_wrong_baud_or_format_is_found_by_listening(terminal, monkeypatch):
-    monkeypatch.setattr("edgewise.run.power_meter.meter.LISTEN_S", 0.3)
+def test_a_wrong_baud_or_format_is_found_by_listening(terminal):
     stream = Streaming(terminal, line="\xf8\x00\xe0 {:.0f}\n", period_s=0.01)
+    source = Source.parse(f"serial://{terminal.path}?baud=9600&format={TIMED}")
     try:
-        state = PowerMeter(Source.parse(f"serial://{terminal.path}?baud=9600&format={TIMED}")).availability()
+        # Time passes with the lines: 40 of them are listened to.
+        state = PowerMeter(source, clock=lambda: 0.1 * stream.printed).availability()
     finally:
         stream.stop()
     assert not state and "lines do not fit the format" in state.reason and "check format and baud" in state.reason
 
 
-def test_silence_is_found_by_listening(terminal, monkeypatch):
-    monkeypatch.setattr("edgewise.run.power_meter.meter.LISTEN_S", 0.1)
-    state = PowerMeter(Source.parse(f"serial://{terminal.path}?format={TIMED}")).availability()
-    assert not state and "fewer than two lines in 0.1 s" in state.reason
+def test_silence_is_found_by_listening(terminal):
+    with timed_by(ScriptedClock()):
+        state = PowerMeter(Source.parse(f"serial://{terminal.path}?format={TIMED}")).availability()
+    assert not state and "fewer than two lines in 4 s" in state.reason
 
 
 def test_a_meter_behind_a_socket(clock):
@@ -255,12 +258,7 @@ def test_a_meter_behind_a_socket(clock):
 
 def _arrived(meter):
     """Until the lines have crossed the loopback interface."""
-    for _ in range(6000):
-        meter.sample()
-        if meter._trace.seconds:
-            return
-        time.sleep(0.01)
-    raise AssertionError("nothing arrived")
+    wait_until(lambda: meter.sample() or meter._trace.seconds)
 
 
 def test_a_file_that_another_program_writes(tmp_path, clock):
@@ -351,9 +349,13 @@ def test_a_closed_port_writes_to_no_other_file(terminal, tmp_path):
     [("freq 1k", "refuses 'freq 1k': PowerShield > error freq 1k"), (None, "does not acknowledge 'htc'")],
 )
 def test_an_energy_monitor_that_does_not_obey(terminal, monkeypatch, refuses, why):
-    monkeypatch.setattr("edgewise.run.power_meter.lpm01a.ANSWER_S", 0.3)
-    shield = refuses and PowerShield(terminal, refuses=refuses)
-    state = PowerMeter(Source.parse(f"serial://{terminal.path}?voltage=3.3V&format=lpm01a")).availability()
-    if shield:
+    monkeypatch.setattr("edgewise.run.power_meter.lpm01a.ANSWER_S", 600.0)
+    meter = PowerMeter(Source.parse(f"serial://{terminal.path}?voltage=3.3V&format=lpm01a"))
+    if refuses:
+        shield = PowerShield(terminal, refuses=refuses)
+        state = meter.availability()
         shield.close()
+    else:
+        with timed_by(ScriptedClock()):
+            state = meter.availability()
     assert not state and why in state.reason

@@ -142,6 +142,7 @@ def test_arguments_of_factories_keep_their_types_in_json():
 
 
 def test_the_command_that_does_the_same():
+    # real time: nothing is run
     request = bench(threads=[1, 2], timeout=5.0, shapes={"x": [1, 3]}, meters=False, input_data="my x.npz")
     words = "edgewise bench m.onnx --shape x=1x3 --threads 1,2 --input-data 'my x.npz' --timeout 5s --no-meters"
     assert command_of(request) == words

@@ -959,13 +959,12 @@ def test_one_of_many_gets_a_lease(store):
     assert len(holders) == 7 and len(set(holders)) == 1
 
 
-def test_hosts_that_share_a_server_take_turns(store, monkeypatch, tmp_path):
+def test_hosts_that_share_a_server_take_turns(store, monkeypatch, tmp_path, clock):
     from edgewise.progress import LogLine, reporting_to
     from edgewise.service import leasing
 
     monkeypatch.setattr("edgewise.store.open_store", lambda url: store)
     monkeypatch.setattr(store, "close", lambda: None)
-    monkeypatch.setattr("edgewise.device.lease.RETRY_S", 0.01)
     monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
     lines = []
 

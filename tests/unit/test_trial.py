@@ -12,6 +12,7 @@ from edgewise.comparing.comparison import ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.trial import MOST_VARIANTS, TrialSettings, run_trial
 from edgewise.errors import BadInput
+from edgewise.progress import Event, SessionStarted, reporting_to
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run import interleaving
 from edgewise.run.plan import Axes, make_plan
@@ -26,8 +27,15 @@ THREE = [{"name": "y", "shape": [1, 3], "dtype": "float32"}]
 
 
 @pytest.fixture(autouse=True)
-def transport(monkeypatch):
-    return install(monkeypatch, turns=8)
+def transport(monkeypatch, clock):
+    """Workers are threads, and a round takes a quarter of a second."""
+
+    def take_time(event: Event) -> None:
+        if isinstance(event, SessionStarted):
+            clock.let_pass(0.25)
+
+    with reporting_to(take_time):
+        yield install(monkeypatch, turns=8)
 
 
 def job_of(folder: Path, name: str, *, scenario: Scenario | None = None, batch: int = 1, **script) -> Job:
@@ -90,7 +98,7 @@ def test_the_scripts_ratio_is_the_ratio_and_five_rounds_do(tmp_path, b_ns, ratio
     assert (latency.verdict, findings.passed, latency.design) == (verdict, passed, "interleaved")
     assert (findings.pairs, findings.stopped_because) == (LOOKS[0], "the verdict on latency is decided")
     assert latency.before.replicates == latency.after.replicates == LOOKS[0]
-    assert findings.elapsed_s > 0 and not findings.failures
+    assert findings.elapsed_s == 0.25 * LOOKS[0] and not findings.failures
 
 
 def test_what_is_too_small_to_matter_is_the_users_to_say(tmp_path):

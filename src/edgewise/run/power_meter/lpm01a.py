@@ -8,10 +8,10 @@ comes once a second. Current times the supply's voltage is the power. The meter 
 from __future__ import annotations
 
 import re
-import time
 from typing import ClassVar
 
 from edgewise.cancellation import sleep
+from edgewise.clock import now
 from edgewise.errors import BadInput
 from edgewise.run.power_meter.line_format import LineReading
 from edgewise.run.power_meter.port import Port
@@ -61,8 +61,8 @@ class Lpm01a:
 
 
 def _await_answer(port: Port, command: str) -> None:
-    end_by = time.monotonic() + ANSWER_S
-    while time.monotonic() < end_by:
+    end_by = now() + ANSWER_S
+    while now() < end_by:
         for line in port.lines():
             if f"ack {command}" in line:
                 return

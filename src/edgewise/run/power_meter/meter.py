@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from functools import cache
 from itertools import pairwise
 
 from edgewise.cancellation import sleep
+from edgewise.clock import now
 from edgewise.device.devices import LOCAL, POWER_METER, find_device, read_devices
 from edgewise.errors import BadInput
 from edgewise.registry import Availability
@@ -96,7 +96,7 @@ class PowerMeter:
     place = "host"
     cannot_see = "what another supply feeds, such as a USB device with its own"
 
-    def __init__(self, source: Source, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, source: Source, *, clock: Callable[[], float] = now) -> None:
         self.title = f"power meter at {source.address}"
         self.rate_hz: float | None = None
         self.resolution: dict[str, float] = {}
@@ -209,7 +209,7 @@ class PowerMeter:
             lines = [line for line in self._port.lines() if line]
         except OSError as error:
             raise self._broken(error) from None
-        now, before = self._clock(), self._last_s
+        current, before = self._clock(), self._last_s
         found = []
         for index, line in enumerate(lines, 1):
             self._lines += 1
@@ -218,8 +218,8 @@ class PowerMeter:
                 self._garbage += 1
                 self._example = one_line(line)[:60]
                 continue
-            self._last_s = now
-            at_s = before + (now - before) * index / len(lines) if reading.time_s is None else reading.time_s
+            self._last_s = current
+            at_s = before + (current - before) * index / len(lines) if reading.time_s is None else reading.time_s
             if reading.power_w is not None or reading.energy_j is not None:
                 found.append((at_s, reading))
         return found
