@@ -104,10 +104,10 @@ def test_the_firmware_answers_on_every_core(tmp_path, small, core):
         for seed in range(3):
             arrays = random_inputs(model, seed=seed)
             board.load(arrays[0].tobytes())
-            window = board.infer(5, warmup=1, seconds=20)
+            window = board.infer(5, warmup=1, seconds=600)
             assert steps_of(window.results, model) == expected(model, arrays)
             assert steps_of(board.results(), model) == expected(model, arrays)
-        assert board.infer(1000, warmup=0, seconds=20).elapsed_us > 0
+        assert board.infer(1000, warmup=0, seconds=600).elapsed_us > 0
 
 
 def test_bench_of_the_firmware_gives_instructions_times_ns_and_the_outputs_of_tflite_micro(
@@ -141,7 +141,7 @@ def test_the_inputs_and_the_score_of_anomaly_detection_are_those_of_mlperf_tiny(
     real = ((array.astype(np.float64) - source.zero_point) * float(source.scales[0])).astype(np.float32)
     with greeted(firmware(model, tmp_path / "fw", "--model-id", "ad01"), tmp_path / "fw") as board:
         board.load(real.tobytes())
-        (score,) = board.infer(1, warmup=0, seconds=20).results
+        (score,) = board.infer(1, warmup=0, seconds=600).results
     rebuilt = (np.array(expected(model, [array])) - out.zero_point) * float(out.scales[0])
     assert score == pytest.approx(float(np.mean((rebuilt - real.ravel()) ** 2)), rel=1e-4)
 
@@ -152,7 +152,7 @@ def test_images_arrive_as_uint8(tmp_path, shared_models):
     arrays = random_inputs(model, seed=2)
     with greeted(firmware(model, tmp_path / "fw", "--model-id", "ic01"), tmp_path / "fw") as board:
         board.load(encode(arrays, "uint8"))
-        assert steps_of(board.infer(1, warmup=0, seconds=60).results, model) == expected(model, arrays)
+        assert steps_of(board.infer(1, warmup=0, seconds=600).results, model) == expected(model, arrays)
 
 
 def test_wrong_commands_are_errors_and_the_next_one_works(small):
@@ -181,7 +181,7 @@ def test_wrong_commands_are_errors_and_the_next_one_works(small):
         assert [line.text for line in board.command("%%\r\nhelp")]
         arrays = random_inputs(model, seed=0)
         board.load(arrays[0].tobytes() + b"")
-        assert steps_of(board.infer(1, warmup=0, seconds=20).results, model) == expected(model, arrays)
+        assert steps_of(board.infer(1, warmup=0, seconds=600).results, model) == expected(model, arrays)
 
 
 @pytest.mark.long
