@@ -244,7 +244,6 @@ def test_profile_of_xnnpack_counts_its_steps_once(phone, capsys):  # noqa: F811
     assert ("FULLY_CONNECTED", pytest.approx(0.3e-3)) in rows and ("DEPTHWISE_CONV_2D", pytest.approx(1e-3)) in rows
 
 
-@pytest.mark.long
 def test_reports_and_comparisons_read_such_runs(phone, capsys, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     fast, slow = (

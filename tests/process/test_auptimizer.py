@@ -175,7 +175,6 @@ def test_the_benchmark_example_runs_with_its_own_environment_file(example, capfd
     assert [row.split()[0] for row in told.out.splitlines()[3:]] == ["mobilenet_v1_0.75_224", "mobilenet_v1_1.0_224"]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("runtime", CONTAINER_NAMES)
 def test_the_program_runs_in_the_image_that_the_file_describes(example, capfd, monkeypatch, tmp_path_factory, runtime):
     settings = prepare(runtime, tmp_path_factory.mktemp(runtime))

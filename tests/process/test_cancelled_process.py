@@ -10,8 +10,6 @@ from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.testing import write_fake_model
 
-pytestmark = pytest.mark.long
-
 
 def test_a_token_ends_a_silent_worker(tmp_path, clock):
     reached, token, begin = tmp_path / "reached", CancelToken(), clock.now()

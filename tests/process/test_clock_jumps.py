@@ -65,9 +65,9 @@ def bench(*, scenario=None, **stopping):
 @pytest.mark.parametrize(
     "seconds",
     [
-        pytest.param(HOUR_S, id="forward", marks=pytest.mark.long),
-        pytest.param(-HOUR_S, id="backward", marks=pytest.mark.long),
-        pytest.param(0.5, id="little", marks=pytest.mark.long),
+        pytest.param(HOUR_S, id="forward"),
+        pytest.param(-HOUR_S, id="backward"),
+        pytest.param(0.5, id="little"),
     ],
 )
 def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
@@ -81,7 +81,6 @@ def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds):
     assert not run.sessions
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("drift", [0.5, -0.5], ids=["fast", "slow"])
 def test_a_clock_that_runs_at_another_rate_gives_no_times(far_device, drift):  # noqa: F811
     far_device(clock_drift=drift)
@@ -90,7 +89,6 @@ def test_a_clock_that_runs_at_another_rate_gives_no_times(far_device, drift):  #
     assert run.value("latency") is None
 
 
-@pytest.mark.long
 def test_a_jump_over_a_restart_of_the_device_is_none_of_a_session(far_device):  # noqa: F811
     far_device(clock_offset_s=AHEAD_S)
     assert bench().status == "done"
@@ -103,7 +101,6 @@ def test_a_jump_over_a_restart_of_the_device_is_none_of_a_session(far_device):  
     assert run.sessions[0].facts["link"]["clock_offset_s"] == pytest.approx(AHEAD_S - HOUR_S, abs=1.0)
 
 
-@pytest.mark.long
 def test_sessions_before_the_jump_keep_their_times(far):
     far(monotonic_s=HOUR_S, session=1)
     run = bench(duration_s=None, iterations=200, sessions=3)
@@ -112,7 +109,6 @@ def test_sessions_before_the_jump_keep_their_times(far):
     assert all(0 <= seconds < 30 for seconds in run.sessions[0].phases.values())
 
 
-@pytest.mark.long
 def test_a_sustained_measurement_keeps_no_bins_of_a_session_whose_clock_jumped(far):
     far(monotonic_s=HOUR_S)
     run = bench(scenario=Scenario(sustained_s=3.0), duration_s=None, warmup=None)
@@ -120,7 +116,6 @@ def test_a_sustained_measurement_keeps_no_bins_of_a_session_whose_clock_jumped(f
     assert run.sustained is None and run.value("latency") is None
 
 
-@pytest.mark.long
 def test_a_time_of_day_that_jumps_changes_no_duration(far):
     far(wall_s=-HOUR_S)
     run = bench()
@@ -130,7 +125,6 @@ def test_a_time_of_day_that_jumps_changes_no_duration(far):
     assert "reference" not in run.sessions[0].facts
 
 
-@pytest.mark.long
 def test_accuracy_needs_no_clock(far, capsys):
     far("samples", monotonic_s=HOUR_S)
     words = (
@@ -145,7 +139,6 @@ def test_accuracy_needs_no_clock(far, capsys):
     assert told and float(told[1]) == pytest.approx(HOUR_S, abs=60)  # the reading itself takes time
 
 
-@pytest.mark.long
 def test_layers_are_absent_where_the_clock_jumps_while_they_are_timed(far, capsys):
     far("profile", monotonic_s=HOUR_S)
     words = ("profile", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")

@@ -12,7 +12,6 @@ from edgewise.cli.main import run as run_command
 from edgewise.testing import write_fake_model
 from far_targets import far_device, far_python  # noqa: F401
 
-pytestmark = pytest.mark.long
 MS = 1_000_000
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
-import pytest
-
 import warm_start
 from edgewise.evaluating.evaluator import run_samples
 from edgewise.testing import write_fake_model
 from small_selections import NET, Recorder, Rows, model_under_test, rows, run_builder, selection
 
-pytestmark = pytest.mark.long
 COUNT = 40
 
 

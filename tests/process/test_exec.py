@@ -166,7 +166,6 @@ def test_nothing_is_left_when_edgewise_is_killed():
         assert gone(lambda: groups(found.parents.values(), parent.pid))
 
 
-@pytest.mark.long
 def test_a_stop_of_edgewise_itself_is_a_caution(tmp_path):
     flag, end = tmp_path / "runs", tmp_path / "end"
     script = f"touch {flag}; until [ -e {end} ]; do sleep 0.1; done"
@@ -227,7 +226,6 @@ def exec_until_said(*words):
     return lines[-1], parent.returncode, record
 
 
-@pytest.mark.long
 def test_a_child_that_the_limit_kills_is_said_at_once_and_recorded(parents):
     said, code, record = exec_until_said("--memory", "200MiB")
     assert "memory limit of 210 MB was reached: the kernel killed " in said and "raise --memory" in said
@@ -244,7 +242,6 @@ def test_a_child_that_the_limit_kills_is_said_at_once_and_recorded(parents):
     assert not groups(parents)
 
 
-@pytest.mark.long
 def test_without_control_groups_the_output_of_a_child_tells_of_the_limit():
     said, code, record = exec_until_said("--memory", "200MiB", "--mechanism", "affinity-rlimit")
     assert "may be reached: the output of the command says that a process got no memory" in said
@@ -440,7 +437,6 @@ def test_runs_under_different_limits_are_not_compared(capfd, tmp_path, monkeypat
     assert "limits: " in capfd.readouterr().err
 
 
-@pytest.mark.long
 def test_without_permission_for_control_groups_the_next_mechanism_is_used(capfd):
     """In a mount namespace where every control group is read-only, as for a user without delegation."""
     readonly = "for each in /sys/fs/cgroup /sys/fs/cgroup/*/; do mount -o remount,bind,ro $each 2>/dev/null; done; "
@@ -454,7 +450,6 @@ def test_without_permission_for_control_groups_the_next_mechanism_is_used(capfd)
     assert any("cgroup-v1: no writable hierarchy for cpu" in why for why in record["effective"]["passed_over"])
 
 
-@pytest.mark.long
 def test_stored_runs_of_commands_are_compared_in_pairs_of_rounds(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["exec", "--store", "runs.db", "-q", "--json", "--repeat", "4", "-m", "0.02,0.8", "--", "sleep", "{model}"]

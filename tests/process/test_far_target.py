@@ -77,7 +77,6 @@ def values(run):
 # --- the commands ---
 
 
-@pytest.mark.long
 def test_bench_tells_the_targets_times_and_what_it_took_to_get_there(far, capsys):
     there = far()
     words = ("bench", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "20", "--sessions", "2")
@@ -107,7 +106,6 @@ def test_bench_tells_the_targets_times_and_what_it_took_to_get_there(far, capsys
     assert not list((Path(there.transport.home) / "edgewise" / "work").iterdir())
 
 
-@pytest.mark.long
 def test_a_far_worker_is_given_no_path_of_this_machine(far, monkeypatch):
     far()
     sent = []
@@ -134,7 +132,6 @@ def test_outputs_are_those_of_this_machine(far):
         np.testing.assert_array_equal(there, here)
 
 
-@pytest.mark.long
 def test_profile_finds_the_same_layers(far, capsys, monkeypatch):
     far()
     monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
@@ -150,7 +147,6 @@ def test_profile_finds_the_same_layers(far, capsys, monkeypatch):
     assert layers[0] == layers[1] and len(layers[0]) > 5
 
 
-@pytest.mark.long
 def test_evaluate_finds_the_same_accuracy(far, capsys):
     far()
     found = []
@@ -164,7 +160,6 @@ def test_evaluate_finds_the_same_accuracy(far, capsys):
     assert accuracy[0] == accuracy[1] and accuracy[0]["accuracy_top1"][0] > 0.9
 
 
-@pytest.mark.long
 def test_compare_takes_turns_there(far, capsys):
     there = far()
     words = ("compare", MODEL, f"b={MODEL},threads=1", "-d", "far", "-r", "onnxruntime", "--rounds", "1", "--no-meters")
@@ -177,7 +172,6 @@ def test_compare_takes_turns_there(far, capsys):
     assert len(workers) == 2
 
 
-@pytest.mark.long
 def test_gate_finds_a_regression_there(far, capsys, tmp_path):
     there = far()
     files = [tmp_path / "base.fake", tmp_path / "slow.fake"]
@@ -191,7 +185,6 @@ def test_gate_finds_a_regression_there(far, capsys, tmp_path):
     assert sum(started[-1] == "edgewise.run.worker" for started in there.transport.started) >= 2
 
 
-@pytest.mark.long
 def test_doctor_examines_the_device(far, capsys, monkeypatch):
     there = far()
     monkeypatch.setenv("COLUMNS", "80")
@@ -227,7 +220,6 @@ def test_doctor_names_what_an_unusable_device_lacks(far, capsys):
     assert "far can't be examined" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(far, capsys, tmp_path, monkeypatch):
     from edgewise.run import facts
 
@@ -248,7 +240,6 @@ def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(f
 # --- a link that drops, a disk that fills ---
 
 
-@pytest.mark.long
 def test_a_push_goes_on_where_the_link_dropped(far):
     there = far(drops=[250_000, 200_000])
     (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
@@ -259,7 +250,6 @@ def test_a_push_goes_on_where_the_link_dropped(far):
     assert run.sessions[0].facts["link"]["pushed_bytes"] == SIZE
 
 
-@pytest.mark.long
 def test_a_link_that_drops_in_a_session_fails_that_run_and_the_next_one_works(far, tmp_path):
     there = far()
     path, reached = tmp_path / "m.fake", tmp_path / "reached"
@@ -282,7 +272,6 @@ def test_a_link_that_drops_in_a_session_fails_that_run_and_the_next_one_works(fa
     assert run.status == "done"
 
 
-@pytest.mark.long
 def test_a_link_that_drops_while_samples_are_answered_is_a_failure_with_its_cause(far):
     there = far()
     job = plan_of("far").jobs[0]
@@ -295,7 +284,6 @@ def test_a_link_that_drops_while_samples_are_answered_is_a_failure_with_its_caus
     assert caught.value.failure.cause == "LinkLost"
 
 
-@pytest.mark.long
 def test_a_full_disk_is_a_failed_run_that_says_so(far):
     far(disk_bytes=300_000)
     (run,) = Dispatcher(save=lambda run: None, sensors=METERS_OFF).execute(plan_of("far"))
@@ -303,7 +291,6 @@ def test_a_full_disk_is_a_failed_run_that_says_so(far):
     assert "File too large" in run.failure.message
 
 
-@pytest.mark.long
 def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys, monkeypatch):
     monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
     monkeypatch.setattr("edgewise.run.peaks.SIDE", 64)
@@ -320,7 +307,6 @@ def test_a_device_whose_settings_name_an_emulator_has_no_times(far, capsys, monk
     assert "times there can't be compared" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_a_device_in_an_emulator_has_no_profile(far, capsys):
     far().transport.emulator = "qemu-system-arm"
     words = ("profile", MODEL, "-r", "onnxruntime", "-d", "far", "--iterations", "10", "--sessions", "1")
@@ -350,7 +336,6 @@ def test_the_engines_are_those_of_the_target(far):
     assert availability_at(spec, "onnxruntime", None) == facts.engines["onnxruntime"]
 
 
-@pytest.mark.long
 def test_optimize_measures_its_variants_there(far, capsys, tmp_path, monkeypatch):
     far()
 
@@ -370,7 +355,6 @@ def test_optimize_measures_its_variants_there(far, capsys, tmp_path, monkeypatch
     assert 0 < found["baseline"]["metrics"]["latency"]["value"] < HOUR_S / 2
 
 
-@pytest.mark.long
 def test_optimize_chooses_the_same_file_there_as_here(far, capsys, tmp_path):
     far()
     found = []
@@ -430,7 +414,6 @@ class Board:
         return [Reading(metric="energy", value=watts * seconds, seconds=seconds, method="board's supply")]
 
 
-@pytest.mark.long
 def test_a_meter_beside_this_machine_watches_the_target(far):
     far()
     board = Board()

@@ -7,8 +7,6 @@ import sys
 import tracemalloc
 from pathlib import Path
 
-import pytest
-
 import edgewise
 from edgewise.device.transports.local import KEPT_BYTES, LocalTransport
 from edgewise.optimizing.base import PassTask
@@ -16,7 +14,6 @@ from edgewise.optimizing.pass_runner import apply_pass
 from edgewise.testing import write_fake_model
 from fake_passes import Deed
 
-pytestmark = pytest.mark.long
 PREFIX = "import json, os, sys, tempfile\nsys.stdin.readline()\n"
 
 

@@ -88,7 +88,6 @@ def write_network(file, *, weights, outputs):
     return file
 
 
-@pytest.mark.long
 def test_a_model_that_does_not_fit_is_a_failed_run_and_leaves_the_disk_as_it_was(board, tmp_path):
     board(WORKER_BYTES)
     run = bench(write_network(tmp_path / "large.onnx", weights=8 * MIB, outputs=40))
@@ -99,7 +98,6 @@ def test_a_model_that_does_not_fit_is_a_failed_run_and_leaves_the_disk_as_it_was
     assert bench(data.path("digits_cnn.onnx")).status == "done"
 
 
-@pytest.mark.long
 def test_outputs_that_do_not_fit_are_a_failed_run(board, tmp_path):
     board(WORKER_BYTES)
     run = bench(write_network(tmp_path / "wide.onnx", weights=40, outputs=8 * MIB))
@@ -107,7 +105,6 @@ def test_outputs_that_do_not_fit_are_a_failed_run(board, tmp_path):
     assert FULL in run.failure.message and run.failure.advice == FREE_SPACE
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("disk_bytes", [4096, MIB // 2, MIB], ids=["folders", "archive", "unpacked"])
 def test_no_room_for_the_worker_is_an_error_with_advice(board, disk_bytes, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")

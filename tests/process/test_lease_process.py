@@ -21,7 +21,6 @@ from edgewise.progress import LogLine, reporting_to
 from patience import wait_until
 from ssh_devices import far_python, ssh_device, ssh_server  # noqa: F401
 
-pytestmark = pytest.mark.long
 HOLD = """
 import sys
 from edgewise.device.lease import measuring_on

@@ -14,7 +14,6 @@ from edgewise.record import Peak
 from edgewise.testing import write_fake_model
 from patience import wait_until
 
-pytestmark = pytest.mark.long
 GRAPH = {"operators": [{"name": "relu", "op": "Relu", "kind": "activation", "geometry": {"activation": "relu"},
                         "inputs": ["x"], "outputs": ["y"]}]}  # fmt: skip
 SCRIPT = {

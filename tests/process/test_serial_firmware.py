@@ -91,9 +91,7 @@ def expected(model, arrays):
     return run_reference(model, [arrays], outputs=1).outputs[0][0].astype(int).tolist()
 
 
-@pytest.mark.parametrize(
-    "core", [name if name == "cortex-m4" else pytest.param(name, marks=pytest.mark.long) for name in CORES]
-)
+@pytest.mark.parametrize("core", [name if name == "cortex-m4" else pytest.param(name) for name in CORES])
 def test_the_firmware_answers_on_every_core(tmp_path, small, core):
     model, folder, words = small
     if core != "cortex-m4":
@@ -132,7 +130,6 @@ def test_bench_of_the_firmware_gives_instructions_times_ns_and_the_outputs_of_tf
     assert not {"board-clock", "output-mismatch"} & {caution["code"] for caution in run["cautions"]}
 
 
-@pytest.mark.long
 def test_the_inputs_and_the_score_of_anomaly_detection_are_those_of_mlperf_tiny(tmp_path, shared_models):
     model = shared_models / "ad01_int8.tflite"
     network = read_network(model)
@@ -146,7 +143,6 @@ def test_the_inputs_and_the_score_of_anomaly_detection_are_those_of_mlperf_tiny(
     assert score == pytest.approx(float(np.mean((rebuilt - real.ravel()) ** 2)), rel=1e-4)
 
 
-@pytest.mark.long
 def test_images_arrive_as_uint8(tmp_path, shared_models):
     model = shared_models / "pretrainedResnet_quant.tflite"
     arrays = random_inputs(model, seed=2)
@@ -184,7 +180,6 @@ def test_wrong_commands_are_errors_and_the_next_one_works(small):
         assert steps_of(board.infer(1, warmup=0, seconds=600).results, model) == expected(model, arrays)
 
 
-@pytest.mark.long
 def test_the_folder_builds_by_itself(small):
     _, folder, _ = small
     assert {"LICENSE.txt"} == {path.name for path in folder.glob("cmsis/*/LICENSE.txt")}

@@ -104,7 +104,6 @@ def test_bench_runs_there_and_leaves_nothing_but_its_cache(board, capsys):
     assert [each.name for each in board.home.iterdir()] == ["edgewise"]
 
 
-@pytest.mark.long
 def test_a_url_takes_the_rest_from_the_ssh_configuration(ssh_server, capsys, tmp_path, monkeypatch, far_python):  # noqa: F811
     folder = tmp_path / ".ssh"
     folder.mkdir()
@@ -120,7 +119,6 @@ def test_a_url_takes_the_rest_from_the_ssh_configuration(ssh_server, capsys, tmp
     assert run["status"] == "done" and run["job"]["target"]["device"] == "ssh://board"
 
 
-@pytest.mark.long
 def test_profile_evaluate_and_compare_run_there(board, capsys, monkeypatch):
     monkeypatch.setattr("edgewise.run.peaks.SIZES", (2**18,))
     monkeypatch.setattr("edgewise.run.peaks.SIDE", 64)
@@ -142,7 +140,6 @@ def test_profile_evaluate_and_compare_run_there(board, capsys, monkeypatch):
 # --- a link that drops, a device that restarts, a disk that fills ---
 
 
-@pytest.mark.long
 def test_a_push_goes_on_where_the_link_dropped(board):
     worker = len(make_bundle())
     board.cable.drops = [worker + 380_000]  # when more than 300 kB of the model have passed
@@ -154,7 +151,6 @@ def test_a_push_goes_on_where_the_link_dropped(board):
     assert board.cable.passed < worker + SIZE + 300_000
 
 
-@pytest.mark.long
 def test_a_slow_link_costs_deployment_time_and_no_latency(board):
     board.cable.bytes_per_s = 200_000.0
     run = measure(plan_of())
@@ -201,7 +197,6 @@ def test_a_link_that_drops_between_the_files_and_the_start_of_the_worker_is_lost
         workspace.start("edgewise.run.worker")
 
 
-@pytest.mark.long
 def test_a_device_that_restarts_is_waited_for(board, tmp_path, monkeypatch):
     run = cut_in_session(tmp_path, board.stop)
     assert run.failure.cause == "LinkLost", run.failure
@@ -219,7 +214,6 @@ def test_a_device_that_restarts_is_waited_for(board, tmp_path, monkeypatch):
     assert len(tried) >= 3
 
 
-@pytest.mark.long
 def test_a_device_that_stays_away_is_a_failed_run(board, tmp_path, monkeypatch):
     monkeypatch.setattr(target, "RETURN_S", 2.0)  # real time: it has to end, on any machine
     assert measure(plan_of()).status == "done"
@@ -232,7 +226,6 @@ def test_a_device_that_stays_away_is_a_failed_run(board, tmp_path, monkeypatch):
     assert measure(plan_of()).status == "done"
 
 
-@pytest.mark.long
 def test_a_silent_link_counts_as_lost(board, tmp_path, monkeypatch):
     def silence():
         board.cable.silent = True
@@ -246,7 +239,6 @@ def test_a_silent_link_counts_as_lost(board, tmp_path, monkeypatch):
     assert measure(plan_of()).status == "done"
 
 
-@pytest.mark.long
 def test_a_killed_agent_is_replaced(board):
     assert measure(plan_of()).status == "done"
     for pid in board.logins():
@@ -254,14 +246,12 @@ def test_a_killed_agent_is_replaced(board):
     assert measure(plan_of()).status == "done"
 
 
-@pytest.mark.long
 def test_a_full_disk_is_a_failed_run_that_says_so(board):
     board.restart(FAR_DISK="300000")
     run = measure(plan_of())
     assert run.failure.cause == "Unavailable" and "File too large" in run.failure.message
 
 
-@pytest.mark.long
 def test_a_device_whose_clock_is_wrong_gives_the_same_durations(board, capsys):
     clock = json.dumps([3600 * 10**9, 1e-4, time.monotonic_ns(), time.time_ns()], separators=(",", ":"))
     board.restart(FAR_CLOCK=clock)
@@ -414,7 +404,6 @@ def test_a_check_of_a_python_without_numpy_offers_to_install_it(ssh_server, caps
     assert any("numpy" in each["what"] and "--bootstrap" in each["advice"] for each in found["missing"])
 
 
-@pytest.mark.long
 def test_a_bootstrap_without_a_package_index_says_so(ssh_server, capsys, tmp_path, monkeypatch):  # noqa: F811
     ssh_server.restart(PIP_NO_INDEX="1")
     register(ssh_server, tmp_path / "devices.toml", monkeypatch, python=sys.executable)
@@ -434,7 +423,6 @@ def test_a_check_of_a_device_that_does_not_answer(board, capsys):
 # --- what takes long ---
 
 
-@pytest.mark.long
 def test_100_random_cuts_hang_no_command_and_lose_no_finished_run(board, tmp_path):
     path = tmp_path / "m.fake"
     write_fake_model(path, latency_ns=[1_000_000])
@@ -457,7 +445,6 @@ def test_100_random_cuts_hang_no_command_and_lose_no_finished_run(board, tmp_pat
     assert not left
 
 
-@pytest.mark.long
 def test_optimize_measures_its_variants_there(board, capsys, tmp_path):
     words = (
         "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "40", "-d", "board",
@@ -494,7 +481,6 @@ def namespace():
             subprocess.run(step.split(), capture_output=True, check=False)
 
 
-@pytest.mark.long
 @pytest.mark.skipif(SSHD is None or shutil.which("ip") is None or os.getuid() != 0, reason="needs sshd, ip and root")
 def test_a_device_in_a_network_namespace_whose_link_goes_down(namespace, far_python, tmp_path, monkeypatch):  # noqa: F811
     name, link, address = namespace

@@ -127,7 +127,6 @@ def test_processes_that_make_the_store_and_write_at_once_lose_nothing(tmp_path, 
     assert assert_whole(path) == {f"0193-{name}-{n:04}" for name in names for n in range(count)}
 
 
-@pytest.mark.long
 def test_a_writer_that_is_killed_leaves_a_whole_store_with_all_it_had_saved(tmp_path):
     path = tmp_path / "runs.db"
     chance = random.Random(7)

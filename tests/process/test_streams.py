@@ -56,7 +56,6 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
         pytest.param("PYTHONUNBUFFERED=1; export PYTHONUNBUFFERED; " + GONE % GATE, False, id="unbuffered"),
     ],
 )
-@pytest.mark.long
 def test_a_failed_gate_fails_and_writes_its_files_whoever_reads(place, line, said):
     done = shell(line)
     code = int(Path("rc").read_text()) if Path("rc").exists() else done.returncode
@@ -66,7 +65,6 @@ def test_a_failed_gate_fails_and_writes_its_files_whoever_reads(place, line, sai
     assert "Traceback" not in done.stderr and "internal" not in done.stderr and "ignored" not in done.stderr
 
 
-@pytest.mark.long
 def test_results_that_a_full_disk_swallows_are_no_success(place):
     done = shell("edgewise runs import slow.json && edgewise runs show last >/dev/full")
     assert done.returncode == ExitCode.UNAVAILABLE
@@ -98,7 +96,7 @@ def test_one_report_that_fails_costs_neither_the_others_nor_the_verdict(place):
     assert "the disk is full" in done.stderr and Path("gate.md").is_file() and not Path("gate.xml").exists()
 
 
-@pytest.mark.parametrize("encoding", ["ascii", pytest.param("cp1252", marks=pytest.mark.long)])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_an_encoding_without_our_characters_is_no_error(place, encoding):
     done = shell(GATE, PYTHONIOENCODING=encoding)
     assert done.returncode == ExitCode.BUDGET_EXCEEDED and done.stdout and "internal" not in done.stderr
@@ -108,7 +106,7 @@ def test_an_encoding_without_our_characters_is_no_error(place, encoding):
 
 @pytest.mark.parametrize(
     "columns",
-    ["0", pytest.param("²", marks=pytest.mark.long), pytest.param("99999999999", marks=pytest.mark.long), "1"],
+    ["0", "²", "99999999999", "1"],
 )
 def test_a_width_that_is_none_is_not_believed(place, columns):
     done = shell(f"{GATE}; edgewise --help", COLUMNS=columns, LINES=columns)

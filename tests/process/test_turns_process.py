@@ -23,7 +23,6 @@ from edgewise.run.counters import usable_cores
 from edgewise.testing import write_fake_model
 from patience import wait_until
 
-pytestmark = pytest.mark.long
 MS = 1_000_000
 
 

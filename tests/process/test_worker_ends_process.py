@@ -14,7 +14,7 @@ import warm_start
 from edgewise.testing import write_fake_model
 from patience import wait_until
 
-pytestmark = [pytest.mark.cold, pytest.mark.long]
+pytestmark = pytest.mark.cold
 
 QUICK = {"iterations": 3, "warmup": 1, "meters": False}
 
