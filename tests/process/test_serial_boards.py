@@ -13,6 +13,7 @@ import pytest
 from boards import fake_board
 from edgewise import data
 from edgewise.cli.main import run as edgewise_command
+from edgewise.device import board as board_module
 from edgewise.device.board import Board
 from edgewise.device.devices import Device, open_transport
 from edgewise.device.target import close_targets
