@@ -33,7 +33,7 @@ REACHING = (
     "$(touch /tmp/evil)",
 )
 
-NAMES_OF_LAYERS = ("keep_float", "shape")
+NAMES_OF_LAYERS = ("keep_float", "shape", "signature")
 """Fields whose text names parts of a model, whatever it looks like."""
 
 

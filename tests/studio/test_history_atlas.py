@@ -223,6 +223,6 @@ def test_predictions_of_jobs_are_of_the_files_that_were_named(studio, client):
         if row[column] != "no run"
     ] == [
         (row["model"], f"{row['value'] * 1e3:.3g}" if row["value"] else f"absent absent: {row['refused']}")
-        for row in sorted(document["models"], key=lambda row: row["model"])
+        for row in sorted(document["estimates"], key=lambda row: row["model"])
     ]
     assert f"/jobs/{one}" in text

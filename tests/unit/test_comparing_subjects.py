@@ -343,6 +343,9 @@ def test_what_was_lost_is_a_warning_in_python(tmp_path):
         def save(self, run: Run) -> None:
             raise edgewise.errors.StoreError("disk full")
 
+        def readings(self, machine: str) -> list[object]:
+            return []
+
     with pytest.warns(RuntimeWarning, match="disk full"):
         findings = edgewise.compare([fake(tmp_path, "a.fake"), fake(tmp_path, "b.fake")], store=Full(), rounds=1)
     assert findings.save_errors and ratio(findings) == 1.0

@@ -114,7 +114,7 @@ def test_a_model_without_constants_needs_no_weights(tmp_path):
 
 def test_weights_missing_or_short(tmp_path):
     path = write(tmp_path / "m.xml", CONST.format(0, 4))
-    assert "'m.bin' are missing" in refuse(path)
+    assert "'m.bin' is missing" in refuse(path)
     (tmp_path / "m.bin").write_bytes(b"123")
     assert "truncated: 3 bytes, at least 4" in refuse(path)
 

@@ -75,6 +75,7 @@ def _read(path: Path, attempt: int) -> Sequence[Estimated]:
         device = document["device"]
         clock = device.get("clock_hz")
         title = f"{device['name']}@{clock / 1e6:g} MHz" if clock else str(device["name"])
+        # Results of older jobs on calibrated devices have their rows under "models".
         rows = document["estimates"] if "estimates" in document else document["models"]
         return [_estimated(row, document, title) for row in rows]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -82,7 +83,7 @@ def _read(path: Path, attempt: int) -> Sequence[Estimated]:
 
 
 def _estimated(row: Mapping[str, Any], document: Mapping[str, Any], device: str) -> Estimated:
-    told = document["model"] if "estimates" in document else {"name": row["model"]}
+    told = document.get("model") or {"name": row["model"]}
     reason = row.get("absent_because") or row.get("refused") or document.get("refused") or "no reason was recorded"
     return Estimated(
         model=str(told["name"]),
