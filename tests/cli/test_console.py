@@ -9,7 +9,7 @@ import threading
 
 from rich.table import Table
 
-from edgewise.cli.console import SteadyStreams, out
+from edgewise.cli.console import SteadyStreams, err, out
 
 
 def folded() -> Table:
@@ -26,6 +26,13 @@ def test_what_goes_into_a_file_has_no_blanks_at_the_end_of_lines(capsys):
     assert len(lines) > 1 and [line.rstrip() for line in lines] == lines
     out().print("  indented  \n\n  end ")
     assert capsys.readouterr().out == "  indented\n\n  end\n"
+
+
+def test_names_with_colons_are_no_pictures(capsys):
+    for console in (out(), err()):
+        console.print("codec.tflite:two: star:star:")
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("codec.tflite:two: star:star:\n",) * 2
 
 
 def test_a_terminal_is_written_to_as_it_is(monkeypatch):

@@ -113,14 +113,14 @@ def out() -> Console:
     from rich.console import Console
 
     file = sys.stdout if sys.stdout.isatty() else cast("IO[str]", _Trimmed(sys.stdout))
-    return Console(soft_wrap=False, highlight=False, file=file)
+    return Console(soft_wrap=False, highlight=False, emoji=False, file=file)
 
 
 def err() -> Console:
     """Standard error, for progress, cautions and errors."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, emoji=False)
 
 
 def complain(message: str, advice: str = "") -> None:

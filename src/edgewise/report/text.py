@@ -132,7 +132,7 @@ def plain_text(show: Callable[[Console], None], *, width: int) -> str:
     from rich.console import Console
 
     buffer = io.StringIO()
-    show(Console(file=buffer, width=width, highlight=False, no_color=True, force_terminal=False))
+    show(Console(file=buffer, width=width, highlight=False, emoji=False, no_color=True, force_terminal=False))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 

@@ -73,7 +73,8 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
     from edgewise.service.reading import read_request
 
     log = LogLines(say)
-    lines, reporter = ProgressLines(Console(file=log, width=_LOG_WIDTH, highlight=False)), Reporter(say)  # type: ignore[arg-type]
+    console = Console(file=log, width=_LOG_WIDTH, highlight=False, emoji=False)  # type: ignore[arg-type]
+    lines, reporter = ProgressLines(console), Reporter(say)
 
     def progress(event: Event, /) -> None:
         lines(event)
