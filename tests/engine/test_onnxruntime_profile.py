@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgewise.model.cost import KINDS
+from edgewise.model.identity import read_graph
 from edgewise.runtime.base import CannotProfile, LoadOptions, ProfilesLayers
 from edgewise.runtime.onnxruntime import OnnxRuntime
 from edgewise.runtime.onnxruntime_profile import _KINDS, ProfiledOnnxSession
@@ -54,6 +55,26 @@ def test_the_ordinary_session_of_it_is_not_profiled(network):
     assert session.read_outputs()[0].shape == (1, 5)
 
 
+def test_operators_in_functions_of_functions_have_their_steps(tmp_path):
+    helper, sets = onnx.helper, [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("nn", 1)]
+    conv = helper.make_node("Conv", ["x", "w"], ["c"], name="cv", pads=[1] * 4)
+    inner = helper.make_function("nn", "Inner", ["x", "w"], ["y"], [conv, helper.make_node("Relu", ["c"], ["y"])], sets)
+    calls = [
+        helper.make_node("Inner", [a, "w"], [b], domain="nn", name=b) for a, b in (("x", "a"), ("a", "y"))
+    ]  # fmt: skip
+    middle = helper.make_function("nn", "Middle", ["x", "w"], ["y"], calls, sets)
+    outer = [helper.make_node("Middle", [a, "w"], [b], domain="nn", name=b) for a, b in (("x", "a"), ("a", "y"))]
+    ends = [helper.make_tensor_value_info(name, 1, [1, 8, 16, 16]) for name in ("x", "y")]
+    weights = onnx.numpy_helper.from_array(np.full((8, 8, 3, 3), 0.01, np.float32), "w")
+    graph = helper.make_graph(outer, "g", ends[:1], ends[1:], [weights])
+    path = tmp_path / "nested.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=8, functions=[inner, middle]), path)
+    steps = [node for node in load(path).profile_layers(3).nodes if node.role == "operator"]
+    names = [operator.name for operator in read_graph(path).operators]
+    assert [name for step in steps for name in step.originals] == names
+    assert [len(step.originals) for step in steps] == [2] * 4
+
+
 def test_every_operator_has_its_step(network):
     profile = load(network).profile_layers(7)
     check_profile(profile)
@@ -79,14 +100,14 @@ def test_without_optimisation_every_operator_is_a_step_of_its_own(network):
     session = load(network)
     reopen = session._reopen
 
-    def reopen_plain(change):
+    def reopen_plain(file, change):
         from onnxruntime import GraphOptimizationLevel
 
         def also(settings):
             change(settings)
             settings.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
 
-        return reopen(also)
+        return reopen(file, also)
 
     session._reopen = reopen_plain
     profile = session.profile_layers(2)
@@ -107,13 +128,13 @@ def test_a_graph_that_can_not_be_saved_leaves_type_and_order(network, monkeypatc
     session = load(network)
     reopen = session._reopen
 
-    def refuse(change):
+    def refuse(file, change):
         def check(settings):
             change(settings)
             if settings.optimized_model_filepath:
                 raise RuntimeError("compiled nodes")
 
-        return reopen(check)
+        return reopen(file, check)
 
     session._reopen = refuse
     profile = session.profile_layers(2)

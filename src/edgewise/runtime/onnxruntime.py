@@ -121,8 +121,8 @@ class OnnxRuntime:
             raise UnsupportedModel(f"ONNX Runtime runs a model in its own precision, not in {options.precision}")
         title = _find_provider(options.provider, onnxruntime.get_available_providers())
         requests, intra = _split_threads(options)
-        reopen = partial(_open, _utf8(path), title=title, intra=intra, extra=options.extra)
-        session = reopen()
+        reopen = partial(_open, title=title, intra=intra, extra=options.extra)
+        session = reopen(_utf8(path))
         placement = _placement(session, title)
         if options.profile:
             from edgewise.runtime.onnxruntime_profile import ProfiledOnnxSession

@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -19,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from edgewise.runtime.arrays import closed, time_calls
-from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, Role
+from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, Role, UnsupportedModel
+from edgewise.runtime.onnx_functions import has_functions, write_inlined
 from edgewise.runtime.onnxruntime import OnnxSession
 from edgewise.runtime.onnxruntime_mapping import MappedNode, map_operators
 from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, read_trace
@@ -85,11 +87,11 @@ class ProfiledOnnxSession(OnnxSession):
 
     Args:
         path: of the model's file.
-        reopen: opens the model once more with the same settings after its argument has changed them.
+        reopen: opens a file with the same settings after its second argument has changed them.
     """
 
     def __init__(
-        self, session: Any, *, path: Path, reopen: Callable[[Callable[[Any], None]], Any], **given: Any
+        self, session: Any, *, path: Path, reopen: Callable[[str, Callable[[Any], None]], Any], **given: Any
     ) -> None:
         super().__init__(session, **given)
         self._path = path
@@ -111,14 +113,15 @@ class ProfiledOnnxSession(OnnxSession):
         if self._arrays is None:
             closed()
         with tempfile.TemporaryDirectory(prefix="edgewise-profile-") as folder:
-            session, saved = self._open(Path(folder))
-            timing, file = self._run(session, _fitting(inferences, saved or self._path))
+            path = _write_out(self._path, Path(folder))
+            session, saved = self._open(path, Path(folder))
+            timing, file = self._run(session, _fitting(inferences, saved or path))
             traced = read_trace(file, inferences=timing.total, counted=timing.counted)
-            executed, note = _follow(self._path, saved, traced.steps)
+            executed, note = _follow(path, saved, traced.steps)
         return _assemble(traced, timing, executed, note)
 
-    def _open(self, folder: Path) -> tuple[Any, Path | None]:
-        """A profiled session, and the file of the graph it made; None where the engine can't save that."""
+    def _open(self, path: Path, folder: Path) -> tuple[Any, Path | None]:
+        """A profiled session for `path`, and the file of the graph it made; None where the engine can't save that."""
         saved = folder / "optimised.onnx"
 
         def record(settings: Any) -> None:
@@ -133,10 +136,10 @@ class ProfiledOnnxSession(OnnxSession):
             settings.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "64")
 
         try:
-            return self._reopen(record_and_save), saved
+            return self._reopen(str(path), record_and_save), saved
         except Exception:
             # Graphs that a provider has compiled can't be saved. The session itself opened before.
-            return self._reopen(record), None
+            return self._reopen(str(path), record), None
 
     def _run(self, engine: Any, inferences: int) -> tuple[Alternation, Path]:
         """Times of profiled and ordinary inferences, and the engine's profile."""
@@ -158,6 +161,16 @@ class ProfiledOnnxSession(OnnxSession):
         """Release the session."""
         self._arrays = None
         super().close()
+
+
+def _write_out(path: Path, folder: Path) -> Path:
+    """The file in which the operators inside functions have the names that the model's reader gives them, too.
+
+    The engine runs both alike, but the names that it makes up itself don't tell one call of a function from another.
+    """
+    with suppress(UnsupportedModel):  # without the package onnx the names stay the engine's
+        return write_inlined(path, folder) if has_functions(path) else path
+    return path
 
 
 def _fitting(inferences: int, path: Path) -> int:
