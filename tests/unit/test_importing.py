@@ -664,6 +664,14 @@ def test_an_unknown_tool_and_a_file_of_another_tool():
         import_file(FOLDER / "hyperfine.json", "pyperf")
 
 
+def test_benchmarks_of_other_tools_are_not_taken_for_those_of_pyperf(tmp_path):
+    rows = {"pytest-benchmark": {"group": None, "stats": {"data": [0.1]}}, "Google Benchmark": {"name": "BM_a"}}
+    for name, row in rows.items():
+        (tmp_path / name).write_text(json.dumps({"benchmarks": [row]}))
+        with pytest.raises(BadInput, match="not recognised"):
+            import_file(tmp_path / name)
+
+
 def imported(name, **told):
     return import_file(FOLDER / name, told=Told(**told))
 

@@ -100,7 +100,7 @@ class Pyperf(Importer):
         Form(
             title="JSON",
             kind="json",
-            mark=r'"benchmarks"\s*:\s*\[',
+            mark=r'"benchmarks"\s*:\s*\[\s*\{\s*"(?:metadata|runs)"',  # a list that other tools have, too
             expects="the list benchmarks, each with runs and their values",
             method="warm-up values left out; each value is the mean of a loop",
             each="benchmarks",
