@@ -9,7 +9,7 @@ import pytest
 
 import edgewise
 from edgewise.model.identity import read_graph
-from edgewise.runtime.base import LoadOptions, reset_state, states_of
+from edgewise.runtime.base import LoadOptions, UnsupportedModel, reset_state, states_of
 from edgewise.runtime.litert import LiteRt
 from edgewise.runtime.openvino import OpenVino
 from litert_networks import write_subgraphs
@@ -90,6 +90,13 @@ CASES = [
     (LiteRt, "interpreter", "resource", [1.5, 2.5, 3.5], "memory", False),
     (LiteRt, "compiled", "resource", [1.5, 2.5, 3.5], "memory", False),
 ]
+
+
+@pytest.mark.parametrize("model", ["filter_in_time", "resource"])
+def test_states_of_tflite_files_are_no_damage_to_openvino(request, model):
+    pytest.importorskip("openvino")
+    with pytest.raises(UnsupportedModel):
+        OpenVino().load(request.getfixturevalue(model), LoadOptions(provider="cpu"))
 
 
 @pytest.mark.parametrize(("runtime", "provider", "model", "expected", "name", "resets"), CASES)

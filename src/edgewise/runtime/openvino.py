@@ -392,7 +392,8 @@ def _spec(port: Any) -> TensorSpec:
 
 
 _UNSUPPORTED = re.compile(
-    r"OpConversionFailure|NotImplementedFailure|not (?:yet )?(?:supported|implemented)|unsupported|No translator",
+    r"OpConversionFailure|NotImplementedFailure|not (?:yet )?(?:supported|implemented)|unsupported|No translator|"
+    r"Unexpected type: RESOURCE|already produced by previous operators",  # states of TFLite files
     re.IGNORECASE,
 )
 
