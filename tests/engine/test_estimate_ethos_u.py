@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import edgewise
+from edgewise.child_process import Outcome
 from edgewise.cli.main import run as edgewise_command
+from edgewise.errors import RunFailed
+from edgewise.estimating import ethos_u
 from edgewise.estimating.mcu.cortex_m import CortexM
 from mcu_graphs import Net, open_reshape
 from tflite_writer import FLOAT, INT8, Writer
@@ -262,3 +265,11 @@ def test_the_terminal_the_files_and_the_list_of_devices(tmp_path, capsys, monkey
     assert re.search(r"ethos-u55-32 Arm Ethos-U55 NPU, 32 MACs per cycle \[\d+\]", listed)
     assert "--set memory_mode=…: Memory mode of Vela: which memory holds weights" in listed
     assert "defaults of --set: system_config=Ethos_U55_High_End_Embedded, memory_mode=Shared_Sram, optimise=" in listed
+
+
+def test_a_crash_of_vela_is_no_matter_of_size(tmp_path, monkeypatch):
+    crash = Outcome(returncode=-8, cause="crashed", failure="crashed (SIGFPE)")
+    monkeypatch.setattr(ethos_u, "run_child", lambda *_, **__: crash)
+    with pytest.raises(RunFailed, match="SIGFPE") as caught:
+        edgewise.estimate(open_reshape(tmp_path / "m.tflite"), "ethos-u55-128")
+    assert caught.value.advice.startswith("the fault is Vela's")

@@ -16,6 +16,7 @@ from edgewise.estimating.base import find_device
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards, kib
 from edgewise.estimating.mcu.cores import CORES
 from estimates import dense_relu
+from mcu_graphs import Net
 
 RESULTS = Path(__file__).parents[3] / "shared" / "data" / "mlperf_tiny.csv"
 FIGURES = (
@@ -103,6 +104,20 @@ def test_a_core_that_can_not_be_executed_gives_the_memory(tmp_path, capsys):
     assert told["fits"] is None and told["ram_bytes"] == 24 and told["lacking"] == {}
     assert edgewise_command(["estimate", found.model["path"], "-d", "esp32-c3-devkitm-1"]) == 0
     assert "may fit: at least 0.0 of 384 KiB RAM, at least 0.2 of 4,096 KiB flash" in capsys.readouterr().out
+
+
+def test_another_shape_than_the_file_has_is_not_executed_but_gives_the_memory(tmp_path):
+    net = Net()
+    given = net.tensor([1, 1, 8, 4], 0.1, name="x", marks=[1, -1, 8, 4])
+    made = net.tensor([1, 1, 8, 4], 0.1, marks=[1, -1, 8, 4])
+    net.step("RELU", [given], [made])
+    net.inputs, net.outputs = [given], [made]
+    path = net.finish(tmp_path / "open.tflite")
+    found = edgewise.estimate(path, "nucleo-l4r5zi")
+    assert found.refused == "the input x_0 is 1x224x8x4 here and 1x1x8x4 in the file, which alone is executed"
+    assert found.advice == "--shape x_0=1x1x8x4, or export the model with the shape"
+    assert found.fit.arena_bytes >= 2 * 224 * 8 * 4
+    assert found.fit.fits is None and found.fit.at_least.keys() == {"RAM", "flash"}
 
 
 def test_the_list_of_devices_has_the_boards_by_core(capsys):

@@ -12,7 +12,7 @@ from edgewise.estimating.mcu.folding import fold_shapes, is_folded
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import read_network
 from mcu_graphs import INT16, RESOURCE, Net, open_reshape
-from tflite_writer import FLOAT, INT8, INT32
+from tflite_writer import FLOAT, INT4, INT8, INT32
 
 
 def refusal(tmp_path, net):
@@ -46,11 +46,22 @@ def chain_of(kinds, codes, *, weights=None):
         ([INT16] * 2, ["RELU"], None, "operator 0 (RELU) works on int16", "quantise activations to int8"),
         ([INT8] * 2, [":MyOwn"], None, "not supported: custom operator MyOwn (operator 0)",
          "replace these operators"),
+        ([FLOAT] * 3, ["RELU", ":FlexErf"], None, "not supported: custom operator FlexErf (operator 1)",
+         "convert the original again with built-in operators only"),
     ],
 )  # fmt: skip
 def test_the_reason_and_the_advice_fit_the_model(tmp_path, kinds, codes, weights, reason, advice):
     message, found = refusal(tmp_path, chain_of(kinds, codes, weights=weights))
     assert message.startswith(reason) and found.startswith(advice) and bool(found) == bool(advice)
+
+
+def test_four_bit_weights_beside_float_activations_are_called_what_they_are(tmp_path):
+    net = Net()
+    given, made = net.tensor([1, 8], kind=FLOAT), net.tensor([1, 8], kind=FLOAT)
+    weights = net.tensor([8, 8], 0.1, kind=INT4, data=np.zeros(32, np.int8))
+    net.step("FULLY_CONNECTED", [given, weights], [made], FullyConnected={})
+    net.inputs, net.outputs = [given], [made]
+    assert refusal(tmp_path, net)[1].startswith("only the weights are int4: quantise the activations, too")
 
 
 def test_a_state_that_nothing_assigns_is_refused(tmp_path):

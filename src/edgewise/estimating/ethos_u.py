@@ -285,7 +285,10 @@ def _failure(path: Path, outcome: Outcome) -> BadModel | RunFailed:
         return BadModel(
             f"{path.name}: Vela can't compile it: {line[:300]}", advice="'edgewise inspect' tells if it is valid"
         )
-    return RunFailed(f"{path.name}: Vela {outcome.failure}", advice="try a smaller model")
+    fault = "the fault is Vela's: try another version of ethos-u-vela, or operators and types that Ethos-U executes"
+    return RunFailed(
+        f"{path.name}: Vela {outcome.failure}", advice=fault if outcome.cause == "crashed" else "try a smaller model"
+    )
 
 
 def _configuration(device: EstimatedDevice, folder: Path) -> Path:

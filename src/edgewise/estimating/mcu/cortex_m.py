@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -140,12 +141,11 @@ class _Model:
         """Lower the model at `path`.
 
         Raises:
-            BadInput: `graph` has other shapes.
-            CanNotLower: an operator can't be lowered.
+            CanNotLower: `graph` has other shapes, or an operator can't be lowered.
             TooLarge: no microcontroller has memory for the activations.
         """
         network = fold_shapes(read_network(path))
-        _check_shapes(path, network, graph)
+        _check_shapes(network, graph)
         plan, offsets = plan_arena(network)
         if (plan.arena_bytes or 0) > MOST_ARENA_BYTES:
             raise TooLarge(f"its activations need {plan.arena_bytes:,} B, more than any microcontroller has")
@@ -232,14 +232,15 @@ class _Model:
         ]  # fmt: skip
 
 
-def _check_shapes(path: Path, network: IntNetwork, graph: Graph) -> None:
-    """Raise `BadInput` where an input has another shape in `graph` than in the file, which is what is lowered."""
+def _check_shapes(network: IntNetwork, graph: Graph) -> None:
+    """Raise `CanNotLower` where an input has another shape in `graph` than in the file, which is what is lowered."""
     for tensor, name in zip(network.inputs, graph.inputs, strict=True):
-        sizes = zip(graph.tensors[name].shape or tensor.shape, tensor.shape, strict=True)
-        if any(isinstance(size, int) and size != own for size, own in sizes):
-            raise BadInput(
-                f"{path.name}: the input {name} has the shape {tensor.shape} in the file; no other can be estimated",
-                advice="export the model with the shape; open dimensions are 1, as in tflite-micro",
+        shape = graph.tensors[name].shape or tensor.shape
+        if any(isinstance(size, int) and size != own for size, own in zip(shape, tensor.shape, strict=True)):
+            here, own = ("x".join(map(str, each)) for each in (shape, tensor.shape))
+            raise CanNotLower(
+                f"the input {name} is {here} here and {own} in the file, which alone is executed",
+                advice=f"--shape {shlex.quote(f'{name}={own}')}, or export the model with the shape",
             )
 
 

@@ -15,6 +15,7 @@ from edgewise.estimating.mcu.moving import MOVING
 from edgewise.estimating.mcu.network import IntNetwork, IntOperator
 from edgewise.estimating.mcu.portable import PORTABLE
 from edgewise.estimating.mcu.stateful import STATEFUL
+from edgewise.model.flex import flex_words
 
 LOWERINGS = {**CMSIS_NN, **MOVING, **PORTABLE, **STATEFUL}
 """How each supported operator is lowered, by its code."""
@@ -22,7 +23,7 @@ _MOST = 5
 _NOT_SUPPORTED = "not supported"
 _QUANTISE = "quantise the model to int8: 'edgewise optimize MODEL --data DATA'"
 _HYBRID = (
-    "only the weights are int8: quantise the activations, too, from the float model, "
+    "only the weights are {}: quantise the activations, too, from the float model, "
     "with 'edgewise optimize FLOAT_MODEL --data DATA'"
 )
 _PARTS = "quantise the operators between DEQUANTIZE and QUANTIZE, too, or compute them outside of the model"
@@ -102,7 +103,9 @@ def _reason(why: str, operators: Sequence[IntOperator]) -> str:
 
 
 def advice_of(network: IntNetwork) -> str:
-    """What to do about operators that don't compute in int8; "" where all do."""
+    """What to do about operators of TensorFlow itself, or that don't compute in int8; "" where there are none."""
+    if words := flex_words(" ".join(operator.code for operator in network.operators), "tflite-micro"):
+        return words.rpartition("; ")[2]
     found: set[str] = set()
     weights: set[str] = set()
     for operator in network.operators:
@@ -112,5 +115,6 @@ def advice_of(network: IntNetwork) -> str:
             found |= types
             weights |= {each.dtype for each in tensors if each.data is not None and "float32" in types}
     if "float32" in found:
-        return _PARTS if "int8" in found else _HYBRID if "int8" in weights else _QUANTISE
+        narrow = weights & {"int8"} | found & {"int4"}  # no activation is int4, and its constants are not read
+        return _PARTS if "int8" in found else _HYBRID.format(" and ".join(sorted(narrow))) if narrow else _QUANTISE
     return _OTHER if found & {"int16", "uint8"} else ""
