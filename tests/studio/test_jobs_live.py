@@ -22,6 +22,7 @@ from edgewise.progress import (
     VariantPredicted,
 )
 from edgewise.record import Run
+from edgewise.run.measurements import headline_of
 from edgewise.service import carry_out
 from edgewise.service.context import Context
 from edgewise.service.requests import BenchRequest
@@ -160,10 +161,14 @@ def test_a_failed_session_and_nobody_who_watches_give_no_headline(tmp_path, monk
     request = BenchRequest(models=(str(model),), iterations=5, sessions=2)
     carry_out(request, Context(keep=False, store=str(tmp_path / "s.db"), progress=events.append))
     assert not [event for event in events if isinstance(event, HeadlineUpdated)]
-    monkeypatch.setattr("edgewise.run.run_builder.headline_of", lambda *_: pytest.fail("computed for nobody"))
+    computed = []
+    monkeypatch.setattr(
+        "edgewise.run.run_builder.headline_of", lambda *given: computed.append(given) or headline_of(*given)
+    )
     write_fake_model(model, latency_ns=[MS])
     (run,) = carry_out(request, Context(keep=False, store=str(tmp_path / "s.db"))).runs
     assert isinstance(run, Run) and run.status == "done"
+    assert len(computed) == 1  # for the result, not after each of the two sessions
 
 
 @pytest.fixture
