@@ -266,7 +266,7 @@ def provenance_of(result: Optimization, candidate: Candidate, parent: ModelRef, 
 
 def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, engine: str) -> str:
     """The command line that makes the variant again; `engine` is the original's."""
-    own = settings.words[0] if settings.words else settings.model
+    own = settings.words[0] if settings.words and not settings.signature else settings.model
     if not candidate.passes:  # a given file in another engine
         given = [path for path in settings.also if open_model(path).ref.sha256 == root.sha256]
         other = given[0] if given else own
