@@ -6,16 +6,21 @@ import json
 import zipfile
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
 import edgewise
 from edgewise.converting.signature_file import take_signature
-from edgewise.errors import BadField, BadInput, Unavailable
+from edgewise.errors import BadField, BadInput, BadModel, Unavailable
 from edgewise.model.identity import open_model, read_graph
+from edgewise.optimizing.result_builder import provenance_of
 from edgewise.registry import Availability
-from edgewise.service.requests import EstimateRequest, ProfileRequest
+from edgewise.runtime.tflite_buffers import has_buffers_behind
+from edgewise.service.command_line import words_of
+from edgewise.service.optimization import _REPEATED_FOR_ONE
+from edgewise.service.requests import EstimateRequest, OptimizeRequest, ProfileRequest
 from exported_programs import small_network
 from litert_networks import write_subgraphs
 
@@ -158,23 +163,24 @@ def test_calls_of_every_kind_are_followed(tmp_path):
             x, y = tensor(place, f"x{at}", (1,)), tensor(place, f"y{at}", (1,))
             place.inputs, place.outputs = [x], [y]
             step(place, "NEG", [x], [y], schema.NegOptionsT())
-        main = places[1]
-        ends = (main.inputs, main.outputs)
-        step(main, "IF", *ends, schema.IfOptionsT(thenSubgraphIndex=5, elseSubgraphIndex=6))
-        step(places[6], "CALL", *ends, schema.CallOptionsT(subgraph=3))
+        for place in places:
+            for name in ("second", "third"):
+                tensor(place, name, (1,))
+        step(places[1], "IF", [0, 0], [2], schema.IfOptionsT(thenSubgraphIndex=5, elseSubgraphIndex=6))
+        step(places[6], "CALL", [0], [2], schema.CallOptionsT(subgraph=3))
 
     source = write_subgraphs(tmp_path / "calls.tflite", build, signatures={"first": 0, "main": 1})
     model = flatbuffer_utils.read_model(str(source))
-    for number, options in (
-        ("STABLEHLO_COMPOSITE", schema.StableHLOCompositeOptionsT(name="c", decompositionSubgraphIndex=4)),
-        ("STABLEHLO_CASE", schema.StablehloCaseOptionsT(branchSubgraphIndices=[2, 4])),
+    for made, number, options in (
+        (2, "STABLEHLO_COMPOSITE", schema.StableHLOCompositeOptionsT(name="c", decompositionSubgraphIndex=4)),
+        (3, "STABLEHLO_CASE", schema.StablehloCaseOptionsT(branchSubgraphIndices=[2, 4])),
     ):
         code = getattr(schema.BuiltinOperator, number)
         model.operatorCodes.append(schema.OperatorCodeT(version=1, builtinCode=code, deprecatedBuiltinCode=127))
         kind = getattr(schema.BuiltinOptions2, type(options).__name__.removesuffix("T"))
         model.subgraphs[3].operators.append(
             schema.OperatorT(
-                opcodeIndex=len(model.operatorCodes) - 1, inputs=[0], outputs=[1], builtinOptions2=options,
+                opcodeIndex=len(model.operatorCodes) - 1, inputs=[0], outputs=[made], builtinOptions2=options,
                 builtinOptions2Type=kind,
             )
         )  # fmt: skip
@@ -247,7 +253,7 @@ def test_a_variant_is_of_the_chosen_signature(tmp_path):
     source = write_codec(tmp_path / "codec.tflite", int8=False)
     found = edgewise.optimize(
         source, signature="decode", output=tmp_path / "made", passes=["litert-dynamic"], runtimes=["litert"], aim="size",
-        max_size=20_000, time_budget=60.0,
+        max_size=20_000, time_budget=60.0, store=str(tmp_path / "runs.db"),
     )  # fmt: skip
     original, (variant,) = found.baseline.model, found.candidates
     assert (original.name, original.signature_words) == (
@@ -257,7 +263,17 @@ def test_a_variant_is_of_the_chosen_signature(tmp_path):
     assert original.path == str(taken) and str(taken) in found.notes[0]
     assert variant.model.name == "codec-decode.litert-dynamic.tflite"
     assert [spec.shape for spec in open_model(variant.model.path).signature.inputs] == [(1, 16)]
-    assert not (tmp_path / "made" / "signature" / "codec-encode.tflite").exists()
+    assert [each.name for each in (tmp_path / "made" / "signature").iterdir()] == [taken.name]
+    with edgewise.open_store(str(tmp_path / "runs.db")) as store:
+        names = {store.get(row.id).job.model.name for row in store.list()}
+    assert "codec.tflite:decode" in names
+    whole = open_model(source, "decode").ref
+    assert provenance_of(found, variant, original, command="", whole=whole)["parent"] == {
+        "name": "codec.tflite:decode", "sha256": open_model(taken).ref.sha256, "format": "tflite",
+        "taken_from": {"name": "codec.tflite", "sha256": open_model(source).ref.sha256},
+    }  # fmt: skip
+    request = OptimizeRequest(model=str(source), signature="decode")
+    assert words_of(request, only=_REPEATED_FOR_ONE) == ["--signature", "decode"]
 
 
 def test_names_and_files_that_have_no_such_signature(tmp_path):
@@ -290,7 +306,7 @@ def test_other_formats_are_refused(tmp_path):
     assert take_signature(str(file), "model", tmp_path) == (str(file), None)
     with pytest.raises(Unavailable, match=r"can't take the signature decode out of two\.pt2") as error:
         edgewise.estimate(file, "rpi-pico", signature="decode")
-    assert error.value.advice == "export decode as a model of its own; of this file only model, the default, can be used"
+    assert error.value.advice == "export decode as a model of its own; of this file only model, the default, is used"
 
 
 def test_without_litert_the_reason_is_said(tmp_path, monkeypatch):
@@ -325,6 +341,46 @@ def test_labels_behind_the_network_stay(tmp_path):
         assert zipfile.is_zipfile(taken) == (name == "encode")
     with zipfile.ZipFile(tmp_path / "made" / "codec-encode.tflite") as archive:
         assert archive.read("labels.txt") == b"cat"
+
+
+def test_weights_behind_the_flatbuffer_come_along(tmp_path):
+    """As they stand in files above 2 GB."""
+    from ai_edge_litert.tools import flatbuffer_utils
+
+    plain, source = write_codec(tmp_path / "plain.tflite", int8=False), tmp_path / "codec.tflite"
+    model = flatbuffer_utils.read_model(str(plain))
+    held = [each for each in model.buffers if each.data is not None]
+    contents = [bytes(each.data) for each in held]
+    begin = 2**20
+    for _ in range(2):  # the first time tells how long the flatbuffer is
+        at = begin
+        for each, content in zip(held, contents, strict=True):
+            each.data, each.offset, each.size = None, at, len(content)
+            at += len(content)
+        packed = flatbuffer_utils.convert_object_to_bytearray(model)
+        begin = len(packed)
+    source.write_bytes(bytes(packed) + b"".join(contents))
+    assert has_buffers_behind(source)
+    taken, _ = take_signature(str(source), "decode", tmp_path / "made")
+    assert not has_buffers_behind(Path(taken))
+    for found, wanted in zip(answers(Path(taken), "decode"), answers(plain, "decode"), strict=True):
+        np.testing.assert_array_equal(found["decode_out"], wanted["decode_out"])
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    source = write_stateful(tmp_path / "stateful.tflite")
+    good, random, damaged = source.read_bytes(), Random(3), tmp_path / "damaged.tflite"
+    refused = 0
+    for _ in range(200):
+        content = bytearray(good)
+        for _ in range(random.choice((1, 2, 4))):
+            content[random.randrange(len(content))] = random.choice((0, 1, 128, 255))
+        damaged.write_bytes(content)
+        try:
+            take_signature(str(damaged), "grow", tmp_path / "made")
+        except (BadModel, BadInput):
+            refused += 1
+    assert refused
 
 
 def test_a_default_that_is_not_the_first_subgraph_is_taken_out(tmp_path):

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import Unavailable
-from edgewise.model.identity import open_model
+from edgewise.model.identity import open_model, read_graph
+from edgewise.model.readers.base import damaged
 from edgewise.model.readers.tflite_entry import read_entry
 from edgewise.record import ModelRef
 from edgewise.runtime.base import package_availability
+from edgewise.text import first_line
 
 _OF_THE_WHOLE_FILE = "OfflineMemoryAllocation"
 """Name of metadata that counts the subgraphs and tensors of the file that it was written for."""
@@ -33,6 +35,7 @@ def take_signature(path: str, signature: str, folder: Path, *, always: bool = Fa
 
     Args:
         signature: "" is the default.
+        folder: is made if it is needed.
         always: of several signatures the default too becomes a file.
 
     Raises:
@@ -47,10 +50,11 @@ def take_signature(path: str, signature: str, folder: Path, *, always: bool = Fa
     if ref.format != "tflite":
         raise Unavailable(
             f"edgewise can't take the signature {own} out of {ref.file_name}: only .tflite files can be taken apart",
-            advice=f"export {own} as a model of its own; of this file only {ref.signatures[0]}, the default, can be used",
+            advice=f"export {own} as a model of its own; of this file only {ref.signatures[0]}, the default, is used",
         )
     if not signature and not always and not read_entry(Path(ref.path), own).subgraph:
         return path, None
+    folder.mkdir(exist_ok=True)
     target = folder / f"{name_with(Path(ref.path).stem, own)}.tflite"
     _write(Path(ref.path), own, target)
     return str(target), ref
@@ -68,10 +72,28 @@ def _write(source: Path, signature: str, target: Path) -> None:
     if not state:
         raise Unavailable(f"taking a signature out of {source.name} needs LiteRT: {state.reason}",
                           advice=state.install_hint)  # fmt: skip
+    read_graph(source, signature=signature)  # which refuses a damaged file with a better reason
+    entry = read_entry(source, signature).subgraph
     from ai_edge_litert.tools import flatbuffer_utils
 
-    entry = read_entry(source, signature).subgraph
-    model = flatbuffer_utils.read_model(str(source))
+    try:
+        model = flatbuffer_utils.read_model(str(source))
+        _keep(model, signature, entry)
+        size = sum(0 if each.data is None else len(each.data) for each in model.buffers)
+        if size <= _MOST_BYTES:
+            files = b"" if entry else _files_behind(source)
+            target.write_bytes(flatbuffer_utils.convert_object_to_bytearray(model, files))
+            return
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # its classes check nothing, and raise anything
+        raise damaged(source, f"{signature} can't be taken out of it: {first_line(error)}") from error
+    raise Unavailable(f"the weights of {signature} are {size:,} B, more than the 2 GiB that edgewise can write",
+                      advice="export the signature as a model of its own")  # fmt: skip
+
+
+def _keep(model: Any, signature: str, entry: int) -> None:
+    """Keep what `signature` needs, whose subgraph `entry` becomes the first one."""
     model.signatureDefs = [each for each in model.signatureDefs if _text(each.signatureKey) == signature]
     model.signatureDefs[0].subgraphIndex = 0
     _keep_subgraphs(model, entry)
@@ -79,12 +101,6 @@ def _write(source: Path, signature: str, target: Path) -> None:
     model.metadata = [each for each in model.metadata or [] if _text(each.name) not in left_out]
     _keep_codes(model)
     _keep_buffers(model)
-    size = sum(0 if each.data is None else len(each.data) for each in model.buffers)
-    if size > _MOST_BYTES:
-        raise Unavailable(f"the weights of {signature} are {size:,} B, more than the 2 GiB that edgewise can write",
-                          advice="export the signature as a model of its own")  # fmt: skip
-    files = b"" if entry else _files_behind(source)
-    target.write_bytes(flatbuffer_utils.convert_object_to_bytearray(model, files))
 
 
 def _files_behind(source: Path) -> bytes:
@@ -135,9 +151,14 @@ def _keep_codes(model: Any) -> None:
 
 def _keep_buffers(model: Any) -> None:
     """Keep the data in use; buffer 0 is the empty one."""
+    import numpy as np
+
     holders = [tensor for subgraph in model.subgraphs for tensor in subgraph.tensors or []] + model.metadata
     places = {old: new for new, old in enumerate(sorted({0, *(each.buffer for each in holders)}))}
     model.buffers = [model.buffers[at] for at in places]
+    for each in model.buffers:
+        if isinstance(each.data, memoryview):  # from behind the flatbuffer; its writer is fast only with arrays
+            each.data = np.frombuffer(each.data, np.uint8)
     model.metadataBuffer = None
     for each in holders:
         each.buffer = places[each.buffer]

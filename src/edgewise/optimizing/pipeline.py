@@ -73,12 +73,12 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
         fresh=settings.fresh,
         shapes=settings.shapes,
     )
-    settings, whole = _take_signature(settings)
+    settings = _take_signature(settings)
     module, export = _find_module(settings, modules), None
     if module is not None:
         cache.weights = module.files[-1]
         settings = replace(settings, fed=example_inputs(module.files[0]))
-    model = _convert(settings, cache) if settings.is_module else _open_original(settings, whole)
+    model = _convert(settings, cache) if settings.is_module else _open_original(settings)
     if module is not None:
         model, export = module.ref, model
     engines = choose_engines(model.format, settings.runtimes, settings.target)
@@ -91,8 +91,9 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     settings = _settle_bounds(settings, checker)
     others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), settings) for one in given]
     calibration, notes = _calibrate(settings, [original, *others], checker, cache)
-    if whole is not None:
-        notes.insert(0, f"what is optimised is {settings.model}, a file of one signature: {whole.signature_words}")
+    if settings.whole is not None:
+        words = settings.whole.signature_words
+        notes.insert(0, f"what is optimised is {settings.model}, a file of one signature: {words}")
     search = Search(
         settings,
         original=original,
@@ -116,22 +117,19 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     )
 
 
-def _take_signature(settings: SearchSettings) -> tuple[SearchSettings, ModelRef | None]:
-    """Settings whose model is a file of one signature, and the signature; as they are for other models."""
+def _take_signature(settings: SearchSettings) -> SearchSettings:
+    """Settings whose model is a file of one signature; as they are for other models."""
     if settings.is_module:
-        return settings, None
-    folder = settings.folder / "signature"
-    folder.mkdir(exist_ok=True)
-    file, whole = take_signature(settings.model, settings.signature, folder)
+        return settings
+    file, whole = take_signature(settings.model, settings.signature, settings.folder / "signature")
     if whole is None:
-        folder.rmdir()
-        return replace(settings, signature=""), None
-    return replace(settings, model=file, signature=whole.signature or whole.signatures[0]), whole
+        return replace(settings, signature="")
+    return replace(settings, model=file, signature=whole.signature or whole.signatures[0], whole=whole)
 
 
-def _open_original(settings: SearchSettings, whole: ModelRef | None) -> ModelRef:
-    """The file to optimise; of the signature `whole`, as a run of the user's file has it."""
-    own = open_model(settings.model).ref
+def _open_original(settings: SearchSettings) -> ModelRef:
+    """The file to optimise; one of a signature has the name that runs of the user's file have."""
+    own, whole = open_model(settings.model).ref, settings.whole
     if whole is None:
         return own
     others = (name for name in whole.signatures if name != settings.signature)

@@ -26,7 +26,7 @@ from edgewise.optimizing.base import passes
 from edgewise.optimizing.choice import Aim
 from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.variant import Bound
-from edgewise.record import TargetSpec
+from edgewise.record import ModelRef, TargetSpec
 from edgewise.registry import availability_of
 from edgewise.units import format_bytes, format_duration
 
@@ -68,6 +68,7 @@ class SearchSettings:
     """Attributes:
     model: a file, or a factory ``package.module:function`` or ``file.py:function``.
     signature: of a file that has several; what is optimised is then a file of its own.
+    whole: the user's file with that signature, where `model` is the file that was made of it.
     format: ``onnx``, ``tflite``, ``openvino``, ``torch`` or ``keras``.
     also: further files of the network, in other formats: candidates, and sources of variants.
     limits: without labels, the bounds follow from the limits once the format of the outputs is known.
@@ -94,6 +95,7 @@ class SearchSettings:
 
     model: str
     signature: str = ""
+    whole: ModelRef | None = None
     format: str = ""
     folder: Path = Path()
     instructions: Instructions = field(default_factory=Instructions)
