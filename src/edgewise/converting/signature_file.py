@@ -23,7 +23,7 @@ _OF_THE_FIRST = "TFLITE_METADATA"
 """Name of metadata that describes the first subgraph."""
 _CALL_FIELD = "subgraph"
 """Of `CallOptions`; the fields of the other options have longer names."""
-_MOST_BYTES = 2**31 - 1
+_MOST_BYTES = 2**31 - 2**24
 _MOST_CHARACTERS = 80
 
 

@@ -54,14 +54,14 @@ def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) 
 
 
 def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
+    _make_folder(settings.folder)
     with TemporaryDirectory(prefix="edgewise-module-") as folder:
-        return _find_in(Path(folder), settings, save=save)
+        return _find_in(Path(folder), _take_signature(settings), save=save)
 
 
 def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
     """Find the best variant; `modules` is a folder for the module as it is, which exists as long as the search."""
     begin = now()
-    _make_folder(settings.folder)
     if settings.fresh:
         shutil.rmtree(settings.folder / ANSWERS, ignore_errors=True)
     cache = VariantCache(
@@ -73,7 +73,6 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
         fresh=settings.fresh,
         shapes=settings.shapes,
     )
-    settings = _take_signature(settings)
     module, export = _find_module(settings, modules), None
     if module is not None:
         cache.weights = module.files[-1]
@@ -91,9 +90,6 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     settings = _settle_bounds(settings, checker)
     others = [job_of(one, RuntimeSpec(name=find_readers(one.format, engines)[0]), settings) for one in given]
     calibration, notes = _calibrate(settings, [original, *others], checker, cache)
-    if settings.whole is not None:
-        words = settings.whole.signature_words
-        notes.insert(0, f"what is optimised is {settings.model}, a file of one signature: {words}")
     search = Search(
         settings,
         original=original,
@@ -107,7 +103,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     )
     found = search.run()
     return build_result(
-        replace(found, notes=(*notes, *found.notes)),
+        replace(found, notes=(*_tell_signature(settings), *notes, *found.notes)),
         settings,
         headline=checker.headline,
         form=checker.form,
@@ -125,6 +121,12 @@ def _take_signature(settings: SearchSettings) -> SearchSettings:
     if whole is None:
         return replace(settings, signature="")
     return replace(settings, model=file, signature=whole.signature or whole.signatures[0], whole=whole)
+
+
+def _tell_signature(settings: SearchSettings) -> list[str]:
+    if settings.whole is None:
+        return []
+    return [f"what is optimised is {settings.model}, a file of one signature: {settings.whole.signature_words}"]
 
 
 def _open_original(settings: SearchSettings) -> ModelRef:
