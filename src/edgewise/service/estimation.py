@@ -115,7 +115,9 @@ def _of_signature(found: T, ref: ModelRef, *, chosen: bool) -> T:
     """`found`, which is of a file with the signature `ref` alone, as of the user's file."""
     assumed = [*([] if chosen else [f"signature: {ref.signature_words}"]), *found.model["assumed"]]
     whole = {**describe_file(ref.path, read_all=True), "name": ref.name, "assumed": assumed}
-    note = f"A file of its own is estimated, with the weights of one signature: {ref.signature_words}."
+    own = ref.signature or ref.signatures[0]
+    others = ", ".join(name for name in ref.signatures if name != own)
+    note = f"Only the signature {own} is estimated; the file also has {others}."
     return replace(found, model=whole, conditions=(note, *found.conditions))
 
 
