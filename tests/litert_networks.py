@@ -220,7 +220,8 @@ def write_subgraphs(path: Path, build: Callable[..., None], *, signatures: dict[
         made = schema.TensorT(name=name, shape=list(shape), type=kind, buffer=0, **more)
         if data is not None:
             made.buffer = len(model.buffers)
-            content = np.broadcast_to(np.asarray(data, np.float32), shape)
+            dtype = {schema.TensorType.INT8: np.int8, schema.TensorType.INT32: np.int32}.get(kind, np.float32)
+            content = np.broadcast_to(np.asarray(data, dtype), shape)
             model.buffers.append(schema.BufferT(data=np.frombuffer(content.tobytes(), np.uint8)))
         graph.tensors.append(made)
         return len(graph.tensors) - 1

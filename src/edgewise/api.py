@@ -97,6 +97,7 @@ def estimate(
     what_if: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    signature: str = "",
 ) -> Estimate:
     """Estimate a model on hardware that is not at hand.
 
@@ -106,6 +107,7 @@ def estimate(
         device: ``NAME`` or ``NAME@CLOCK``, such as ``ethos-u55-128@400MHz``; ``edgewise estimate --devices`` lists all.
         settings: of the estimator, name → value.
         shapes: input name → shape for open dimensions.
+        signature: entry point of a file that has several; "" is its first.
 
     Returns:
         An `edgewise.estimating.base.Estimate`. Where the device can't execute the model, its `refused` says why.
@@ -115,7 +117,7 @@ def estimate(
     """
     cases = (dict(what_if),) if what_if else None
     fields = {"model": model, "cases": cases, "device": device, "set": settings, "shapes": shapes}
-    found: Estimate = carry_out("estimate", context_of(None, None), **fields)
+    found: Estimate = carry_out("estimate", context_of(None, None), signature=signature, **fields)
     return found
 
 
@@ -127,6 +129,7 @@ def convert(
     opset: int | None = None,
     precision: str | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    signature: str = "",
     input_data: PathLike | None = None,
     seed: int = 0,
     timeout: float | None = None,
@@ -144,6 +147,7 @@ def convert(
         opset: version of ONNX's operator set.
         precision: ``f16`` stores the weights of OpenVINO IR in 16 bits.
         shapes: input name → shape for open dimensions.
+        signature: entry point of a file that has several; "" is its first.
         input_data: an ``.npz`` file with one array per input to compare on; None generates random inputs from `seed`.
         timeout: time limit of the conversion, s.
         memory_limit: bytes that a process may allocate.
@@ -159,7 +163,8 @@ def convert(
     """
     fields = {
         "model": model, "to": to, "folder": output, "opset": opset, "precision": precision, "shapes": shapes,
-        "input_data": input_data, "seed": seed, "timeout": timeout, "memory_limit": memory_limit, "force": force,
+        "signature": signature, "input_data": input_data, "seed": seed, "timeout": timeout,
+        "memory_limit": memory_limit, "force": force,
     }  # fmt: skip
     found: Conversion = carry_out("convert", context_of(None, progress), **fields)
     return found
@@ -243,6 +248,7 @@ def fits(
     per_hour: float | None = None,
     settings: Mapping[str, str] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    signature: str = "",
 ) -> Fits:
     """List the boards of the catalogue that hold a model, with memory, latency and battery life.
 
@@ -251,7 +257,7 @@ def fits(
         max_ram, max_flash: bytes that the model may take.
         capacity: of a battery, such as ``"10Wh"``; a battery life needs `idle_power`, such as ``"5mW±1mW"``, and
             `per_hour`, the number of inferences an hour, too.
-        settings, shapes: as in `estimate`.
+        settings, shapes, signature: as in `estimate`.
 
     Returns:
         An `edgewise.estimating.fits.Fits`. Where no board holds the model, its `refused` says what the closest lacks.
@@ -547,6 +553,7 @@ def evaluate(
 def optimize(
     model: PathLike,
     *,
+    signature: str = "",
     also: Sequence[PathLike] = (),
     data: PathLike | None = None,
     output: PathLike | None = None,
@@ -588,6 +595,7 @@ def optimize(
 
     Args:
         model: a file, or a factory ``module:function`` that returns a trained torch module.
+        signature: entry point of a file that has several; "" is its first.
         also: files of the same network in other formats, so that engines which do not read the first can be tried.
         data: what variants are judged on; passes look at its training part, or at a part that is then not judged.
         output: folder for variants and the result; None is ``MODEL-optimized`` here.

@@ -26,6 +26,7 @@ OPTIONS = (
         str,
         metavar="MODEL",
     ),
+    options.SIGNATURE,
     option(
         "--to FORMAT",
         HOW,

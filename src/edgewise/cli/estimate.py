@@ -49,6 +49,7 @@ OPTIONS = (
     option("--idle-power 5mW±1mW", options.LIMITS, "With --fits and --capacity: power between inferences"),
     option("--per-hour N", options.LIMITS, "With --fits and --capacity: number of inferences an hour", float),
     options.SHAPES,
+    options.SIGNATURE,
     options.TOP,
     options.DETAILS,
     options.OUTPUTS.worded(
@@ -133,7 +134,7 @@ def request_from(values: Values) -> Request:
 def _prediction(values: Values) -> Request:
     from edgewise.service.requests import PredictRequest
 
-    unused = [f"--{name}" for name in ("build", "set", "shape") if values.get(name)]
+    unused = [f"--{name}" for name in ("build", "set", "shape", "signature") if values.get(name)]
     if unused:
         raise BadInput(
             f"{values['device']} is a calibrated device, which does not use {' and '.join(unused)}",

@@ -22,6 +22,7 @@ BOUNDS, PASSES = "Bounds of a variant", "Passes to try"
 
 OPTIONS = (
     argument("model", ".onnx, .tflite, OpenVINO .xml, or a factory FILE.py:FUNCTION.", str, metavar="MODEL"),
+    options.SIGNATURE,
     option(
         "--also FILE",
         PASSES,

@@ -25,14 +25,17 @@ from edgewise.converting.agreement import (
 from edgewise.converting.base import TARGETS
 from edgewise.converting.exposing import Point
 from edgewise.converting.localizing import WrongOperator, find_operator
+from edgewise.converting.losses import only_signature
 from edgewise.converting.paths import KERAS_MODEL, MODULE, find_path
 from edgewise.converting.result import Agreement, Conversion
+from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable, error_of
 from edgewise.folders import check_place, job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import SAVED_MODEL, describe_file, list_files, open_model, read_graph
 from edgewise.model.random_operators import random_words
 from edgewise.progress import StageStarted, emit
+from edgewise.record import ModelRef
 from edgewise.run.sample_mode import read_feeds
 from edgewise.run.sandbox import available_memory
 
@@ -46,6 +49,7 @@ class ConversionTask:
 
     Attributes:
         source: a model file, a SavedModel's folder, or ``FILE.py:FUNCTION``.
+        signature: entry point of a file that has several; "" is its default.
         to: a key of `edgewise.converting.base.TARGETS`.
         output: where the result goes.
         overwrite: whether files there are replaced.
@@ -59,6 +63,7 @@ class ConversionTask:
     source: str
     to: str
     output: Path
+    signature: str = ""
     overwrite: bool = False
     opset: int | None = None
     precision: str = ""
@@ -81,34 +86,41 @@ def convert_checked(task: ConversionTask) -> Conversion:
         Unavailable: a converter is missing, or can't convert this model.
         RunFailed: the converter crashed or took too long, or source or result do not run.
     """
-    title = TARGETS[task.to].title
-    if not is_factory(task.source):
-        model = open_model(task.source)
+    title, file = TARGETS[task.to].title, not is_factory(task.source)
+    if file:
+        model = open_model(task.source, task.signature)
         find_path(model.ref.format, task.to, name=model.ref.name)
     check_output(task)
     with job_folder() as scratch:
-        emit(StageStarted(title=f"Converting {task.source} to {title}"))
-        made = _run_converter(task, scratch / "converted")
-        emit(StageStarted(title="Comparing the outputs of source and result"))
-        comparer = Comparer(timeout_s=task.timeout_s, memory_limit=task.memory_limit)
-        agreement = _compare(task, made, comparer)
-        result = Conversion(
-            source=_describe_source(task, made),
-            to=task.to,
-            path=None,
-            model=_describe_result(made.path),
-            steps=made.steps,
-            lost=made.lost,
-            agreement=agreement,
-            command=task.command,
-        )
-        if not agreement.close and (random := _find_random(task, made, comparer)):
-            agreement = Agreement(inputs=agreement.inputs, absent_because=random)
-            result = replace(result, agreement=agreement)
-        if not agreement.close:
-            emit(StageStarted(title="Looking for the operator that differs"))
-            return replace(result, wrong=_find_wrong(task, made, comparer, agreement, scratch))
-        return _keep(task, made.path, result)
+        source, whole = take_signature(task.source, task.signature, scratch) if file else (task.source, None)
+        emit(StageStarted(title=f"Converting {task.source if whole is None else whole.name} to {title}"))
+        return _convert(replace(task, source=source), scratch, whole)
+
+
+def _convert(task: ConversionTask, scratch: Path, whole: ModelRef | None) -> Conversion:
+    """The conversion of `task`, whose source was made of the signature `whole` where there is one."""
+    made = _run_converter(task, scratch / "converted")
+    emit(StageStarted(title="Comparing the outputs of source and result"))
+    comparer = Comparer(timeout_s=task.timeout_s, memory_limit=task.memory_limit)
+    agreement = _compare(task, made, comparer)
+    chosen = () if whole is None else (only_signature(whole),)
+    result = Conversion(
+        source=_describe_source(task, made, whole),
+        to=task.to,
+        path=None,
+        model=_describe_result(made.path),
+        steps=made.steps,
+        lost=(*chosen, *made.lost),
+        agreement=agreement,
+        command=task.command,
+    )
+    if not agreement.close and (random := _find_random(task, made, comparer)):
+        agreement = Agreement(inputs=agreement.inputs, absent_because=random)
+        result = replace(result, agreement=agreement)
+    if not agreement.close:
+        emit(StageStarted(title="Looking for the operator that differs"))
+        return replace(result, wrong=_find_wrong(task, made, comparer, agreement, scratch))
+    return _keep(task, made.path, result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +278,9 @@ def _agree(source: Any, result: Any) -> bool:
     )
 
 
-def _describe_source(task: ConversionTask, made: _Made) -> dict[str, Any]:
+def _describe_source(task: ConversionTask, made: _Made, whole: ModelRef | None) -> dict[str, Any]:
+    if whole is not None:
+        return {**describe_file(whole.path, read_all=True), "name": whole.name}
     return made.answer["describe"] or describe_file(task.source, read_all=True)
 
 

@@ -11,6 +11,7 @@ from edgewise.model.build_network import BuiltModel
 from edgewise.model.graph import Graph
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.signature import Signature, TensorSpec
+from edgewise.record import ModelRef
 
 _MODES = ("Dropout", "BatchNorm", "AlphaDropout", "FeatureAlphaDropout", "InstanceNorm")
 
@@ -23,8 +24,8 @@ def find_losses(source: BuiltModel | Path, result: Path) -> tuple[str, ...]:
     """
     lines = list(_training_mode(source)) if isinstance(source, BuiltModel) else []
     try:
-        if isinstance(source, Path) and (names := open_model(source).ref.signatures):
-            lines.append(f"only the signature {names[0]} was converted; the file also has {', '.join(names[1:])}")
+        if isinstance(source, Path) and (ref := open_model(source).ref).signatures:
+            lines.append(only_signature(ref))
         before = signature_of(source)
         after = open_model(result).signature
     except EdgewiseError:  # a format that only an engine takes apart, which is not installed
@@ -32,6 +33,13 @@ def find_losses(source: BuiltModel | Path, result: Path) -> tuple[str, ...]:
     for noun, ours, theirs in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
         lines += _compare(noun, ours, theirs)
     return (*lines, *_graph_losses(source, result))
+
+
+def only_signature(model: ModelRef) -> str:
+    """That one signature of several is in the result."""
+    own = model.signature or model.signatures[0]
+    others = ", ".join(name for name in model.signatures if name != own)
+    return f"only the signature {own} was converted; the file also has {others}"
 
 
 def signature_of(source: BuiltModel | Path) -> Signature:

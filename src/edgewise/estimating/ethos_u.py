@@ -89,14 +89,6 @@ class EthosU:
         """As `edgewise.estimating.base.Estimator.estimate`."""
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: Vela compiles .tflite files only", advice="export the model as .tflite")
-        if len(graph.signatures) > 1:
-            return Estimate(
-                model={},
-                device=device,
-                software=f"Vela {version('ethos-u-vela')}",
-                refused=f"Vela reports only the sum of the signatures {', '.join(graph.signatures)}",
-                advice="export each signature as a file of its own",
-            )
         with tempfile.TemporaryDirectory(prefix="edgewise-vela-") as folder:
             compiled = _compile(path, device, Path(folder))
         return compiled.estimate(path, graph)

@@ -202,5 +202,5 @@ def job_of(model: ModelRef, runtime: RuntimeSpec, settings: SearchSettings) -> J
         input_data=settings.fed,
     )
     job = plan.jobs[0]
-    renamed = replace(job.model, name=model.name)
+    renamed = replace(job.model, name=model.name, signatures=model.signatures)
     return replace(job, model=renamed, runtime=replace(job.runtime, options=dict(runtime.options)))

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgewise.clock import now
+from edgewise.converting.signature_file import take_signature
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.evaluating.evaluator import SampleSelection
@@ -53,14 +54,14 @@ def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) 
 
 
 def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
+    _make_folder(settings.folder)
     with TemporaryDirectory(prefix="edgewise-module-") as folder:
-        return _find_in(Path(folder), settings, save=save)
+        return _find_in(Path(folder), _take_signature(settings), save=save)
 
 
 def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
     """Find the best variant; `modules` is a folder for the module as it is, which exists as long as the search."""
     begin = now()
-    _make_folder(settings.folder)
     if settings.fresh:
         shutil.rmtree(settings.folder / ANSWERS, ignore_errors=True)
     cache = VariantCache(
@@ -76,7 +77,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     if module is not None:
         cache.weights = module.files[-1]
         settings = replace(settings, fed=example_inputs(module.files[0]))
-    model = _convert(settings, cache) if settings.is_module else open_model(settings.model).ref
+    model = _convert(settings, cache) if settings.is_module else _open_original(settings)
     if module is not None:
         model, export = module.ref, model
     engines = choose_engines(model.format, settings.runtimes, settings.target)
@@ -102,7 +103,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     )
     found = search.run()
     return build_result(
-        replace(found, notes=(*notes, *found.notes)),
+        replace(found, notes=(*_tell_signature(settings), *notes, *found.notes)),
         settings,
         headline=checker.headline,
         form=checker.form,
@@ -110,6 +111,31 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
         save=save,
         elapsed_s=now() - begin,
     )
+
+
+def _take_signature(settings: SearchSettings) -> SearchSettings:
+    """Settings whose model is a file of one signature; as they are for other models."""
+    if settings.is_module:
+        return settings
+    file, whole = take_signature(settings.model, settings.signature, settings.folder / "signature")
+    if whole is None:
+        return replace(settings, signature="")
+    return replace(settings, model=file, signature=whole.signature or whole.signatures[0], whole=whole)
+
+
+def _tell_signature(settings: SearchSettings) -> list[str]:
+    if settings.whole is None:
+        return []
+    return [f"what is optimised is {settings.model}, a file of one signature: {settings.whole.signature_words}"]
+
+
+def _open_original(settings: SearchSettings) -> ModelRef:
+    """The file to optimise; one of a signature has the name that runs of the user's file have."""
+    own, whole = open_model(settings.model).ref, settings.whole
+    if whole is None:
+        return own
+    others = (name for name in whole.signatures if name != settings.signature)
+    return replace(own, name=whole.name, signatures=(settings.signature, *others))
 
 
 def _settle_bounds(settings: SearchSettings, checker: AccuracyChecker) -> SearchSettings:

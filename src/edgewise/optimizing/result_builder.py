@@ -14,7 +14,7 @@ from typing import Any
 from edgewise.errors import EdgewiseError
 from edgewise.evaluating.instructions import write_instructions
 from edgewise.evaluating.output_format import OutputFormat
-from edgewise.model.identity import open_model
+from edgewise.model.identity import describe_file, open_model
 from edgewise.optimizing.base import Capabilities
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.optimizing.choice import check_bounds, find_closest
@@ -186,7 +186,8 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
     try:
         file = _copy(candidate, settings)
         provenance = file.with_name(f"{file.name}.provenance.json")
-        document = provenance_of(result, candidate, root, command=command)
+        whole = settings.whole if root == result.baseline.model else None
+        document = provenance_of(result, candidate, root, command=command, whole=whole)
         provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         files = {"chosen": str(file), "provenance": str(provenance)}
         if settings.instructions.steps or settings.instructions.task:
@@ -236,22 +237,29 @@ def _copy(candidate: Candidate, settings: SearchSettings) -> Path:
     return target
 
 
-def provenance_of(result: Optimization, candidate: Candidate, parent: ModelRef, *, command: str) -> dict[str, Any]:
+def provenance_of(
+    result: Optimization, candidate: Candidate, parent: ModelRef, *, command: str, whole: ModelRef | None = None
+) -> dict[str, Any]:
     """Provenance and metrics of a variant, JSON-shaped.
 
     Args:
         parent: the given file that the variant was made of.
+        whole: the user's file, of a signature of which `parent` was made.
     """
     from edgewise import __version__
 
     assert candidate.model is not None
+    taken_from = {}
+    if whole is not None:
+        sha256 = describe_file(whole.path, read_all=True)["sha256"]
+        taken_from = {"taken_from": {"name": whole.file_name, "sha256": sha256}}
     return {
         "schema": SCHEMA,
         "edgewise": __version__,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "variant": candidate.id,
         "model": {"name": candidate.model.name, "sha256": candidate.model.sha256, "format": candidate.model.format},
-        "parent": {"name": parent.name, "sha256": parent.sha256, "format": parent.format},
+        "parent": {"name": parent.name, "sha256": parent.sha256, "format": parent.format, **taken_from},
         "passes": [asdict(one) for one in candidate.passes],
         "runtime": asdict(candidate.runtime),
         "calibration": None if result.calibration is None else asdict(result.calibration),
@@ -266,7 +274,7 @@ def provenance_of(result: Optimization, candidate: Candidate, parent: ModelRef, 
 
 def _command(settings: SearchSettings, candidate: Candidate, root: ModelRef, *, engine: str) -> str:
     """The command line that makes the variant again; `engine` is the original's."""
-    own = settings.words[0] if settings.words else settings.model
+    own = settings.words[0] if settings.words and settings.whole is None else settings.model
     if not candidate.passes:  # a given file in another engine
         given = [path for path in settings.also if open_model(path).ref.sha256 == root.sha256]
         other = given[0] if given else own

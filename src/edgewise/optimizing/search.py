@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from edgewise.clock import now
+from edgewise.converting.signature_file import name_with
 from edgewise.evaluating.agreement import WORST
 from edgewise.optimizing.accuracy import AccuracyChecker
 from edgewise.optimizing.base import Facts, PassKind, PassResult, passes
@@ -344,7 +345,8 @@ class Search:
     def _renamed(self, model: ModelRef, variant: str) -> ModelRef:
         """`model` with the name of the original and of its passes, by which lists of runs tell variants apart."""
         passes = re.sub(r"[^a-z0-9]+", "-", variant.rpartition(" @ ")[0].lower()).strip("-")
-        return replace(model, name=f"{Path(self._job.model.file_name).stem}.{passes}{Path(model.file_name).suffix}")
+        stem = name_with(Path(self._job.model.file_name).stem, self._settings.signature)
+        return replace(model, name=f"{stem}.{passes}{Path(model.file_name).suffix}")
 
     def _take(self, task: PlannedTask, result: PassResult, *, suffix: str = "") -> list[Candidate]:
         """Check a result in each of its engines; empty where the pass changed nothing."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from edgewise.converting.signature_file import name_with
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.agreement import WORST
@@ -25,7 +26,7 @@ from edgewise.optimizing.base import passes
 from edgewise.optimizing.choice import Aim
 from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.variant import Bound
-from edgewise.record import TargetSpec
+from edgewise.record import ModelRef, TargetSpec
 from edgewise.registry import availability_of
 from edgewise.units import format_bytes, format_duration
 
@@ -66,6 +67,8 @@ class Limits:
 class SearchSettings:
     """Attributes:
     model: a file, or a factory ``package.module:function`` or ``file.py:function``.
+    signature: of a file that has several; what is optimised is then a file of its own.
+    whole: the user's file with that signature, where `model` is the file that was made of it.
     format: ``onnx``, ``tflite``, ``openvino``, ``torch`` or ``keras``.
     also: further files of the network, in other formats: candidates, and sources of variants.
     limits: without labels, the bounds follow from the limits once the format of the outputs is known.
@@ -91,6 +94,8 @@ class SearchSettings:
     """
 
     model: str
+    signature: str = ""
+    whole: ModelRef | None = None
     format: str = ""
     folder: Path = Path()
     instructions: Instructions = field(default_factory=Instructions)
@@ -151,10 +156,10 @@ def build_settings(
         BadInput, BadModel, Unavailable.
     """
     model, limits = wanted.model, wanted.limits
-    form = "torch" if is_factory(model) else open_model(model).ref.format
+    form = "torch" if is_factory(model) else open_model(model, wanted.signature).ref.format
     path = Path(model.rpartition(":")[0]) if form == "torch" else Path(model)
     stem = path.stem if path.suffix in _SUFFIXES else path.name.rpartition(".")[2]
-    start = replace(wanted, format=form, folder=folder or Path(f"{stem}-optimized"))
+    start = replace(wanted, format=form, folder=folder or Path(f"{name_with(stem, wanted.signature)}-optimized"))
     _require_passes(start.passes, has_data=options is not None)
     if not 0 < start.budget_s < math.inf:
         raise BadInput(f"--time-budget must be more than 0 s, not {start.budget_s:g} s", advice="for example 5min")

@@ -7,6 +7,7 @@ from pathlib import Path
 from edgewise.converting.base import TARGETS
 from edgewise.converting.checked import ConversionTask, convert_checked
 from edgewise.converting.result import Conversion
+from edgewise.converting.signature_file import name_with
 from edgewise.model.callable_loader import is_factory
 from edgewise.service.command_line import command_of
 from edgewise.service.context import Context
@@ -21,7 +22,10 @@ def convert(request: ConvertRequest, context: Context) -> Conversion:
         ConversionTask(
             source=request.model,
             to=to,
-            output=Path(request.folder) if request.folder is not None else default_output(request.model, to),
+            output=Path(request.folder)
+            if request.folder is not None
+            else default_output(request.model, to, request.signature),
+            signature=request.signature,
             overwrite=request.force,
             opset=request.opset,
             precision="f16" if request.precision == "f16" else "",
@@ -35,13 +39,16 @@ def convert(request: ConvertRequest, context: Context) -> Conversion:
     )
 
 
-def default_output(model: str, to: str) -> Path:
-    """A file in the current folder that is called like the model; ``net-make_model.onnx`` for ``net.py:make_model``."""
+def default_output(model: str, to: str, signature: str = "") -> Path:
+    """A file in the current folder that is called like the model; ``net-make_model.onnx`` for ``net.py:make_model``.
+
+    With the `signature` of a file ``net-decode.onnx``.
+    """
     if is_factory(model):
         module, _, function = model.rpartition(":")
         stem = f"{Path(module).stem}-{function}"
     else:
         path = Path(model)
-        stem = (path.absolute().parent if path.name == "saved_model.pb" else path).stem
+        stem = name_with((path.absolute().parent if path.name == "saved_model.pb" else path).stem, signature)
     suffix = TARGETS[to].suffix
     return Path(f"{stem}{suffix or '-' + to}")

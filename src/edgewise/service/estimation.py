@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadInput
 from edgewise.estimating.base import Estimate, find_device
 from edgewise.estimating.boards import CORE_TITLES
@@ -19,8 +20,9 @@ from edgewise.estimating.model_facts import with_model_facts
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.graph import Graph
+from edgewise.model.identity import describe_file
 from edgewise.progress import StageStarted, emit
-from edgewise.record import Measurement
+from edgewise.record import Measurement, ModelRef
 from edgewise.run.battery import Quantity, battery_life
 from edgewise.run.observation import observe_file
 
@@ -90,9 +92,13 @@ def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping
 
 
 def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) -> T:
-    """What `work` returns for the request's file, or for what its function makes, in int8."""
+    """What `work` returns for the request's file or its signature, or for what its function makes, in int8."""
     if not is_factory(request.model):
-        return work(Path(request.model))
+        with job_folder() as folder:
+            # Vela would add the time of all signatures.
+            taken, whole = take_signature(request.model, request.signature, folder, always=True)
+            found = work(Path(taken))
+            return found if whole is None else _of_signature(found, whole, chosen=bool(request.signature))
     from edgewise.optimizing.untrained import build_int8
 
     (case,) = request.cases
@@ -103,6 +109,16 @@ def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) 
         # The file that was estimated is gone afterwards, where notes tell how it was made.
         source = {**found.model, **built.source, **file, **({"path": None} if notes else {})}
         return replace(found, model=source, conditions=(*notes, *found.conditions))
+
+
+def _of_signature(found: T, ref: ModelRef, *, chosen: bool) -> T:
+    """`found`, which is of a file with the signature `ref` alone, as of the user's file."""
+    assumed = [*([] if chosen else [f"signature: {ref.signature_words}"]), *found.model["assumed"]]
+    whole = {**describe_file(ref.path, read_all=True), "name": ref.name, "assumed": assumed}
+    own = ref.signature or ref.signatures[0]
+    others = ", ".join(name for name in ref.signatures if name != own)
+    note = f"Only the signature {own} is estimated; the file also has {others}."
+    return replace(found, model=whole, conditions=(note, *found.conditions))
 
 
 def with_fit(estimate: Estimate, graph: Graph) -> Estimate:

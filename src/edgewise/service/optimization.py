@@ -15,7 +15,7 @@ from edgewise.service.evaluation import data_options_of
 from edgewise.service.requests import OptimizeRequest
 
 _REPEATED_FOR_ONE = (
-    "data", "task", "split", "limit", "calibrate_on", "calibration_limit", "data_format", "data_options",
+    "signature", "data", "task", "split", "limit", "calibrate_on", "calibration_limit", "data_format", "data_options",
     "task_options", "prepare", "instructions", "classes", "max_accuracy_drop", "min_snr", "shapes", "threads",
 )  # fmt: skip
 """Fields that the command which makes the chosen file again needs."""
@@ -26,6 +26,7 @@ def optimize(request: OptimizeRequest, context: Context) -> Optimization:
     find_target(request.device)
     wanted = SearchSettings(
         model=request.model,
+        signature=request.signature,
         limits=Limits(
             latency_s=request.max_latency,
             size_bytes=request.max_size,

@@ -10,6 +10,7 @@ from edgewise.converting.base import TARGETS
 from edgewise.errors import BadField
 from edgewise.run.limits import require_at_least, require_time
 from edgewise.service.request import FilePath, Number, Request, Shapes, Whole
+from edgewise.service.requests.shared import check_signature
 
 
 class ConvertRequest(Request):
@@ -30,6 +31,7 @@ class ConvertRequest(Request):
     opset: Whole | None = None
     precision: str | None = None
     shapes: Shapes = Field(default_factory=dict)
+    signature: str = ""
     input_data: FilePath | None = None
     seed: Whole = 0
     timeout: Number = 600.0
@@ -39,6 +41,7 @@ class ConvertRequest(Request):
     def check(self) -> None:
         """Reject formats and settings that no converter supports."""
         to = self.target_word
+        check_signature(self.signature, self.model)
         if self.precision not in (None, "f32", "f16"):
             raise BadField(f"{{precision}} must be f16 or f32, not {self.precision!r}")
         if self.precision == "f16" and to != "openvino":

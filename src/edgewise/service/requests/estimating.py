@@ -9,7 +9,7 @@ from pydantic import Field
 from edgewise.errors import BadField, Unavailable
 from edgewise.run.battery import Quantity
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Texts, Whole
-from edgewise.service.requests.shared import check_cases
+from edgewise.service.requests.shared import check_cases, check_signature
 from edgewise.units import POWERS, parse_capacity, parse_interval
 
 
@@ -33,6 +33,7 @@ class EstimatedRequest(Request):
         cases: keyword arguments of the function, at most one set of them.
         set: settings of the estimator, name → value.
         shapes: input name → shape, for inputs with open dimensions.
+        signature: name of the entry point of a file that has several; "" is its default.
     """
 
     PATHS = ("model",)
@@ -41,10 +42,12 @@ class EstimatedRequest(Request):
     cases: tuple[Case, ...] = ({},)
     set: dict[str, str] = Field(default_factory=dict)
     shapes: Shapes = Field(default_factory=dict)
+    signature: str = ""
 
     def check(self) -> None:
-        """Reject cases without a function, and more than one."""
+        """Reject cases without a function, more than one, and a signature with a function."""
         check_cases(self.cases, (self.model,))
+        check_signature(self.signature, self.model)
         if len(self.cases) > 1:
             raise BadField(f"{{cases}} must be one model for an estimate, not {len(self.cases)}")
 

@@ -10,7 +10,7 @@ from edgewise.errors import BadField
 from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.service.request import FilePath, Number, Texts, Whole
-from edgewise.service.requests.shared import LimitedTargetRequest, TargetRequest
+from edgewise.service.requests.shared import LimitedTargetRequest, TargetRequest, check_signature
 
 
 class DataRequest(TargetRequest):
@@ -91,6 +91,7 @@ class OptimizeRequest(DataRequest):
 
     verb: Literal["optimize"] = "optimize"
     model: FilePath
+    signature: str = ""
     also: tuple[FilePath, ...] = ()
     data: FilePath | None = None
     calibrate_on: str | None = None
@@ -112,8 +113,9 @@ class OptimizeRequest(DataRequest):
     folder: FilePath | None = None
 
     def check(self) -> None:
-        """Reject amounts that no variant can meet."""
+        """Reject amounts that no variant can meet, and a signature with a function."""
         super().check()
+        check_signature(self.signature, self.model)
         require_at_least(1, threads=self.threads, calibration_limit=self.calibration_limit)
         require_at_least(1, max_size=self.max_size, max_memory=self.max_memory)
         require_time(max_latency=self.max_latency, time_budget=self.time_budget)

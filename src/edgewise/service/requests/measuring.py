@@ -11,7 +11,14 @@ from edgewise.record import Scenario, Stopping
 from edgewise.record.job import LoadKind, ScenarioKind
 from edgewise.service.request import Case, FilePath, Number, Request, Shapes, Whole
 from edgewise.service.requests.estimating import EstimateRequest, is_estimated
-from edgewise.service.requests.shared import COLD_STARTS, SPREAD_SESSIONS, UNUSED, ProtocolRequest, check_cases
+from edgewise.service.requests.shared import (
+    COLD_STARTS,
+    SPREAD_SESSIONS,
+    UNUSED,
+    ProtocolRequest,
+    check_cases,
+    check_signature,
+)
 from edgewise.text import listing
 
 
@@ -113,6 +120,11 @@ class ProfileRequest(ProtocolRequest):
         """The same on a device that can only be estimated. Raises `BadField` for fields that an estimate lacks."""
         found = self.changed_fields()
         models = found.pop("models")
+        if len(signatures := found.pop("signatures", ())) > 1:
+            raise BadField(
+                f"{{signatures}} must be one signature on {self.device}, which is estimated, not {len(signatures)}",
+                advice="estimate them one by one",
+            )
         if unused := [f"{{{name}}}" for name in found if name not in EstimateRequest.model_fields]:
             raise BadField(
                 f"{self.device} can only be estimated, and an estimate does not use {listing(unused)}",
@@ -123,7 +135,7 @@ class ProfileRequest(ProtocolRequest):
                 f"{{models}} must be one model on {self.device}, which is estimated, not {len(models)}",
                 advice="estimate them one by one",
             )
-        return EstimateRequest(model=models[0], **found)
+        return EstimateRequest(model=models[0], signature="".join(signatures), **found)
 
 
 class InspectRequest(Request):
@@ -155,6 +167,7 @@ class InspectRequest(Request):
         from edgewise.model.callable_loader import is_factory
 
         check_cases(self.cases, (self.model,))
+        check_signature(self.signature, self.model)
         if self.measure and not self.sparsity:
             raise BadField("{measure} needs {sparsity}", advice="add {sparsity}: it finds the layers to time")
         if self.sparsity and is_factory(self.model):

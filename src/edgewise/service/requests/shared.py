@@ -186,6 +186,14 @@ def check_cases(cases: tuple[Case, ...], models: tuple[str, ...]) -> None:
         raise BadField("{cases} applies only to models that a function makes", advice="give {build=MODULE:FUNCTION}")
 
 
+def check_signature(signature: str, model: str) -> None:
+    """Reject a signature of what a function makes. Raises `BadField`."""
+    from edgewise.model.callable_loader import is_factory
+
+    if signature and is_factory(model):
+        raise BadField("{signature} applies only to model files", advice="leave {signature} out")
+
+
 def check_constraints(limits: Constraints) -> None:
     """Reject limits that no program can run in. Raises `BadField`."""
     if limits.cpus is not None and not LEAST_CPUS <= limits.cpus <= MOST_CPUS:
