@@ -272,7 +272,7 @@ def _entry(root_name: str, root: Path, below: Path, kind: Kind) -> ModelEntry | 
     """The model or data set at `below` in a root; None where there is none, or a link leads out of the root."""
     path = root / below
     try:
-        # Where a link leads out, nobody looks: there may be a whole disk.
+        # Links that lead out are not followed: there may be a whole disk.
         form = format_of(path, kind) if path.resolve(strict=True).is_relative_to(root) else None
         if form is None:
             return None
