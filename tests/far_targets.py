@@ -14,7 +14,7 @@ from edgewise.testing.far_target import FarTransport, make_python, write_plugin
 
 @pytest.fixture(scope="session")
 def far_python(tmp_path_factory) -> Path:
-    found = [find_spec(name) for name in ("numpy", "onnxruntime")]
+    found = [find_spec(name) for name in ("numpy", "onnxruntime", "torch")]
     packages = [Path(spec.origin).parents[1] for spec in found if spec is not None]
     return make_python(tmp_path_factory.mktemp("far") / "env", packages=list(dict.fromkeys(packages)))
 

@@ -20,7 +20,7 @@ from edgewise.estimating.model_facts import with_model_facts
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.graph import Graph
-from edgewise.model.identity import describe_file
+from edgewise.model.identity import describe_file, open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Measurement, ModelRef
 from edgewise.run.battery import Quantity, battery_life
@@ -94,6 +94,8 @@ def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping
 def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) -> T:
     """What `work` returns for the request's file or its signature, or for what its function makes, in int8."""
     if not is_factory(request.model):
+        if not open_model(request.model, request.signature).ref.signatures:
+            return work(Path(request.model))
         with job_folder() as folder:
             # Vela would add the time of all signatures.
             taken, whole = take_signature(request.model, request.signature, folder, always=True)
