@@ -29,10 +29,6 @@ def with_model_facts(estimate: Estimate, graph: Graph) -> Estimate:
     )
     if estimate.refused is not None:
         return estimate
-    others = [name for name in graph.signatures if name != graph.signature]
-    if others:
-        told = f"Only the signature {graph.signature} is estimated; the file also has {', '.join(others)}."
-        estimate = replace(estimate, conditions=(told, *estimate.conditions))
     live = plan_memory(graph).live_bytes
     energy, latency = (row.value if row else None for row in map(estimate.measurement, ("energy", "latency")))
     power = energy / latency if energy is not None and latency else None
