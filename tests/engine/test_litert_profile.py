@@ -65,9 +65,8 @@ def check(profile, inferences):
     overheads = np.array([overhead.times_ns for overhead in profile.overheads])
     assert times.shape == (len(profile.nodes), inferences)
     assert overheads.shape[1] == inferences
-    assert (times >= 0).all()
+    assert (times >= 0).all()  # A fast processor takes less than a unit of the resolution for each.
     assert (times % profile.resolution_ns == 0).all()
-    assert (times.sum(axis=0) > 0).any()
     # Operators and what lies between them are part of the call; a timed operator may seem up to 1 µs too long.
     assert (times.sum(axis=0) + overheads[0] <= np.array(profile.inference_ns) + profile.resolution_ns).all()
     assert all(earlier.start_ns <= later.start_ns for earlier, later in pairwise(profile.nodes))
