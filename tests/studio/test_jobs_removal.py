@@ -32,11 +32,14 @@ def add(store, folder, status="done", *, title="Bench of one", queue=None, job_i
     with store._database.writing() as connection:
         connection.execute(insert(tables.jobs).values(row))
     if job_id is None:
-        files = folder / row["id"] / "files"
-        files.mkdir(parents=True)
-        (files / "variant.onnx").write_bytes(b"x" * 3_000_000)
-        (folder / row["id"] / "log.txt").write_text("measured\n")
+        add_files(folder / row["id"])
     return row["id"]
+
+
+def add_files(place):
+    (place / "files").mkdir(parents=True)
+    (place / "files" / "variant.onnx").write_bytes(b"x" * 3_000_000)
+    (place / "log.txt").write_text("measured\n")
 
 
 @pytest.fixture
@@ -90,9 +93,11 @@ def test_several_jobs_go_at_once_whatever_is_in_their_folders(studio, client, fo
 
 
 def test_a_queued_or_running_job_stays_and_says_so(studio, client, folder):
-    running = add(studio.store, folder, "running", title="Bench A")
-    with (folder / running / "lock").open("ab") as held:  # as the job's process holds it
-        fcntl.flock(held, fcntl.LOCK_EX)
+    running = new_run_id()
+    add_files(folder / running)
+    with (folder / running / "lock").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as the job's process holds it; the studio ends a running job without a lock
+        add(studio.store, folder, "running", title="Bench A", job_id=running)
         queued = add(studio.store, folder, "queued", title="Bench B")  # for the same device
         done = add(studio.store, folder)
         for one, words in ((running, "Bench A is running"), (queued, "Bench B is queued")):
