@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from edgewise import shown
 from edgewise.errors import BadInput
 from edgewise.record import Run
 from edgewise.record.job import LoadKind, ScenarioKind
@@ -35,6 +36,22 @@ PathLike = str | os.PathLike[str]
 Model = Any
 """A path, or a model in memory: a PyTorch module or ``ExportedProgram``, a Keras model, an ONNX ``ModelProto``; also a
 tuple of a PyTorch module and its example inputs."""
+
+
+def _presentation() -> shown.Presenter:
+    from edgewise.report import presentation
+
+    return presentation
+
+
+shown.presenter = _presentation
+
+
+class Runs(list[Run], shown.Shown):
+    """Runs; the interpreter shows them as the command line prints them."""
+
+    __slots__ = ()
+    __repr__ = shown.Shown.__repr__
 
 
 def inspect(
@@ -291,7 +308,7 @@ def profile(
     settings: Mapping[str, Any] | None = None,
     store: str | Store | None = None,
     progress: Progress | None = None,
-) -> list[Run] | Any:
+) -> Runs | Any:
     """Time every layer of one or more models on one or more runtimes.
 
     The latency is measured first, as `bench` does; then the engine times its layers in processes of its own.
@@ -354,7 +371,7 @@ def bench(
     meters: bool = True,
     store: str | Store | None = None,
     progress: Progress | None = None,
-) -> list[Run]:
+) -> Runs:
     """Measure one or more models on one or more runtimes, side by side.
 
     Args:
@@ -677,13 +694,13 @@ def carry_out(verb: str, context: Context, **fields: Any) -> Any:
         return service.carry_out(request_for(verb, **given), context)
 
 
-def _runs_of(measured: Measured) -> list[Run]:
+def _runs_of(measured: Measured) -> Runs:
     """The runs. Raises `Interrupted` where the work was cancelled."""
     from edgewise.run.dispatch import Interrupted
 
     if measured.interrupted:
         raise Interrupted(measured.runs)
-    return list(measured.runs)
+    return Runs(measured.runs)
 
 
 def import_runs(
@@ -694,7 +711,7 @@ def import_runs(
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
     store: str | Store | None = None,
-) -> list[Run]:
+) -> Runs:
     """Read runs from exports of edgewise or from results of other tools.
 
     Args:
@@ -724,7 +741,7 @@ def import_runs(
             opened.merge(found)
     elif store is not None:
         store.merge(found)
-    return found
+    return Runs(found)
 
 
 def open_store(url: str | None = None) -> Store:

@@ -46,13 +46,7 @@ OPTIONS = (
 class InspectPresentation(Presentation["Sequence[Inspection]"]):
     """How inspections are shown."""
 
-    def check_file(self, path: Path, *, overwrite: bool) -> None:
-        """Refuse what is no report, or in the way."""
-        from edgewise.folders import check_place
-
-        if path.suffix.lower() not in (".md", ".html", ".csv", ".json"):
-            raise BadInput(f"{path.name}: no format is known by that ending", advice=".md, .html, .csv or .json")
-        check_place(path, overwrite=overwrite, example="model.md")
+    files = "INSPECTIONS"
 
     def check_request(self, request: InspectRequest, output: Output) -> None:
         """A file holds one model."""
@@ -75,11 +69,8 @@ class InspectPresentation(Presentation["Sequence[Inspection]"]):
             print_document(sweep_document(result), console)
 
     def write(self, result: Sequence[Inspection], path: Path, *, overwrite: bool) -> None:
-        """In the format of the extension."""
-        from edgewise.report.inspection import render_inspection
-        from edgewise.store.exchange import write_file
-
-        write_file(path, render_inspection(result[0], path.suffix.removeprefix(".").lower()), overwrite=overwrite)
+        """The one model."""
+        self._format.write(result[0], path, overwrite=overwrite)
 
     def finish(self, result: Sequence[Inspection], *, output: Output) -> int:
         """Nothing can be left over."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from edgewise.errors import StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import Run
+from edgewise.shown import Shown
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
 Design = Literal["interleaved", "duet", "sessions", "paired", "intervals", "exact", "same-run", "none"]
@@ -159,8 +160,8 @@ class Difference:
     b: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ComparisonResult(Shown):
     """The result of comparing two or more variants.
 
     Attributes:

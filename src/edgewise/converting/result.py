@@ -10,6 +10,7 @@ from typing import Any
 from edgewise.converting.agreement import OutputAgreement
 from edgewise.converting.localizing import WrongOperator
 from edgewise.record import SCHEMA
+from edgewise.shown import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,8 @@ class Agreement:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Conversion(Shown):
     """What ``edgewise convert`` did.
 
     Attributes:

@@ -14,6 +14,7 @@ from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import MemoryPlan, describe_plan
 from edgewise.record import LayerTensor, Measurement
 from edgewise.registry import Availability, Registry, availability_of
+from edgewise.shown import Shown
 from edgewise.units import parse_frequency
 
 SCHEMA = 1
@@ -89,8 +90,8 @@ class EstimatedLayer:
     flash_read_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Estimate(Shown):
     """What is known of a model on hardware that is not at hand.
 
     Attributes:

@@ -22,6 +22,7 @@ from edgewise.estimating.boards import Fit, kib
 from edgewise.estimating.memory_only import memory_estimates
 from edgewise.model.graph import Graph
 from edgewise.registry import availability_of
+from edgewise.shown import Shown
 from edgewise.units import format_duration
 
 ROWS = ("latency", "energy", "battery_life")
@@ -76,8 +77,8 @@ class Candidate:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fits:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Fits(Shown):
     """The boards of the catalogue in their order: those that hold the model, by latency; then those left out.
 
     Attributes:

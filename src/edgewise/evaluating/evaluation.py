@@ -47,6 +47,7 @@ from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
 from edgewise.run.trust import about_emulation
 from edgewise.runtime.base import KEEPS_STATE
+from edgewise.shown import Shown
 from edgewise.workload.input_shapes import open_axes
 
 if TYPE_CHECKING:
@@ -181,8 +182,8 @@ class ModelEvaluation:
     changed: ChangedAnswers | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationResults:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EvaluationResults(Shown):
     """The results of all models.
 
     Attributes:

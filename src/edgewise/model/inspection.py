@@ -12,12 +12,13 @@ from edgewise.model.memory_plan import MemoryPlan, describe_plan, plan_memory
 from edgewise.model.precision import find_precision
 from edgewise.model.sparsity import Sparsity
 from edgewise.model.support import OperatorSet, Support, judge, operator_sets
+from edgewise.shown import Shown
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Inspection(Shown):
     """A network with what it costs.
 
     Attributes:

@@ -11,6 +11,7 @@ from edgewise.model.eager import EAGER
 from edgewise.progress import VariantTested, emit
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec
 from edgewise.record.run import Basis
+from edgewise.shown import Shown
 
 if TYPE_CHECKING:
     from edgewise.optimizing.accuracy import Accuracy
@@ -277,8 +278,8 @@ class Factor:
                 **self.number.to_document()}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Optimization:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Optimization(Shown):
     """The result of a search.
 
     Attributes:

@@ -18,14 +18,15 @@ from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.points import UNITS, is_measurement
+from edgewise.shown import Shown
 
 SCHEMA = 1
 COVERAGES = (0.5, 0.8, COVERAGE, 0.95)
 """Of the intervals that a validation counts left-out points in."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Calibration(Shown):
     """What was measured on a device.
 
     Attributes:

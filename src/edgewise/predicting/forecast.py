@@ -16,6 +16,7 @@ from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.choice import COVERAGE, Choice, Prediction
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.points import MEASURES
+from edgewise.shown import Shown
 from edgewise.stats.distributions import t_tail
 
 SCHEMA = 1
@@ -53,8 +54,8 @@ class Forecast:
     on_target: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecasts:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Forecasts(Shown):
     """The answer to a request: forecasts by metric, in the order of the models.
 
     Attributes:

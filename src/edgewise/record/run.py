@@ -15,6 +15,7 @@ from edgewise.record.job import Job
 from edgewise.record.layer import Layer, Profile
 from edgewise.record.source import Source
 from edgewise.record.sustained import Sustained
+from edgewise.shown import Shown
 
 SCHEMA = 2
 """Version of the record. Within a version, fields may be added, and none changes its meaning."""
@@ -196,8 +197,8 @@ class Trust:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Run(Shown):
     """An executed job.
 
     Attributes:

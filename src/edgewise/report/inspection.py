@@ -295,23 +295,6 @@ def _memory_section(inspection: Inspection, width: int | None) -> Section:
     return Section(title="Memory of activations", lines=(memory_line(inspection),), drawing=tuple(bars))
 
 
-def render_inspection(inspection: Inspection, kind: str) -> str:
-    """The text of a file: ``md``, ``html``, ``csv`` (layers) or ``json``."""
-    import json
-
-    from edgewise.report.csv import render_csv
-    from edgewise.report.inspection_html import render_inspection_html
-    from edgewise.report.markdown import render_markdown
-
-    if kind == "csv":
-        return render_csv(layer_table(inspection))
-    if kind == "md":
-        return render_markdown(inspection_document(inspection))
-    if kind == "html":
-        return render_inspection_html(inspection)
-    return json.dumps(inspection.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def _given(inspection: Inspection) -> dict[str, object]:
     """The arguments of the factory."""
     return dict(inspection.source.get("built", {}).get("parameters", {}))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
     from edgewise.estimating.fits import Fits
     from edgewise.evaluating.evaluation import EvaluationResults
+    from edgewise.model.inspection import Inspection
     from edgewise.optimizing.variant import Optimization
     from edgewise.predicting.calibration import Calibration
     from edgewise.predicting.forecast import Forecasts
@@ -35,6 +36,7 @@ class ResultFormat(Generic[T]):
 
     Attributes:
         noun: what error messages call the result.
+        document: ``module:function`` of this package that makes the result's `Document`.
         writers: extension → writer of a file with it.
         model_paths: paths that are removed from the text, as a report is for other people's eyes.
         is_own: whether a file may be replaced without being asked, such as the report of an earlier gate.
@@ -42,6 +44,7 @@ class ResultFormat(Generic[T]):
     """
 
     noun: str
+    document: str
     writers: Mapping[str, Writer]
     model_paths: Callable[[T], Iterable[str]]
     is_own: Callable[[Path], bool] = lambda path: False
@@ -147,6 +150,7 @@ def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") ->
 
 COMPARISON: ResultFormat[ComparisonResult] = ResultFormat(
     noun="comparison",
+    document="comparison:comparison_document",
     writers=_usual(
         "comparison:comparison_document",
         table="comparison_tables:csv_table",
@@ -156,6 +160,7 @@ COMPARISON: ResultFormat[ComparisonResult] = ResultFormat(
 )
 EVALUATION: ResultFormat[EvaluationResults] = ResultFormat(
     noun="evaluation",
+    document="evaluation:describe_results",
     writers={
         **_usual(
             "evaluation:describe_results",
@@ -168,6 +173,7 @@ EVALUATION: ResultFormat[EvaluationResults] = ResultFormat(
 )
 OPTIMIZATION: ResultFormat[Optimization] = ResultFormat(
     noun="optimization",
+    document="optimization:describe_optimization",
     writers=_usual(
         "optimization:describe_optimization",
         table="optimization_tables:csv_table",
@@ -182,6 +188,7 @@ _ESTIMATE: dict[str, Writer] = {
 }
 ESTIMATES: ResultFormat[Estimate] = ResultFormat(
     noun="estimate",
+    document="estimate:estimate_document",
     writers=_ESTIMATE,
     in_folder={
         "report.txt": _ESTIMATE[".txt"],
@@ -194,27 +201,44 @@ ESTIMATES: ResultFormat[Estimate] = ResultFormat(
 )
 CALIBRATIONS: ResultFormat[Calibration] = ResultFormat(
     noun="calibration",
+    document="forecast:calibration_document",
     writers=_usual("forecast:calibration_document", page="forecast_html:render_calibration_html"),
     model_paths=lambda result: [],
 )
 FORECASTS: ResultFormat[Forecasts] = ResultFormat(
     noun="estimates",
+    document="forecast:forecasts_document",
     writers=_usual("forecast:forecasts_document", page="forecast_html:render_forecasts_html"),
     model_paths=lambda result: [],
 )
 FITS: ResultFormat[Fits] = ResultFormat(
     noun="list of boards",
+    document="fits:fits_document",
     writers=_usual("fits:fits_document", table="fits:csv_table", kind="fits"),
     model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
-_CONVERSION = _usual("conversion:conversion_document", kind="conversion")
+INSPECTIONS: ResultFormat[Inspection] = ResultFormat(
+    noun="inspection",
+    document="inspection:inspection_document",
+    writers={
+        **_usual(
+            "inspection:inspection_document",
+            table="inspection:layer_table",
+            page="inspection_html:render_inspection_html",
+        ),
+        ".json": lambda result: json_text(result.to_dict()),
+    },
+    model_paths=lambda result: [str(result.source["path"])] if result.source.get("path") else [],
+)
 CONVERSIONS: ResultFormat[Conversion] = ResultFormat(
     noun="conversion",
-    writers={extension: _CONVERSION[extension] for extension in (".md", ".html", ".json")},
+    document="conversion:conversion_document",
+    writers=_usual("conversion:conversion_document", kind="conversion"),
     model_paths=lambda result: [str(result.source["path"])] if result.source.get("path") else [],
 )
 GATE: ResultFormat[GateResult] = ResultFormat(
     noun="gate",
+    document="gate:gate_document",
     writers={
         ".xml": _writer("junit:render_junit"),
         ".md": _writer("gate:render_gate_markdown"),

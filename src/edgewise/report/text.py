@@ -33,11 +33,12 @@ _GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
 
 
-def print_document(document: Document, console: Console, *, details: bool = False) -> None:
+def print_document(document: Document, console: Console, *, details: bool = False, hint: bool = True) -> None:
     """Print `document` on `console`: answer, tables, footnotes, sections.
 
     Args:
         details: whether to print sections whole that have a `brief` line, and tables that are details.
+        hint: whether to print what `--details` would add.
     """
     from rich.text import Text
 
@@ -63,17 +64,18 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
             words = Text(one_line(section.brief or ""))
             console.print(_hanging(Text(f"{one_line(section.title)}: ", style=_bold(section)), words))
     shorter = [section.title for section in left_out if section.lines != (section.brief,)]
-    print_hint([table.title for table in document.tables if table not in tables] + shorter, console)
+    if hint:
+        print_hint([table.title for table in document.tables if table not in tables] + shorter, console)
 
 
-def print_titled(document: Document, console: Console, *, details: bool = False) -> None:
+def print_titled(document: Document, console: Console, *, details: bool = False, hint: bool = True) -> None:
     """Print the title of `document` in bold and then the rest, as `print_document` does."""
     from rich.text import Text
 
     console.print(Text(one_line(document.title), style="bold"))
     if document.tables:
         console.print()
-    print_document(document, console, details=details)
+    print_document(document, console, details=details, hint=hint)
 
 
 def print_hint(left_out: Sequence[str], console: Console) -> None:

@@ -1,0 +1,57 @@
+"""Results in Python: the interpreter and a notebook show one as the command line prints it, and it gives its rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol
+
+
+class Presenter(Protocol):
+    """What shows results."""
+
+    def text_of(self, result: Any) -> str:
+        """`result` as the command line prints it."""
+
+    def rows_of(self, result: Any) -> list[dict[str, Any]]:
+        """The rows of its CSV file."""
+
+    def write(self, result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+        """Write it as a file."""
+
+
+class Shown:
+    """Base class of results."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return object.__repr__(self) if presenter is None else presenter().text_of(self)
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each row of the result's CSV table, for ``pandas.DataFrame(result.as_rows())``.
+
+        The keys are the column headings, with units. Numbers are at full precision; None stands for a value that is not
+        known, whose reason is in ``Notes``. ``… low`` and ``… high`` are the ends of 95 % intervals.
+        """
+        return _presenter().rows_of(self)
+
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write a report: a page (``.html``), Markdown (``.md``), a table (``.csv``) or all data (``.json``).
+
+        Raises:
+            BadInput: for another extension, a file that exists, or one that can't be written.
+        """
+        _presenter().write(self, path, overwrite=overwrite)
+
+
+presenter: Callable[[], Presenter] | None = None
+"""`edgewise.api` sets it, since reports stand above the results that they show."""
+
+
+def _presenter() -> Presenter:
+    if presenter is None:
+        import_module("edgewise.api")
+    assert presenter is not None
+    return presenter()
