@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from edgewise.record import InputSpec, Job, Measurement, ModelRef, Run, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.record.run import Trust
 from edgewise.store import Store
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -19,7 +20,10 @@ def random_run(number: int, choose: random.Random) -> Run:
     scenario = choose.choice([Scenario(), Scenario(kind="offline")])
     job = Job(
         model=ModelRef(name=model, path="/x", format="onnx", sha256=f"{sum(model.encode()):064x}", size_bytes=1),
-        runtime=RuntimeSpec(name=choose.choice(["onnxruntime", "litert"]), precision=choose.choice([None, "bf16"])),
+        runtime=RuntimeSpec(
+            name=choose.choice(["onnxruntime", "litert"]), precision=choose.choice([None, "bf16"]),
+            provider=choose.choice([None, "cpu", "cpu"]), threads=choose.choice([None, 1, 1]),
+        ),
         target=TargetSpec(device=choose.choice(["local", "pi", "phone"])),
         workload=Workload(
             scenario=scenario, batch=choose.choice([1, 1, 1, 8]), inputs=choose.choice([(), INPUTS, INPUTS[:1]])
@@ -30,7 +34,7 @@ def random_run(number: int, choose: random.Random) -> Run:
     row = Measurement(metric=metric, unit=unit, basis=basis, method="m", value=value, low=value - 0.1, high=value + 0.1)
     return Run(
         id=f"{number:08x}", job=job, created_at=(START + timedelta(minutes=choose.randrange(40))).isoformat(),
-        environment=choose.choice([{}, {"cpu": {"model": "Processor X"}}]), status=choose.choice(["done", "done", "failed"]), measurements=(row,) * choose.choice([0, 1, 1]),
+        environment=choose.choice([{}, {"cpu": {"model": "Processor X"}}]), trust=choose.choice([None, *(Trust(grade=one) for one in "ABCD")]), status=choose.choice(["done", "done", "failed"]), measurements=(row,) * choose.choice([0, 1, 1]),
         tags=tuple(choose.sample(["red", "blue", "green"], choose.choice([0, 0, 1, 2]))),
     )  # fmt: skip
 

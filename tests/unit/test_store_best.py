@@ -4,15 +4,18 @@ import os
 import random
 import sqlite3
 from collections import Counter, defaultdict
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from edgewise.errors import StoreError
 from edgewise.metrics import METRICS
-from edgewise.record import Run
+from edgewise.record import Run, Scenario
+from edgewise.record.run import Trust
 from edgewise.store import best, open_store
 from edgewise.store.best import ModelFile, Workload
-from random_runs import random_changes, random_run
+from random_runs import START, random_changes, random_run
 from stores import DATABASES, new_store
 
 
@@ -29,18 +32,21 @@ def machine_of(run: Run) -> str:
 
 def expected_cells(stored: dict[str, Run], **wanted: object) -> dict[tuple[object, ...], tuple[str, float, int]]:
     """(workload, model, shapes, machine, basis) → id, value and number of the best runs."""
-    groups = defaultdict(list)
+    groups, numbers = defaultdict(dict), Counter()
     for run in stored.values():
         job, row = run.job, run.measurement(run.headline)
         settings = {"runtime": job.runtime.name, "precision": job.runtime.precision or "", "model": job.model.name}
-        if run.status == "done" and row is not None and wanted.items() <= settings.items():
+        grade = run.trust.grade if run.trust else "Z"
+        if run.status == "done" and row is not None and wanted.items() <= settings.items() and grade != "D":
             workload = Workload(row.metric, job.workload.scenario.kind, job.workload.batch)
             sign = 1 if METRICS[row.metric].better == "higher" else -1
             shapes = (None, "1x3x8x8", "1x3x8x8, scalar")[len(job.workload.inputs)]
-            groups[workload, job.model.name, shapes, machine_of(run), row.basis].append(
-                (sign * row.value, run.id, row.value)
-            )
-    return {key: (max(group)[1], max(group)[2], len(group)) for key, group in groups.items()}
+            key = workload, job.model.name, shapes, machine_of(run), row.basis
+            numbers[key] += 1
+            rank = (-ord(grade), run.created_at, run.id), (sign * row.value, run.id, row.value)
+            groups[key][str(job.runtime)] = max(groups[key].get(str(job.runtime), rank), rank)
+    chosen = {key: max(value for _, value in group.values()) for key, group in groups.items()}
+    return {key: (one[1], one[2], numbers[key]) for key, one in chosen.items()}
 
 
 def check_matrices(store, stored: dict[str, Run], **wanted) -> None:
@@ -122,7 +128,7 @@ def test_a_large_matrix_is_cut_and_says_so(store, monkeypatch):
         for cell in whole.cells:
             numbers[place(cell)] += cell.runs
         assert shown == tuple(sorted(sorted(numbers, key=lambda one: (-numbers[one], one))[: len(shown)]))
-    monkeypatch.setattr(best, "FEW_ROWS", 40)
+    monkeypatch.setattr(best, "FEW_ROWS", 20)
     few = store.matrix()
     assert few.more_models and set(few.models) < set(whole.models)
     assert list(few.cells) == [cell for cell in whole.cells if ModelFile.of(cell) in set(few.models)]
@@ -177,3 +183,20 @@ def test_an_older_store_gets_its_best_runs_from_the_index(tmp_path, monkeypatch)
     with open_store(str(path)) as opened:
         assert kept_rows(opened) == before
         check_matrices(opened, stored)
+
+
+def test_a_lucky_value_of_a_worse_grade_is_not_the_best(store):
+    choose = random.Random(1)
+    base = next(run for run in (random_run(0, choose) for _ in range(99)) if run.status == "done" and run.measurements)
+    times = {"B": 0.0116, "C": 0.009, "D": 0.004}  # newest and least last
+    for at, (grade, value) in enumerate(times.items()):
+        row = replace(base.measurements[0], value=value, low=value, high=value, metric="latency", unit="s")
+        job = replace(base.job, workload=replace(base.job.workload, scenario=Scenario()))
+        moment = (START + timedelta(hours=at)).isoformat()
+        store.save(
+            replace(base, id=f"{at:08x}", job=job, measurements=(row,), trust=Trust(grade=grade), created_at=moment)
+        )
+        (cell,) = store.matrix().cells
+        assert (cell.value, cell.grade, cell.runs) == (0.0116, "B", min(at + 1, 2))
+    store.remove(["00000000", "00000001"])
+    assert store.matrix().cells == ()

@@ -1,8 +1,9 @@
 """The best run of each model on each machine: kept as runs come and go, and shown as models × machines.
 
-The best run is the one with the best value of the headline metric. Runs compare only if they did the same work on the
-same machine: the same file, shapes of inputs, metric, scenario and batch, and values of the same basis. Runtime,
-provider, precision and threads are free to choose. The table `best` keeps one row for each runtime and precision.
+Of runs with the same settings (runtime, provider, precision, threads) the newest of the best grade counts, never one of
+grade D: the least of many noisy values is too small. Of these, the best run is the one with the best value of the
+headline metric. Runs compare only if they did the same work on the same machine: the same file, shapes of inputs,
+metric, scenario and batch, and values of the same basis. The table `best` keeps one row for each of the settings.
 """
 
 from __future__ import annotations
@@ -36,9 +37,14 @@ _KEY = {
     "basis": func.coalesce(runs.c.basis, ""),
     "runtime": runs.c.runtime,
     "precision": func.coalesce(runs.c.precision, ""),
+    "provider": func.coalesce(runs.c.provider, ""),
+    "threads": func.coalesce(runs.c.threads, 0),
     "batch": runs.c.batch,
 }
 """The key of a run in `best`."""
+_WORST = "D"
+_GRADES = {"A": 3, "B": 2, "C": 1}
+"""Of a run without a grade it is 0."""
 _OF_FILE = (best.c.model, best.c.sha256, best.c.shapes)
 
 
@@ -78,7 +84,7 @@ class Best:
         machine: the device, or the processor of a run on the machine that asked; the device where it is not known.
         run: its id.
         value, low, high: of `metric` in `unit`, with the 95 % interval.
-        runs: number of runs it is the best of.
+        runs: number of runs it is the best of, without those of grade D.
     """
 
     model: str
@@ -124,12 +130,21 @@ class Matrix:
     more_machines: bool = False
 
 
+class _Candidate(NamedTuple):
+    """A run that may stand for those of its settings; the larger one does."""
+
+    grade: int
+    created: float
+    run: str
+    value: float
+
+
 class Changes:
     """Changes of the best runs, gathered over a transaction."""
 
     def __init__(self) -> None:
         self._number = Counter[tuple[Any, ...]]()
-        self._offered: dict[tuple[Any, ...], tuple[float, str]] = {}
+        self._offered: dict[tuple[Any, ...], _Candidate] = {}
         self._removed: dict[tuple[Any, ...], set[str]] = {}
 
     def add(self, row: Mapping[Any, Any]) -> None:
@@ -137,10 +152,8 @@ class Changes:
         key = _key_of(row)
         if key is not None:
             self._number[key] += 1
-            offered = (row["value"], row["id"])
-            self._offered[key] = max(
-                self._offered.get(key, offered), offered, key=lambda one: _rank(row["metric"], *one)
-            )
+            offered = _Candidate(_GRADES.get(row["grade"], 0), row["created"], row["id"], row["value"])
+            self._offered[key] = max(self._offered.get(key, offered), offered)
 
     def remove(self, row: Mapping[Any, Any]) -> None:
         """Note that the run with this row is no longer what it was."""
@@ -157,15 +170,16 @@ class Changes:
             if kept is not None and not (isinstance(kept.value, float | int) and isinstance(kept.runs, int)):
                 kept = None  # damaged, which reindexing repairs: it must not keep a run from being saved
             number = self._number[key] + (0 if kept is None else kept.runs)
-            candidates = [] if kept is None else [(kept.value, kept.run)]
-            candidates += [self._offered[key]] if key in self._offered else []
-            if any(run in self._removed.get(key, ()) for _, run in candidates):
-                candidates = _best_of(connection, key)
+            candidates = [self._offered[key]] if key in self._offered else []
+            known = {one.run for one in candidates} | (set() if kept is None else {kept.run})
+            if known & self._removed.get(key, set()):
+                candidates = _candidates(connection, key)
+            elif kept is not None:
+                candidates += _candidates(connection, key, run=kept.run)
             connection.execute(delete(best).where(*its_row))
             if number > 0 and candidates:
-                row = dict(zip(_KEY, key, strict=True), runs=number)
-                value, run = max(candidates, key=lambda one: _rank(row["metric"], *one))
-                connection.execute(insert(best), {**row, "run": run, "value": value})
+                row, found = dict(zip(_KEY, key, strict=True), runs=number), max(candidates)
+                connection.execute(insert(best), {**row, "run": found.run, "value": found.value})
 
 
 def fill(connection: Connection) -> None:
@@ -186,7 +200,7 @@ def fill(connection: Connection) -> None:
 def _fill_models(connection: Connection, first: str, last: str) -> None:
     """Make the kept best runs of the models whose names are from `first` to `last`."""
     columns = [column.label(name) for name, column in _KEY.items()]
-    place = func.row_number().over(partition_by=list(_KEY.values()), order_by=[_signed().desc(), runs.c.id.desc()])
+    place = func.row_number().over(partition_by=list(_KEY.values()), order_by=_order())
     number = func.count().over(partition_by=list(_KEY.values()))
     ranked = select(*columns, runs.c.id, runs.c.value, number.label("runs"), place.label("place"))
     found = ranked.where(*_eligible(), runs.c.model.between(first, last)).subquery()
@@ -277,7 +291,8 @@ def _cells(
 ) -> tuple[Best, ...]:
     """The best of the wanted rows of each file with its shapes, machine and basis, with what `runs` has of it."""
     same = [*_OF_FILE, best.c.machine, best.c.basis]
-    place = func.row_number().over(partition_by=same, order_by=[_signed(best.c).desc(), best.c.run.desc()])
+    value = case((best.c.metric.in_(_HIGHER), best.c.value), else_=-best.c.value)
+    place = func.row_number().over(partition_by=same, order_by=[value.desc(), best.c.run.desc()])
     number = func.sum(best.c.runs).over(partition_by=same)
     ranked = select(best.c.machine, best.c.run, best.c.value, number.label("runs"), place.label("place")).where(*wanted)
     names = [field.name for field in fields(Best) if field.name not in ("machine", "run", "runs")]
@@ -298,27 +313,30 @@ def _key_of(row: Mapping[Any, Any]) -> tuple[Any, ...] | None:
     """The key of a row of `runs`; None if the run has no value to compare."""
     if row["status"] != "done" or row["metric"] not in _COMPARED or not isinstance(row["value"], float | int):
         return None
-    instead = {"machine": row["device"], "shapes": "", "basis": "", "precision": ""}
+    if row["grade"] == _WORST:
+        return None
+    instead = {"machine": row["device"], "shapes": "", "basis": "", "precision": "", "provider": "", "threads": 0}
     return tuple(row[name] if row[name] is not None else instead.get(name) for name in _KEY)
 
 
-def _rank(metric: str, value: float, run: str) -> tuple[float, str]:
-    """What is larger for a better value; of equal values, for the later run."""
-    return (value if metric in _HIGHER else -value, run)
-
-
-def _signed(of: Any = runs.c) -> ColumnElement[Any]:
-    """The value in the columns `of`, so that a larger one is better."""
-    return case((of.metric.in_(_HIGHER), of.value), else_=-of.value)
-
-
 def _eligible() -> list[ColumnElement[bool]]:
-    return [unindexed(runs.c.status) == "done", runs.c.value.is_not(None), runs.c.metric.in_(_COMPARED)]
+    graded = func.coalesce(runs.c.grade, "") != _WORST
+    return [unindexed(runs.c.status) == "done", runs.c.value.is_not(None), runs.c.metric.in_(_COMPARED), graded]
 
 
-def _best_of(connection: Connection, key: Sequence[Any]) -> list[tuple[float, str]]:
-    """Value and id of the best run with this key, if there is one."""
+def _order() -> list[ColumnElement[Any]]:
+    """Of runs with the same settings: the best grade, then the newest, first."""
+    return [_grade().desc(), runs.c.created.desc(), runs.c.id.desc()]
+
+
+def _grade() -> ColumnElement[int]:
+    return case(_GRADES, value=runs.c.grade, else_=0)
+
+
+def _candidates(connection: Connection, key: Sequence[Any], *, run: str | None = None) -> list[_Candidate]:
+    """The run that stands for those with this key, if there is one; with `run` that one, if it still has the key."""
     columns = {**_KEY, "runtime": unindexed(runs.c.runtime)}  # found by the model or its file, which have fewer runs
     same = [column == value for column, value in zip(columns.values(), key, strict=True)]
-    query = select(runs.c.value, runs.c.id).where(*_eligible(), *same).order_by(_signed().desc(), runs.c.id.desc())
-    return [(row.value, row.id) for row in connection.execute(query.limit(1))]
+    same += [] if run is None else [runs.c.id == run]
+    query = select(_grade(), runs.c.created, runs.c.id, runs.c.value).where(*_eligible(), *same).order_by(*_order())
+    return [_Candidate(*row) for row in connection.execute(query.limit(1))]

@@ -37,10 +37,10 @@ from edgewise.store.index import fill_kept, fill_shapes, index_again
 from edgewise.store.location import DatabaseLocation
 from edgewise.store.tables import KEPT, OWN, metadata, readings, runs
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
 
-_SLOWER = ("0004", "0005", "0006", "0007", "0008", "0009")
+_SLOWER = ("0004", "0005", "0006", "0007", "0008", "0009", "0010")
 """Revisions that lack only indexes, jobs, kept tables, shapes and jobs of readings: a store that can't be written is
 read as it is."""
 

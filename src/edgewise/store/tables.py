@@ -197,8 +197,11 @@ best = Table(
     # What the same work on the same machine is: only values under the same key compare.
     *(
         Column(name, Text, primary_key=True)
-        for name in ("model", "sha256", "shapes", "machine", "metric", "scenario", "basis", "runtime", "precision")
+        for name in (
+            "model", "sha256", "shapes", "machine", "metric", "scenario", "basis", "runtime", "precision", "provider",
+        )
     ),
+    Column("threads", Integer, primary_key=True, autoincrement=False),
     Column("batch", Integer, primary_key=True, autoincrement=False),
     Column("run", String(64), nullable=False),
     Column("value", Double, nullable=False),
