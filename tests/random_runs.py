@@ -21,8 +21,10 @@ def random_run(number: int, choose: random.Random) -> Run:
     job = Job(
         model=ModelRef(name=model, path="/x", format="onnx", sha256=f"{sum(model.encode()):064x}", size_bytes=1),
         runtime=RuntimeSpec(
-            name=choose.choice(["onnxruntime", "litert"]), precision=choose.choice([None, "bf16"]),
-            provider=choose.choice([None, "cpu", "cpu"]), threads=choose.choice([None, 1, 1]),
+            name=choose.choice(["onnxruntime", "litert"]),
+            precision=choose.choice([None, "bf16"]),
+            provider=choose.choice([None, "cpu", "cpu"]),
+            threads=choose.choice([None, 1, 1]),
         ),
         target=TargetSpec(device=choose.choice(["local", "pi", "phone"])),
         workload=Workload(

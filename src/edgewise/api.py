@@ -189,24 +189,27 @@ def convert(
 
 def calibrate(
     name: str,
-    measurements: PathLike | Run | Sequence[PathLike | Run],
+    measurements: PathLike | Run | Sequence[PathLike | Run] = (),
     *,
     method: str | None = None,
     host: str | None = None,
     runtime: str | None = None,
+    model_dir: PathLike | None = None,
     keep: bool = True,
     store: str | Store | None = None,
 ) -> Calibration:
     """Learn a device from 3 or more models that were measured on it; `predict` then predicts others.
 
     Args:
-        name: of the device; an earlier calibration of this name is replaced.
+        name: of the device; an earlier calibration of this name is replaced, which `Calibration.replaced` tells.
         measurements: CSV files with the columns ``model``, ``latency_ms``, ``host_latency_ms`` and the like; runs of
-            the device, or stored ones (id, its beginning, tag), or files of exported runs.
+            the device, or stored ones (id, its beginning, tag); files of exported runs or of another tool's output;
+            folders of these. Without any, the stored runs of the device.
         method: the law to take; None chooses the one that predicts left-out models best.
         host: engine whose stored runs on this machine are taken, or its beginning; None takes the one with the most.
         runtime: engine whose runs of the device are taken; needed where `measurements` has runs of several.
-        keep: whether the calibration is kept in this user's data folder, where `predict` finds it.
+        model_dir: folder of the measured models, which are found by their names or hashes.
+        keep: whether the calibration is kept with the store, where `predict` finds it.
         store: of the runs; None is the user's own.
 
     Returns:
@@ -220,6 +223,7 @@ def calibrate(
     given = [measurements] if isinstance(measurements, str | os.PathLike | Run) else list(measurements)
     runs, words = _words_of(given)
     fields = {"name": name, "measurements": words, "method": method, "host": host, "runtime": runtime}
+    fields["model_dir"] = model_dir and os.fspath(model_dir)
     found: Calibration = carry_out("calibrate", Context(store=store, keep=keep, runs=runs), **fields)
     return found
 
@@ -229,6 +233,7 @@ def predict(
     device: str,
     *,
     targets: Mapping[str, float] | None = None,
+    anyway: bool = False,
     store: str | Store | None = None,
 ) -> Forecasts:
     """Predict models for a calibrated device.
@@ -237,7 +242,8 @@ def predict(
         models: model files, or CSV files with the columns ``model`` and ``host_latency_ms`` and the like.
         device: the name of a calibration.
         targets: metric → largest value wanted, in SI; the forecasts then have the probability of meeting it.
-        store: of the runs on this machine; None is the user's own.
+        anyway: widen the interval of a model that the measured ones say little about, instead of refusing it.
+        store: of the calibration and of the runs on this machine; None is the user's own.
 
     Returns:
         An `edgewise.predicting.Forecasts`: its `of("latency")` has the models in their order. A forecast without a
@@ -249,7 +255,7 @@ def predict(
     from edgewise.service.context import Context
 
     found: Forecasts = carry_out(
-        "predict", Context(store=store), models=several(models), device=device, targets=targets
+        "predict", Context(store=store), models=several(models), device=device, targets=targets, anyway=anyway
     )
     return found
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from edgewise.cli.main import run
-from edgewise.device import calibrations
 from edgewise.predicting import atlas
 from edgewise.predicting.atlas import load
 from edgewise.predicting.tables import SOURCES, read_source
@@ -125,7 +124,6 @@ TINY = """00664.631 ulp-mlperf:   Throughput   :      131.949 inf./sec.
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(atlas, "atlas_folder", lambda: tmp_path / "data" / "atlas")
-    monkeypatch.setattr(calibrations, "calibrations_folder", lambda: tmp_path / "data" / "calibrations")
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.chdir(tmp_path)
 

@@ -17,7 +17,9 @@ from edgewise.cli.main import run
 from edgewise.device import calibrations
 from edgewise.predicting import atlas
 from edgewise.record.job import Constraints
+from edgewise.record.run import Trust
 from edgewise.service import prediction
+from edgewise.service.device_runs import ModelFiles, Notes, of_one_engine
 from edgewise.store.exchange import export_runs, read_runs
 from sample_runs import all_runs
 
@@ -32,7 +34,6 @@ ResNet50,95,330,image
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibrations, "calibrations_folder", lambda: tmp_path / "calibrations")
     monkeypatch.setattr(atlas, "atlas_folder", lambda: tmp_path / "atlas")
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
     monkeypatch.chdir(tmp_path)
@@ -106,6 +107,8 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     assert run(["calibrate", "board", "--measurements", "files.csv"]) == 2  # names alone relate to nothing
     assert "nothing relates the models" in capsys.readouterr().err
     assert run(["bench", str(digits), "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "--quiet"]) == 0
+    with edgewise.open_store() as opened:
+        opened.save(replace(opened.get("last"), trust=Trust(grade="B")))
     for at in range(2, 5):
         rows[at - 1] = f"other{at},{5 * at},{at}"
     rows[0] += ","
@@ -159,7 +162,7 @@ def test_runs_of_several_devices_engines_or_batches_are_told_apart(capsys, tmp_p
     assert "no run is of tvm" in capsys.readouterr().err
     batches = exported(tmp_path, "batches.json", {"batch": 8}, {"batch": 8})
     assert run(["calibrate", "board", "--measurements", batches]) == 2
-    assert "left out: scenario single-stream, batch 8" in capsys.readouterr().err
+    assert "left out (scenario single-stream, batch 8): m0 and m1" in capsys.readouterr().err
 
 
 def test_runs_within_limits_are_apart_from_those_without(capsys, tmp_path):
@@ -179,7 +182,9 @@ def test_values_of_this_machine_are_of_one_engine_within_the_same_limits(tmp_pat
     slower = [
         replace(each, value=3 * each.value) if each.metric == "latency" else each for each in measured.measurements
     ]
+    measured = replace(measured, trust=Trust(grade="B"))
     with edgewise.open_store(store) as opened:
+        opened.save(measured)
         opened.save(replace(measured, id=measured.id[:-1] + "z", job=halved, measurements=tuple(slower)))
     (tmp_path / "own.csv").write_text(f"model,latency_ms,host_latency_ms\n{digits},5,\nb,10,2\nc,15,3\n")
     for host, times in ((None, 1), (prediction.engine_text(halved), 3)):
@@ -226,12 +231,13 @@ def test_failed_runs_and_other_batches_are_left_out_by_name():
     done, *_ = (run for run in all_runs() if run.status == "done" and run.job.workload.scenario.kind == "single-stream")
     failed = replace(done, status="failed")
     eight = replace(done, job=replace(done.job, workload=replace(done.job.workload, batch=8)))
-    kept, cautions = prediction._of_one_engine([failed, done, eight], wanted=None)
+    notes = Notes()
+    kept = of_one_engine([failed, done, eight], notes, wanted=None)
     assert kept == [done]
     name = done.job.model.name
-    assert cautions == [
-        f"A run of {name} is left out: it failed.",
-        f"A run of {name} is left out: scenario single-stream, batch 8.",
+    assert notes.sentences == [
+        f"Runs left out (failed): {name}.",
+        f"Runs left out (scenario single-stream, batch 8): {name}.",
     ]
 
 
@@ -239,13 +245,13 @@ def test_a_file_that_changed_since_it_was_measured_lends_no_operators():
     digits = edgewise.data.path("digits_cnn.onnx")
     done = next(run for run in all_runs() if run.status == "done")
     model = replace(done.job.model, name="digits", path=str(digits), sha256=hashlib.sha256(b"before").hexdigest())
-    cautions: list[str] = []
-    found = prediction._from_run(replace(done, job=replace(done.job, model=model)), [], cautions)
+    notes, none = Notes(), ModelFiles([])
+    found = prediction._from_run(replace(done, job=replace(done.job, model=model)), none, notes)
     assert found.subject.profile is None
-    assert cautions == ["The file of digits has changed since: its operators are not known."]
+    assert notes.sentences == ["The file has changed since, so that its operators are not known: digits."]
     same = replace(model, sha256=hashlib.sha256(digits.read_bytes()).hexdigest())
-    found = prediction._from_run(replace(done, job=replace(done.job, model=same)), [], cautions)
-    assert found.subject.profile is not None and len(cautions) == 1
+    found = prediction._from_run(replace(done, job=replace(done.job, model=same)), none, notes)
+    assert found.subject.profile is not None and len(notes.sentences) == 1
 
 
 def test_a_host_engine_without_runs_is_an_error(capsys):
@@ -283,6 +289,110 @@ def test_python_has_the_same_doors(tmp_path):
     assert [row.subject.name for row in forecasts.of("latency")] == ["EfficientNet", "DenseNet"]
     assert edgewise.calibrate("other", "measured.csv", keep=False).name == "other"
     assert calibrations.names() == ["phone"]
+
+
+def with_times(run, **times):
+    """`run` with these times: grade, moment, value in ms."""
+    rows = [replace(row, value=times["ms"] / 1e3) if row.metric == "latency" else row for row in run.measurements]
+    made = f"2026-03-{times['day']:02d}T00:00:00+00:00"
+    return replace(
+        run, id=f"{times['day']:026d}", measurements=tuple(rows), created_at=made, trust=Trust(grade=times["grade"])
+    )
+
+
+def test_of_the_runs_on_this_machine_the_newest_of_the_best_grade_is_taken(tmp_path):
+    digits = edgewise.data.path("digits_cnn.onnx")
+    base = next(run for run in all_runs() if run.status == "done" and run.value("latency"))
+    model = replace(
+        base.job.model, name=digits.name, path=str(digits), sha256=hashlib.sha256(digits.read_bytes()).hexdigest()
+    )
+    base = replace(base, job=replace(base.job, model=model, target=replace(base.job.target, device="local")))
+    (tmp_path / "own.csv").write_text(f"model,latency_ms,host_latency_ms\n{digits},50,\nb,10,2\nc,15,3\n")
+    with edgewise.open_store() as opened:
+        opened.save(with_times(base, day=4, grade="D", ms=19.6))
+    with pytest.raises(edgewise.BadInput, match=r"nothing relates .* of grade D alone.*digits_cnn.onnx"):
+        edgewise.calibrate("board", "own.csv", keep=False)
+    with (tmp_path / "own.csv").open("a") as table:
+        table.write("d,20,4\n")
+    found = edgewise.calibrate("board", "own.csv", keep=False)
+    assert found.points["latency"][0].subject.host is None
+    assert any("grade D alone" in caution and digits.name in caution for caution in found.cautions)
+    with edgewise.open_store() as opened:
+        opened.save(with_times(base, day=1, grade="B", ms=11.0))
+        opened.save(with_times(base, day=2, grade="B", ms=11.6))
+        opened.save(with_times(base, day=3, grade="C", ms=9.0))
+    found = edgewise.calibrate("board", "own.csv", keep=False)
+    assert found.points["latency"][0].subject.host == pytest.approx(0.0116)
+    assert not any("grade D" in caution for caution in found.cautions)
+
+
+def test_without_measurements_the_runs_of_the_device_in_the_store_are_taken(capsys, tmp_path):
+    assert run(["calibrate", "phone"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "has no finished runs of the device phone" in told and "runs import F --device phone" in told
+    runs = read_runs(tmp_path / exported(tmp_path, "p.json", *[{"device": "phone"}] * 4))
+    with edgewise.open_store() as opened:
+        for at, each in enumerate(runs):
+            each = with_times(each, day=at + 1, grade="B", ms=4.0 * (at + 1))
+            opened.save(each)
+            opened.save(replace(with_times(each, day=at + 11, grade="D", ms=99.0)))
+            here = replace(each.job, target=replace(each.job.target, device="local"))
+            opened.save(replace(with_times(each, day=at + 21, grade="B", ms=1.0 * (at + 1)), job=here))
+    assert run(["calibrate", "phone", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    points = document["metrics"]["latency"]["points"]
+    found = sorted(number for point in points for number in (point["value"], 4 * point["host"]))
+    assert found == pytest.approx([0.004 * n for n in (1, 1, 2, 2, 3, 3, 4, 4)])
+    assert document["sources"] == [f"runs of phone in {tmp_path / 'runs.db'}"] and document["replaced"] is None
+
+
+LOG = """INFO: STARTING!
+INFO: Num threads: [1]
+INFO: Loaded model /data/local/tmp/{name}.tflite
+INFO: count=200 first=5050 curr=4990 min=4800 max=6000 avg={average} std=100 p5=4850 median={average} p95=5200
+INFO: Inference timings in us: Init: 12345, First inference: 9000, Warmup (avg): 5211.1, Inference (avg): {average}
+"""
+
+
+def test_a_folder_of_a_tools_outputs_is_related_to_the_models_in_another_folder(capsys, tmp_path):
+    names = ["mobilenet-v1", "squeezenet-1.1", "resnet-18", "mobilenet-v2"]
+    assert (
+        run(["zoo", "build", *names, "--width", "0.5", "--resolution", "64", "--format", "tflite", "-o", "nets"]) == 0
+    )
+    (tmp_path / "logs").mkdir()
+    for name, average in zip(names, (6100, 4400, 14900, 5000), strict=True):
+        log = LOG.format(name=f"{name}-w0.5-r64", average=average)
+        (tmp_path / "logs" / f"{name}.txt").write_text(log)
+    (tmp_path / "logs" / "notes.txt").write_text("a hot day\n")
+    capsys.readouterr()
+    assert run(["calibrate", "phone", "--measurements", "logs", "--model-dir", "nets", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    points = document["metrics"]["latency"]["points"]
+    assert sorted(point["value"] for point in points) == pytest.approx([0.0044, 0.005, 0.0061, 0.0149])
+    assert all(point["profile"] is not None and point["precision"] == "float32" for point in points)
+    told = document["cautions"]
+    assert sum(caution.startswith("Measured by ") for caution in told) == 1  # once for all models
+    assert any("taken for the file of the same name" in caution for caution in told)
+    assert any("notes.txt" in caution for caution in told)
+    assert run(["calibrate", "phone", "--measurements", "nets"]) == 2
+    assert "nets holds no measurements" in capsys.readouterr().err
+
+
+def test_a_calibration_belongs_to_its_store_and_says_what_it_replaces(capsys, tmp_path, monkeypatch):
+    other = str(tmp_path / "other.db")
+    edgewise.open_store(other).close()
+    assert run(["calibrate", "phone", "--measurements", "measured.csv", "--store", other]) == 0
+    assert "replaces" not in capsys.readouterr().out
+    assert (tmp_path / "other.calibrations" / "phone.json").is_file()
+    assert run(["estimate", "new.csv", "-d", "phone"]) == 2
+    assert run(["estimate", "new.csv", "-d", "phone", "--store", other]) == 0
+    assert "EfficientNet, 115 ms" in capsys.readouterr().out.splitlines()[0]
+    assert [row.subject.name for row in edgewise.predict("new.csv", "phone", store=other).rows]
+    monkeypatch.setenv("EDGEWISE_STORE", other)
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    assert "This replaces the calibration phone (latency of 5 models, from measured.csv)." in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 @pytest.mark.long
@@ -345,6 +455,9 @@ def test_exported_runs_beside_the_networks_calibrate_a_device(capsys, tmp_path):
     files = [f"nets/{name}.onnx" for name in ("ds-cnn", "autoencoder", "resnet-8")]
     bench = ["bench", *files, "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "-q"]
     assert run([*bench, "-o", "nets/measured.json"]) == 0
+    with edgewise.open_store() as opened:  # whatever else this machine does
+        for each in opened.resolve(["all"]):
+            opened.save(replace(each, trust=Trust(grade="B")))
     capsys.readouterr()
     assert run(["calibrate", "phone", "--measurements", "nets/measured.json", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -11,6 +11,7 @@ import pytest
 
 from edgewise.device import calibrations
 from edgewise.record import InputSpec
+from edgewise.studio.views import atlas as views
 from estimates import estimated
 from made_runs import HOSTILE, made_run, rows_of
 from sample_calibrations import forecasts
@@ -137,15 +138,15 @@ def test_shapes_of_one_file_do_not_mix_in_the_atlas_and_in_trends(studio, client
 
 
 def test_devices_from_files_are_listed_and_damaged_files_said(studio, client, tmp_path, monkeypatch):
-    folder = tmp_path / "data" / "calibrations"
-    monkeypatch.setattr(calibrations, "calibrations_folder", lambda: folder)
+    folder = calibrations.calibrations_folder(studio.store)
+    monkeypatch.setattr(views, "default_path", lambda: tmp_path / "data" / "runs.db")
     assert "edgewise calibrate" in client.get("/atlas").text
     folder.mkdir(parents=True)
     document = {"runtime": "litert", "metrics": {"latency": {"points": [{}, {}, {}]}}}
     (folder / "board1.json").write_text(json.dumps(document))
     (folder / "board2.json").write_text("[]")
-    tables = folder.with_name("atlas")
-    tables.mkdir()
+    tables = tmp_path / "data" / "atlas"
+    tables.mkdir(parents=True)
     head = "model,variant,device,group,runtime,precision,unit,setting,batch,latency_s,source,licence\n"
     (tables / "ncnn.csv").write_text(
         head + "a,,Phone <b>,,ncnn,,CPU,,1,0.1,src,BSD\nb,,Phone <b>,,ncnn,,CPU,,1,0.2,src,BSD\n"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
 
-from edgewise.device import calibrations
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import (
@@ -35,8 +35,8 @@ def points(factor=4.0, **changed) -> tuple[Point, ...]:
 
 @pytest.fixture
 def own_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibrations, "calibrations_folder", lambda: tmp_path / "calibrations")
-    return tmp_path / "calibrations"
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    return tmp_path / "runs.calibrations"
 
 
 def table(tmp_path, text):
@@ -125,7 +125,8 @@ def test_a_calibration_survives_its_file(own_folder):
     profile = OperatorProfile(amounts=(1e6, 2e6, 0, 5, 7, 9), unknown=("odd: why",))
     kept = [replace(point, subject=replace(point.subject, profile=profile, precision="int8")) for point in points()]
     found = Calibration(name="pi", points={"latency": tuple(kept)}, host="CPU", runtime="litert", sources=("f.csv",))
-    path = save(found)
+    path = save(found).path
+    assert path == own_folder / "pi.json"
     assert load("pi").points == found.points and names() == ["pi"]
     document = json.loads(path.read_text())
     scale = next(law for law in document["metrics"]["latency"]["laws"] if law["law"] == "scale")
@@ -148,7 +149,7 @@ def test_a_damaged_calibration_is_one_clear_error(own_folder, text, words):
 
 
 def test_a_calibration_with_impossible_points_is_damaged(own_folder):
-    path = save(Calibration(name="pi", points={"latency": points()}))
+    path = save(Calibration(name="pi", points={"latency": points()})).path
     document = json.loads(path.read_text())
     document["metrics"]["latency"]["points"][0]["value"] = -1
     path.write_text(json.dumps(document))
@@ -170,7 +171,7 @@ def test_a_calibration_with_impossible_points_is_damaged(own_folder):
     ],
 )
 def test_a_calibration_edited_by_hand_is_damaged_rather_than_wrong(own_folder, change):
-    path = save(Calibration(name="pi", points={"latency": points()}))
+    path = save(Calibration(name="pi", points={"latency": points()})).path
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
@@ -254,6 +255,39 @@ def test_names_of_one_precision_are_the_same(measured, new):
     known = [replace(point, subject=replace(point.subject, precision=measured)) for point in points()]
     assert refusal(Subject(name="n", host=0.02, precision=new), known) == ""
     assert "its precision is uint8" in refusal(Subject(name="n", host=0.02, precision="u8"), known)
+
+
+HALVES = "float32 with float16 weights"
+
+
+@pytest.mark.parametrize(
+    ("measured", "new"),
+    [("float32", HALVES), (HALVES, "float32"), (f"float32, {HALVES}", f"{HALVES}, float32"), (HALVES, "FP32")],
+)
+def test_weights_that_are_only_stored_in_half_precision_are_no_precision_of_their_own(measured, new):
+    known = [replace(point, subject=replace(point.subject, precision=measured)) for point in points()]
+    assert refusal(Subject(name="n", host=0.02, precision=new), known) == ""
+    assert refusal(Subject(name="n", host=0.02, precision="float16"), known)
+    assert refusal(Subject(name="n", host=0.02, precision="float32 with int8 weights"), known)
+
+
+def test_anyway_widens_instead_of_refusing():
+    known = [replace(point, subject=replace(point.subject, precision="float32")) for point in points()]
+    calibration = Calibration(name="pi", points={"latency": tuple(known)})
+    subjects = [
+        Subject(name="same", host=0.05, precision="float32"),
+        Subject(name="int8", host=0.05, precision="int8"),
+        Subject(name="int16", host=0.05, precision="int16"),
+        Subject(name="far", host=3.0, precision="float32"),
+    ]
+    assert [row.refused is None for row in forecast(calibration, subjects).rows] == [True, False, False, False]
+    same, int8, int16, far = forecast(calibration, subjects, anyway=True).rows
+    assert int8.prediction.value == same.prediction.value == pytest.approx(0.2)
+    assert int8.spread == pytest.approx(math.hypot(same.spread, math.log(4)))
+    assert int16.spread == pytest.approx(math.hypot(same.spread, math.log(2)))
+    assert far.spread > same.spread and far.prediction.value == pytest.approx(12)
+    for row in (int8, int16, far):
+        assert row.refused is None and row.cautions[0].startswith("Predicted by --anyway, with a wider interval: its ")
 
 
 def test_a_subject_that_the_law_knows_too_little_of_is_an_error():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.cli import options
@@ -20,9 +21,16 @@ OPTIONS = (
     option(
         "--measurements F",
         options.MEASURE,
-        "CSV file with the columns model, latency_ms, host_latency_ms and the like; stored runs or exported files of "
-        "the device; repeatable",
+        "CSV file with the columns model, latency_ms, host_latency_ms and the like; stored or exported runs of the "
+        "device; output of another tool; or a folder of such files; repeatable (default: the stored runs of DEVICE)",
         list[str],
+        show_default=False,
+    ),
+    option(
+        "--model-dir PATH",
+        options.MEASURE,
+        "Folder of the measured models, which are found by their names or hashes",
+        Path,
     ),
     option(
         "--suggest K",
@@ -79,16 +87,15 @@ PRESENTATION = CalibrationPresentation()
 def command(values: Values) -> int:
     """Learn a device from a few models that were measured on it; 'edgewise estimate -d DEVICE' then predicts others.
 
-    Give 3 models or more, better 5 to 10 of different size and kind. Models that 'edgewise bench' has measured on this
-    machine, or whose values on it are in the table, are predicted better. Each law is judged by what it predicts for
-    models that it was not fitted to.
+    Without --measurements, the runs of DEVICE in the store are taken: those of 'edgewise bench -d DEVICE', and those of
+    other tools that 'edgewise runs import --device DEVICE' read. Give 3 models or more, better 5 to 10 of different
+    size and kind. Models that 'edgewise bench' has measured on this machine, or whose values on it are in the table,
+    are predicted better. Each law is judged by what it predicts for models that it was not fitted to.
     """
     from edgewise.service.requests import CalibrateRequest
 
     if values["suggest"] is not None:
         return _suggest(values)
-    if not values["measurements"]:
-        raise BadInput("no measurements given", advice="--measurements F.csv, or --suggest 5 for models to measure")
     if values["format"] != "onnx":
         raise BadInput("--format applies only to --suggest", advice="leave it out")
     return perform(request_of(CalibrateRequest, OPTIONS, values), PRESENTATION, output_of(values))
@@ -98,10 +105,10 @@ def _suggest(values: Values) -> int:
     from edgewise.cli.suggest import PRESENTATION as SUGGESTION
     from edgewise.service.requests import SuggestRequest
 
-    if unused := [name for name in ("measurements", "method", "host") if values[name]]:
-        raise BadInput(
-            f"--suggest and --{unused[0]} exclude each other", advice="calibrate when the suggested models are measured"
-        )
+    if unused := [name for name in ("measurements", "method", "host", "model_dir") if values[name]]:
+        flag = unused[0].replace("_", "-")
+        advice = "calibrate when the suggested models are measured"
+        raise BadInput(f"--suggest and --{flag} exclude each other", advice=advice)
     folders = values["output"] or ()
     if len(folders) > 1:
         raise BadInput(f"--suggest writes to one folder, not {len(folders)}", advice="give -o once")

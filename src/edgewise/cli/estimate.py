@@ -39,6 +39,13 @@ OPTIONS = (
         list[str],
         read=words.limits,
     ),
+    option(
+        "--anyway",
+        options.VARY,
+        "For a calibrated device: widen the interval of models that the measured ones say little about (another "
+        "precision, size or kind of operators), instead of refusing them",
+        bool,
+    ),
     options.SETTINGS.worded("Setting of the estimator; repeatable"),
     option("--devices", options.VARY, "List the devices that can be estimated, with their settings", bool),
     option("--fits", options.VARY, "List the boards of the catalogue that hold the model, instead of -d", bool),
@@ -59,6 +66,7 @@ OPTIONS = (
     options.FORCE,
     options.AS_JSON,
     options.QUIET,
+    options.STORE.worded("For a calibrated device: store that its calibration and the runs belong to [EDGEWISE_STORE]"),
     options.DRY_RUN,
     options.ABSOLUTE,
 )
@@ -121,10 +129,10 @@ def request_from(values: Values) -> Request:
         raise BadInput("give a model, and either a device or --fits", advice=advice)
     if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
         raise BadInput(f"--{unused[0].replace('_', '-')} applies only to --fits", advice="add --fits instead of -d")
-    if values["device"] is not None and is_calibrated(values["device"]):
+    if values["device"] is not None and is_calibrated(values["device"], values["store"]):
         return _prediction(values)
-    if values["target"]:
-        raise BadInput("--target applies only to calibrated devices", advice="'edgewise calibrate' learns one")
+    if unused := [name for name in ("target", "anyway") if values[name]]:
+        raise BadInput(f"--{unused[0]} applies only to calibrated devices", advice="'edgewise calibrate' learns one")
     if len(given) > 1:
         raise BadInput(f"one model can be estimated at a time, not {len(given)}", advice="estimate them one by one")
     (model,) = models_or_factory(given, values["build"])

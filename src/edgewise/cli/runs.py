@@ -40,23 +40,30 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an existin
 _RUN_HELP = "Id, its beginning, a tag, last, last~2, group:ID, group:last or all."
 References = Annotated[list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP)]
 
+ModelOption = Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")]
+RuntimeOption = Annotated[str | None, typer.Option("-r", "--runtime", help="Only runs on this runtime")]
+DeviceOption = Annotated[str | None, typer.Option("-d", "--device", help="Only runs on this device")]
+TagOption = Annotated[str | None, typer.Option(help="Only runs with this tag")]
+SinceOption = Annotated[
+    str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
+]
+UntilOption = Annotated[str | None, typer.Option(help="Only runs made before this time, written as for --since")]
+
 _TABLE_LIMIT = 50
 
 
 @app.command("list")
 def list_runs(
-    model: Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")] = None,
-    runtime: Annotated[str | None, typer.Option("-r", "--runtime", help="Only runs on this runtime")] = None,
-    device: Annotated[str | None, typer.Option("-d", "--device", help="Only runs on this device")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only runs with this tag")] = None,
+    model: ModelOption = None,
+    runtime: RuntimeOption = None,
+    device: DeviceOption = None,
+    tag: TagOption = None,
     metric: Annotated[
         str | None, typer.Option(help="Only runs that have a value of this metric, such as latency or energy")
     ] = None,
     status: Annotated[str | None, typer.Option(help="Only runs with this status: done, failed or cancelled")] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only runs made before this time, written as for --since")] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     before: Annotated[
         str | None, typer.Option(metavar="RUN", help="Only runs that follow this one in the list: the next page")
     ] = None,
@@ -77,11 +84,9 @@ def list_runs(
     if metric is not None and metric not in METRICS:
         similar = get_close_matches(metric, METRICS, 5, 0.3) or ["latency", "energy", "memory_peak"]
         raise BadInput(f"{metric!r} is not a metric", advice=f"similar: {', '.join(similar)}")
-    now = datetime.now(UTC)
     wanted: RunFilter = {
         "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
-        "since": None if since is None else _parse_time(since, "--since", now=now),
-        "until": None if until is None else _parse_time(until, "--until", now=now),
+        **_times(since, until),
     }  # fmt: skip
     if count and (before, limit) != (None, None):
         raise BadInput("--count counts all pages", advice="leave out --before and --limit")
@@ -141,15 +146,29 @@ def export(
         typer.Option("-o", "--output", metavar="FILE", help=".json or .jsonl (to import), .csv or .md"),
     ],
     references: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help=f"{_RUN_HELP} [all]")] = None,
+    model: ModelOption = None,
+    runtime: RuntimeOption = None,
+    device: DeviceOption = None,
+    tag: TagOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     force: ForceOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Write runs to a file; runs that can't be read are reported and left out."""
+    """Write runs to a file, oldest first; runs that can't be read are reported and left out."""
     from edgewise.report.files import write_report
     from edgewise.store.exchange import export_runs
 
+    wanted: RunFilter = {"model": model, "runtime": runtime, "device": device, "tag": tag, **_times(since, until)}
+    filtered = any(value is not None for value in wanted.values())
+    if filtered and references:
+        raise BadInput("name runs, or filter them, not both", advice="leave out RUN…, or --device, --tag and the like")
     lost: list[StoreError] = []
     with _open(store) as opened:
+        if filtered:
+            references = [row.id for row in opened.rows(**wanted)][::-1]
+            if not references:
+                raise BadInput(f"no runs match in {opened.name}", advice="'edgewise runs list' shows what is there")
         runs = opened.each(references or ["all"], unreadable=lost.append)
         if output.suffix.lower() == ".md":
             found = list(runs)
@@ -321,6 +340,15 @@ def _count(number: int) -> str:
 
 def _say(message: str) -> None:
     err().print(escape(one_line(message)), style="dim", soft_wrap=True)
+
+
+def _times(since: str | None, until: str | None) -> RunFilter:
+    """The conditions of --since and --until. Raises `BadInput`."""
+    now = datetime.now(UTC)
+    return {
+        "since": None if since is None else _parse_time(since, "--since", now=now),
+        "until": None if until is None else _parse_time(until, "--until", now=now),
+    }
 
 
 def _parse_time(text: str, option: str, *, now: datetime) -> datetime:

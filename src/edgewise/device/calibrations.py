@@ -1,34 +1,45 @@
-"""Where this user's calibrations are kept. Imports no numpy: every ``estimate`` looks here first."""
+"""Where calibrations are kept: beside the store. Imports no numpy: every ``estimate`` looks here first."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgewise.errors import BadInput
+from edgewise.store.location import default_path, find_location
+
+if TYPE_CHECKING:
+    from edgewise.store import Store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FOLDER = "calibrations"
 
 
-def is_calibrated(device: str) -> bool:
+def is_calibrated(device: str, store: str | Store | None = None) -> bool:
     """Whether there is a calibration called `device`."""
-    return _NAME.fullmatch(device) is not None and file_of(device).is_file()
+    return _NAME.fullmatch(device) is not None and file_of(device, store).is_file()
 
 
-def calibrations_folder() -> Path:
-    """The folder of this user's calibrations."""
-    from platformdirs import user_data_path
+def calibrations_folder(store: str | Store | None = None) -> Path:
+    """The folder of the calibrations that belong to `store`; None asks the environment.
 
-    return user_data_path("edgewise", appauthor=False) / "calibrations"
+    It lies beside a file that was chosen, such as ``runs.calibrations`` beside ``runs.db``; the calibrations of the
+    user's own store, and those of stores on servers and in memory, are in the user's data folder.
+    """
+    path = find_location(store if store is None or isinstance(store, str) else store.name).path
+    if path is None or path == default_path():
+        return default_path().with_name(_FOLDER)
+    return path.with_suffix(f".{_FOLDER}")
 
 
-def file_of(name: str) -> Path:
+def file_of(name: str, store: str | Store | None = None) -> Path:
     """Where the calibration `name` is kept. Raises `BadInput` for what can't be a name."""
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name!r} can't be the name of a device", advice="letters, digits, _ and - (64 at most)")
-    return calibrations_folder() / f"{name}.json"
+    return calibrations_folder(store) / f"{name}.json"
 
 
-def names() -> list[str]:
-    """The names of this user's calibrations, sorted."""
-    return sorted(path.stem for path in calibrations_folder().glob("*.json") if _NAME.fullmatch(path.stem))
+def names(store: str | Store | None = None) -> list[str]:
+    """The names of the calibrations that belong to `store`, sorted."""
+    return sorted(path.stem for path in calibrations_folder(store).glob("*.json") if _NAME.fullmatch(path.stem))

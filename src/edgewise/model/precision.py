@@ -25,6 +25,19 @@ def plain_precision(word: str) -> str:
     return _NAMES.get(word, word)
 
 
+def arithmetic(precision: str) -> str:
+    """What `find_precision` says, without how weights are stored that are computed in the type of the data.
+
+    Weights in half precision are made ``float32`` before the product: such networks compute as those in float32 do.
+    """
+    words = []
+    for word in precision.split(", "):
+        data, _, weights = word.removesuffix(" weights").partition(" with ")
+        data = plain_precision(data)
+        words.append(data if plain_precision(weights) in _HALVES and data == "float32" else plain_precision(word))
+    return ", ".join(dict.fromkeys(words))
+
+
 def find_precision(graph: Graph) -> str:
     """Types that the products of a network work on, the most operators first; of all its data where it has none."""
     found = Counter(_precisions(graph))

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgewise.device.calibrations import file_of, names
+from edgewise.device.calibrations import calibrations_folder, file_of, names
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.points import UNITS, is_measurement
 from edgewise.shown import Shown
+
+if TYPE_CHECKING:
+    from edgewise.store import Store
 
 SCHEMA = 1
 COVERAGES = (0.5, 0.8, COVERAGE, 0.95)
@@ -35,6 +38,8 @@ class Calibration(Shown):
         host: the machine whose values the points have; "" where somebody wrote them down.
         runtime: on which the host's values were measured; "" where unknown.
         sources: the tables and runs that the points are from.
+        replaced: the calibration of this name that this one took the place of, in words; "" where there was none.
+        path: where it is kept; None where it is not.
     """
 
     name: str
@@ -44,6 +49,8 @@ class Calibration(Shown):
     runtime: str = ""
     sources: tuple[str, ...] = ()
     cautions: tuple[str, ...] = field(default=())
+    replaced: str = ""
+    path: Path | None = None
 
     @cached_property
     def choices(self) -> Mapping[str, Choice]:
@@ -60,6 +67,7 @@ class Calibration(Shown):
             "runtime": self.runtime,
             "sources": list(self.sources),
             "cautions": list(self.cautions),
+            "replaced": self.replaced or None,
             "metrics": {
                 metric: {
                     "unit": "B" if metric == "memory_peak" else "J" if metric == "energy" else "s",
@@ -136,8 +144,9 @@ def remove(name: str) -> Path:
     return path
 
 
-def _unknown(name: str) -> BadInput:
-    return BadInput(f"no device {name!r} is calibrated", advice=f"calibrated: {', '.join(names()) or 'none'}")
+def _unknown(name: str, store: str | Store | None = None) -> BadInput:
+    known = ", ".join(names(store)) or "none"
+    return BadInput(f"no device {name!r} is calibrated", advice=f"calibrated, in {calibrations_folder(store)}: {known}")
 
 
 def summaries() -> list[dict[str, Any]]:
@@ -153,19 +162,36 @@ def summaries() -> list[dict[str, Any]]:
     return found
 
 
-def save(calibration: Calibration) -> Path:
-    """Keep `calibration`, in place of an earlier one of its name. Raises `BadInput` where that fails."""
+def save(calibration: Calibration, store: str | Store | None = None) -> Calibration:
+    """Keep `calibration` with `store`; returns it with its file and what was there. Raises `BadInput` where that fails.
+
+    Args:
+        store: of which the calibration is a part; None asks the environment.
+    """
     from edgewise.store.exchange import write_with_folder
 
-    path = file_of(calibration.name)
-    document = json.dumps(calibration.to_document(), indent=1, allow_nan=False)
+    path = file_of(calibration.name, store)
+    kept = replace(calibration, path=path, replaced=_words(path, calibration.name, store))
+    document = json.dumps(kept.to_document(), indent=1, allow_nan=False)
     write_with_folder(path, f"{document}\n", overwrite=True)
-    return path
+    return kept
 
 
-def load(name: str) -> Calibration:
+def _words(path: Path, name: str, store: str | Store | None) -> str:
+    """The calibration that is at `path`, in words; "" where there is none."""
+    if not path.exists():
+        return ""
+    try:
+        earlier = load(name, store)
+    except BadInput:
+        return "one that could not be read"
+    counts = (f"{metric.replace('_', ' ')} of {len(points)} models" for metric, points in earlier.points.items())
+    return f"{', '.join(counts)}, from {', '.join(earlier.sources)}"
+
+
+def load(name: str, store: str | Store | None = None) -> Calibration:
     """The calibration `name`. Raises `BadInput` where there is none, or where its file is damaged."""
-    path = file_of(name)
+    path = file_of(name, store)
     try:
         document = json.loads(path.read_text("utf-8"))
         if document["schema"] > SCHEMA:
@@ -185,9 +211,10 @@ def load(name: str) -> Calibration:
             runtime=str(document["runtime"]),
             sources=tuple(map(str, document["sources"])),
             cautions=tuple(map(str, document["cautions"])),
+            path=path,
         )
     except FileNotFoundError:
-        raise _unknown(name) from None
+        raise _unknown(name, store) from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{path} is damaged: {error!r}", advice="calibrate the device again") from None
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.model.precision import plain_precision
+from edgewise.model.graph import BITS
+from edgewise.model.precision import arithmetic
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.choice import COVERAGE, Choice, Prediction
@@ -27,6 +28,10 @@ MOST_BEYOND = 10.0
 UNSEEN_SHARE, SEEN_SHARE = 0.3, 0.05
 """Operators of a kind with more than the first share of a model must have more than the second of a measured one."""
 NEAREST = 2
+UNLIKE = math.log(2.0)
+"""Standard deviation of the logarithm, with --anyway, for another number format of as many bits, and for operators of
+an unseen kind. For a format of other bits it is the logarithm of their ratio: arithmetic is at best that much faster.
+Both are set by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +65,13 @@ class Forecasts(Shown):
 
     Attributes:
         targets: metric → largest value wanted.
+        cautions: sentences about what is known of the models.
     """
 
     calibration: Calibration
     rows: tuple[Forecast, ...]
     targets: Mapping[str, float] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -95,6 +102,7 @@ class Forecasts(Shown):
             "calibration": self.calibration.to_document(),
             "estimates": rows,
             "refused": "; ".join(refused) if len(refused) == len(rows) else None,
+            "cautions": list(self.cautions),
             # The name of "estimates" here until 0.1.0; it goes with the release after it.
             "models": rows,
             "undecided": {
@@ -135,39 +143,45 @@ def probability_below(one: Forecast, other: Forecast, freedom: float) -> float:
 
 
 def forecast(
-    calibration: Calibration, subjects: Sequence[Subject], *, targets: Mapping[str, float] | None = None
+    calibration: Calibration,
+    subjects: Sequence[Subject],
+    *,
+    targets: Mapping[str, float] | None = None,
+    anyway: bool = False,
 ) -> Forecasts:
     """Predict all metrics of `calibration` for `subjects`.
 
     Args:
         targets: metric → largest value wanted, in SI.
+        anyway: whether a model of which the points say little gets a wider interval instead of a refusal.
     """
     rows = [
-        _forecast(subject, metric, choice, (targets or {}).get(metric))
+        _forecast(subject, metric, choice, (targets or {}).get(metric), anyway=anyway)
         for subject in subjects
         for metric, choice in calibration.choices.items()
     ]
     return Forecasts(calibration=calibration, rows=tuple(rows), targets=targets or {})
 
 
-def _forecast(subject: Subject, metric: str, choice: Choice, target: float | None) -> Forecast:
-    unlike = refusal(subject, choice.points)
-    if unlike:
+def _forecast(subject: Subject, metric: str, choice: Choice, target: float | None, *, anyway: bool) -> Forecast:
+    unlike, doubt = _unlike(subject, choice.points)
+    if unlike and not anyway:
         return Forecast(subject=subject, metric=metric, refused=unlike)
     trial = choice.usable_for(subject)
     if trial is None or trial.fitted is None:
         lacks = "; ".join(dict.fromkeys(trial.lacking(subject) for trial in choice.trials if trial.fitted is not None))
         return Forecast(subject=subject, metric=metric, refused=f"no law applies: {lacks}")
-    (prediction,), (spread,) = choice.predict_by(trial, [subject], further=_beyond(subject, choice.points) ** 2)
+    further = _beyond(subject, choice.points) ** 2 + (doubt / trial.error) ** 2
+    (prediction,), (spread,) = choice.predict_by(trial, [subject], further=further)
     on_target = None
     if target is not None:
         t = math.log(target / prediction.value) / spread
         on_target = 1 - t_tail(t, trial.freedom) if t >= 0 else t_tail(-t, trial.freedom)
-    cautions = []
+    cautions = [f"Predicted by --anyway, with a wider interval: {unlike}."] if unlike else []
     if trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
-    if (beyond := _beyond(subject, choice.points)) > math.log(LEAST_BEYOND):
+    if not unlike and (beyond := _beyond(subject, choice.points)) > math.log(LEAST_BEYOND):
         cautions.append(f"Its size is a factor of {math.exp(beyond):.2g} beyond the measured models.")
     return Forecast(
         subject=subject,
@@ -184,23 +198,39 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
 
 def refusal(subject: Subject, points: Sequence[Point]) -> str:
     """Why the points say nothing about `subject`; "" where they do."""
-    precisions, own = {plain_precision(point.subject.precision) for point in points}, plain_precision(subject.precision)
+    return _unlike(subject, points)[0]
+
+
+def _unlike(subject: Subject, points: Sequence[Point]) -> tuple[str, float]:
+    """Why the points say nothing about `subject`, and the standard deviation of the logarithm that stands for it.
+
+    That of the size is not part of it: `_beyond` widens every interval by it.
+    """
+    found: list[tuple[str, float]] = []
+    precisions, own = {arithmetic(point.subject.precision) for point in points}, arithmetic(subject.precision)
     if own and "" not in precisions and own not in precisions:
-        return f"its precision is {own}, and the measured models have {', '.join(sorted(precisions))}"
+        words = f"its precision is {own}, and the measured models have {', '.join(sorted(precisions))}"
+        found.append((words, max(UNLIKE, min(_bits_apart(own, each) for each in precisions))))
     profiles = [point.subject.profile for point in points if point.subject.profile is not None]
     if subject.profile is not None and len(profiles) == len(points):
         seen = np.max([profile.shares for profile in profiles], axis=0)
         for term, share, most in zip(TERMS, subject.profile.shares, seen, strict=True):
             if share > UNSEEN_SHARE and most < SEEN_SHARE:
-                return (
+                words = (
                     f"{KINDS[term]} are {share:.0%} of its work, and at most {most:.0%} of that of a measured model: "
                     "measure one that has more of them"
                 )
+                found.append((words, UNLIKE * float(share)))
     if (beyond := _beyond(subject, points)) > math.log(MOST_BEYOND):
-        return (
-            f"its size is a factor of {math.exp(beyond):.3g} beyond the measured models: measure one of about its size"
-        )
-    return ""
+        words = f"its size is a factor of {math.exp(beyond):.3g} beyond the measured models"
+        found.append((f"{words}: measure one of about its size", 0.0))
+    return "; ".join(words for words, _ in found), math.hypot(*(doubt for _, doubt in found))
+
+
+def _bits_apart(one: str, other: str) -> float:
+    """The logarithm of the ratio of the bits of the first number formats of two precisions; of 32 and 8 if unknown."""
+    first, second = (BITS.get(word.split(", ")[0].split(" ")[0]) for word in (one, other))
+    return math.log(4.0) if first is None or second is None else abs(math.log(first / second))
 
 
 KINDS = dict(

@@ -28,11 +28,13 @@ UNCOUNTED = ("elements", "operators")
 def calibration_document(calibration: Calibration) -> Document:
     """The laws of a device, the chosen one first, and the points with what is predicted without each."""
     tables: list[Table] = []
+    earlier = calibration.replaced
+    replaced = [f"This replaces the calibration {calibration.name} ({earlier})."] if earlier else []
     for metric, choice in calibration.choices.items():
         tables += [_laws(metric, choice), _points(metric, choice)]
     return Document(
         title=f"Calibration of {calibration.name}",
-        answer=tuple(chosen_law(metric, choice) for metric, choice in calibration.choices.items()),
+        answer=(*(chosen_law(metric, choice) for metric, choice in calibration.choices.items()), *replaced),
         tables=tuple(tables),
         sections=tuple(_origin(calibration)),
     )
@@ -44,7 +46,8 @@ def chosen_law(metric: str, choice: Choice) -> str:
     return f"{METRICS[metric].label} by {law.name}, {law.title}: {fitted.equation if fitted else ''}."
 
 
-def _origin(calibration: Calibration) -> list[Section]:
+def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]:
+    """The cautions of the calibration, and `more`; and where its points are from."""
     lines = [f"Measured: {one_line(', '.join(calibration.sources))}."]
     if calibration.runtime:
         lines.append(
@@ -52,9 +55,11 @@ def _origin(calibration: Calibration) -> list[Section]:
         )
     elif any(point.subject.host for points in calibration.points.values() for point in points):
         lines.append("host is the value in the table.")
+    if calibration.path is not None:
+        lines.append(f"Kept in {one_line(str(calibration.path))}.")
     sections = [Section(title="Points", lines=tuple(lines))]
-    if calibration.cautions:
-        sections.insert(0, Section(title="Cautions", lines=tuple(map(one_line, calibration.cautions)), tone="fair"))
+    if cautions := (*calibration.cautions, *more):
+        sections.insert(0, Section(title="Cautions", lines=tuple(map(one_line, cautions)), tone="fair"))
     return sections
 
 
@@ -176,7 +181,7 @@ def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
 
 def forecasts_document(found: Forecasts) -> Document:
     """The models in their order, by metric."""
-    sections = _origin(found.calibration)
+    sections = _origin(found.calibration, found.cautions)
     for metric in found.metrics:
         if pairs := found.alike(metric):
             lines = tuple(f"{one_line(one.subject.name)} and {one_line(other.subject.name)}" for one, other in pairs)
@@ -184,9 +189,26 @@ def forecasts_document(found: Forecasts) -> Document:
             sections.insert(0, Section(title=title, lines=lines))
     return Document(
         title=f"Estimates for {found.calibration.name}",
+        answer=tuple(filter(None, (_least(found, metric) for metric in found.metrics))),
         tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
         sections=tuple(sections),
     )
+
+
+def _least(found: Forecasts, metric: str) -> str:
+    """The model with the least value, and those that may have less, as a sentence; "" where none is predicted."""
+    label, unit = METRICS[metric].label, METRICS[metric].unit
+    ranked = [row for row in found.of(metric) if row.prediction]
+    if not ranked or ranked[0].prediction is None:
+        return ""
+    first, this = ranked[0], ranked[0].prediction
+    ends = f"{COVERAGE:.0%} interval {quantity(this.low, unit)} to {quantity(this.high, unit)}"
+    value = f"{one_line(first.subject.name)}, {quantity(this.value, unit)} ({ends})"
+    if len(ranked) == 1:
+        return f"{label} on {found.calibration.name}: {value}."
+    doubtful = next((other for one, other in found.alike(metric) if one is first), None)
+    rest = "" if doubtful is None else f"; {one_line(doubtful.subject.name)} may have less"
+    return f"Least {label.lower()} on {found.calibration.name}: {value}{rest}."
 
 
 def _forecast_table(found: Forecasts, metric: str) -> Table:

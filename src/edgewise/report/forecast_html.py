@@ -24,8 +24,8 @@ def render_calibration_html(calibration: Calibration) -> str:
     """The page of `calibration`. Without vl-convert-python it has no charts and says how to get them."""
     document = calibration_document(calibration)
     parts = [
-        warnings_part(document.sections, ["Cautions"]),
         _tables_part(document.tables),
+        warnings_part(document.sections, ["Cautions"]),
         *_validation_parts(calibration, ChartRenderer()),
         Part(id="points", title="Points", blocks=[("sections", _others(document.sections))]),
         metrics_part(calibration.points),
@@ -39,7 +39,6 @@ def render_forecasts_html(found: Forecasts) -> str:
     calibration = found.calibration
     laws = calibration_document(calibration)
     parts = [
-        warnings_part(document.sections, ["Cautions"]),
         Part(
             id="estimates",
             title="Estimates",
@@ -49,11 +48,12 @@ def render_forecasts_html(found: Forecasts) -> str:
                 ("sections", _others(document.sections)),
             ],
         ),
+        warnings_part(document.sections, ["Cautions"]),
         _tables_part(laws.tables),
         *_validation_parts(calibration, renderer),
         metrics_part(calibration.points),
     ]
-    answer = [chosen_law(metric, choice) for metric, choice in calibration.choices.items()]
+    answer = [*document.answer, *(chosen_law(metric, choice) for metric, choice in calibration.choices.items())]
     return render_result_page("estimates", document.title, parts, evidence=" ".join(answer))
 
 

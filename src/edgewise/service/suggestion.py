@@ -38,9 +38,8 @@ def suggest(request: SuggestRequest, context: Context) -> Suggestion:
     Raises:
         BadInput: a name that can't be one, more networks than there are, or files that can't be written.
     """
-    del context
     device, folder = request.name, Path(request.folder or f"{request.name}-models")
-    measured = _measured(device)
+    measured = _measured(device, context)
     candidates = list(_candidates(request.format))
     chosen = select([one.subject for one in candidates], measured, request.suggest)
     by_name = {one.subject.name: one for one in candidates}
@@ -65,11 +64,12 @@ class _Candidate:
     settings: Mapping[str, Any]
 
 
-def _measured(device: str) -> list[Subject]:
+def _measured(device: str, context: Context) -> list[Subject]:
     """The models with a profile that an existing calibration of the device rests on."""
-    if not file_of(device).exists():
+    if not file_of(device, context.store).exists():
         return []
-    points = {point.subject.name: point.subject for found in load(device).points.values() for point in found}
+    known = load(device, context.store).points
+    points = {point.subject.name: point.subject for found in known.values() for point in found}
     return [subject for subject in points.values() if subject.profile is not None and subject.profile.work]
 
 

@@ -198,7 +198,16 @@ best = Table(
     *(
         Column(name, Text, primary_key=True)
         for name in (
-            "model", "sha256", "shapes", "machine", "metric", "scenario", "basis", "runtime", "precision", "provider",
+            "model",
+            "sha256",
+            "shapes",
+            "machine",
+            "metric",
+            "scenario",
+            "basis",
+            "runtime",
+            "precision",
+            "provider",
         )
     ),
     Column("threads", Integer, primary_key=True, autoincrement=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
 from importlib.util import find_spec
@@ -10,7 +11,7 @@ from pathlib import Path
 from edgewise.cli import options
 from edgewise.cli.options import Values, option, takes
 from edgewise.errors import BadInput, Unavailable
-from edgewise.store.location import default_path, find_location
+from edgewise.store.location import ENVIRONMENT_VARIABLE, default_path, find_location
 from edgewise.studio.settings import DEFAULT_PORT, Settings
 
 SERVE = "How to serve"
@@ -39,6 +40,8 @@ def command(values: Values) -> int:
     from edgewise.studio.server import serve
 
     check_installed()
+    if values["store"] is not None:  # forms list the calibrations that belong to it, as jobs find them
+        os.environ[ENVIRONMENT_VARIABLE] = values["store"]
     say = partial(print, flush=True)
     serve(settings_of(values), next_port=values["next_port"], open_browser=values["open"], say=say)
     return 0

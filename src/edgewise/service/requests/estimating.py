@@ -108,20 +108,23 @@ class CalibrateRequest(Request):
 
     Attributes:
         name: of the device, as ``-d`` takes it afterwards.
-        measurements: CSV files, stored runs (id, its beginning, tag) or files of exported runs.
+        measurements: CSV files, stored runs (id, its beginning, tag), exported runs, outputs of other tools, or folders
+            of these; without any, the stored runs of the device.
         method: the law to take; None chooses the one that predicts left-out models best.
         host: engine whose stored runs on this machine are taken, such as ``litert``; None takes the one with the most.
         runtime: engine whose runs of the device are taken; None where they are all of one.
+        model_dir: folder of the measured models, where runs and tables have their names or hashes alone.
     """
 
-    PATHS = ()
+    PATHS = ("model_dir",)
 
     verb: Literal["calibrate"] = "calibrate"
     name: str
-    measurements: Texts = Field(min_length=1)
+    measurements: Texts = ()
     method: str | None = None
     host: str | None = None
     runtime: str | None = None
+    model_dir: FilePath | None = None
 
 
 class SuggestRequest(Request):
@@ -152,6 +155,7 @@ class PredictRequest(Request):
         models: model files, names of models in the atlas, or CSV files with models and their values on this machine.
         device: the name of a calibrated device.
         targets: metric → largest value wanted, in SI.
+        anyway: widen the interval of a model that the measured ones say little about, instead of refusing it.
     """
 
     PATHS = ("models",)
@@ -160,3 +164,4 @@ class PredictRequest(Request):
     models: tuple[FilePath, ...] = Field(min_length=1)
     device: str
     targets: dict[str, Number] = Field(default_factory=dict)
+    anyway: bool = False

@@ -18,7 +18,9 @@ from edgewise.errors import BadInput
 from edgewise.formatting import percent, range_text, value_text
 from edgewise.report.cells import label_of
 from edgewise.report.provenance import BASES
+from edgewise.store import Store
 from edgewise.store.best import Best, ModelFile, Workload
+from edgewise.store.location import default_path
 from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
@@ -84,7 +86,7 @@ def atlas(request: Request) -> Response:
         label_of=label_of,
         tones=GRADE_TONES,
         runtimes=[one.value for one in store.facets()["runtime"]],
-        calibrated=list(_calibrated()),
+        calibrated=list(_calibrated(store)),
         tables=list(_tables()),
     )
 
@@ -121,11 +123,11 @@ def _estimated_cell(one: Estimated) -> dict[str, Any]:
     }
 
 
-def _calibrated() -> Iterator[dict[str, Any]]:
+def _calibrated(store: Store) -> Iterator[dict[str, Any]]:
     """Devices that were learnt from a few measured models, or why the file of one can't be read."""
-    for name in calibrations.names():
+    for name in calibrations.names(store):
         try:
-            document = json.loads(calibrations.file_of(name).read_text("utf-8"))
+            document = json.loads(calibrations.file_of(name, store).read_text("utf-8"))
             models = {metric: len(found["points"]) for metric, found in document["metrics"].items()}
             yield {"name": name, "runtime": str(document["runtime"]), "models": models, "problem": ""}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -135,7 +137,7 @@ def _calibrated() -> Iterator[dict[str, Any]]:
 
 def _tables() -> Iterator[dict[str, Any]]:
     """The tables that `edgewise atlas import` read, with what is in them."""
-    for path in sorted(calibrations.calibrations_folder().with_name("atlas").glob("*.csv")):
+    for path in sorted(default_path().with_name("atlas").glob("*.csv")):
         state = path.stat()
         yield {"name": path.stem, **_counts(path, state.st_mtime_ns, state.st_size)}
 
