@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +75,12 @@ def test_limits_leave_boards_out_and_are_counted():
     assert names(Fits(model={}, candidates=rank(BOARDS, Limits(ram=1000, flash=2048))).listed) == [
         "quick", "slow", "unknown", "maybe",
     ]  # fmt: skip
+
+
+def test_a_part_of_the_latency_above_the_limit_leaves_a_board_out():
+    one = replace(on_board("b", ram=2000), at_least={"latency": 0.2})
+    assert Limits(latency=0.1).reasons(one, one.fit) == ("latency above 100 ms",)
+    assert Limits(latency=0.3).reasons(one, one.fit) == ("latency unknown",)
 
 
 def test_a_model_that_is_larger_than_every_board_tells_what_the_closest_lacks():

@@ -99,6 +99,7 @@ class Estimate(Shown):
         software: what the estimate assumes to run on the device, and what computed it, with its version.
         coverage: metric → share of cases in which the interval of its measurement contains the true value; no entry
             where the ends are something else, such as the extremes of several inputs.
+        at_least: metric without a value → a part of it that is known, in the metric's unit.
         conditions: what else it rests on, in sentences.
         refused: why there is no estimate; None where there is one.
         advice: what to do about `refused`.
@@ -113,6 +114,7 @@ class Estimate(Shown):
     conditions: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     coverage: Mapping[str, float] = field(default_factory=dict)
+    at_least: Mapping[str, float] = field(default_factory=dict)
     layers: tuple[EstimatedLayer, ...] = ()
     refused: str | None = None
     advice: str = ""
@@ -151,6 +153,7 @@ class Estimate(Shown):
                 "low": row.low,
                 "high": row.high,
                 "coverage": self.coverage.get(row.metric),
+                "at_least": self.at_least.get(row.metric),
                 "absent_because": row.absent_because,
             }
             for row in self.measurements

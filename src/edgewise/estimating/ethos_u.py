@@ -143,6 +143,7 @@ class _Compiled:
                 *tell_folded([layer.op for layer in part.layers.values() if not layer.unit]),
             ),
             measurements=self._measurements(graph, clock, list(left.values()), part),
+            at_least={"latency": float(self.summary["cycles_total"]) / clock} if part.seconds is None else {},
             layers=tuple(part.layer(each, because=each.because) if each.index in left else each for each in layers),
         )
 

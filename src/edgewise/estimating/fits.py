@@ -46,6 +46,8 @@ class Limits:
         """Why the board of `estimate` is left out; empty where it holds the model within the limits."""
         row = estimate.measurement("latency")
         latency = None if row is None else row.value
+        if latency is None and self.latency is not None and estimate.at_least.get("latency", 0.0) > self.latency:
+            latency = estimate.at_least["latency"]
         found = [f"not enough {memory}" for memory in fit.lacking]
         for name, value, most, text in (
             ("latency", latency, self.latency, format_duration),

@@ -108,6 +108,7 @@ class Mvp:
             measurements=timed.measurements(layers),
             layers=layers,
             coverage={"latency": fit["coverage"]},
+            at_least={} if part.seconds is not None and not placed.unknown else {"latency": timed.busy(layers)},
         )
 
 
@@ -216,9 +217,13 @@ class _Timed:
             else Measurement.of("memory_arena", plan.arena_bytes, "static plan of the activations", basis="derived"),
         )
 
+    def busy(self, layers: Sequence[EstimatedLayer]) -> float:
+        """Seconds of the operators on the MVP."""
+        return sum(layer.time or 0.0 for layer in layers if layer.index in self.placed.programs)
+
     def _latency(self, layers: Sequence[EstimatedLayer]) -> Measurement:
         placed, part, half = self.placed, self.part, self.fit["half_width"]
-        busy = sum(layer.time or 0.0 for layer in layers if layer.index in placed.programs)
+        busy = self.busy(layers)
         known = f"the operators on the MVP take {format_duration(busy)}"
         if placed.unknown:
             why = "; ".join(f"{self.graph.operators[at].op}: {reason}" for at, reason in placed.unknown.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -60,7 +61,19 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
         sections.append(Section(title="Memory of activations", lines=(describe_memory(plan, peak),)))
         tables.append(memory_table(plan))
     name = one_line(str(estimate.model.get("name", "")))
-    return Document(title=f"Estimate of {name} on {device.name}", tables=tuple(tables), sections=tuple(sections))
+    title = f"Estimate of {name} on {device.name}"
+    return Document(title=title, answer=_bound(estimate), tables=tuple(tables), sections=tuple(sections))
+
+
+def _bound(estimate: Estimate) -> tuple[str, ...]:
+    """What is known of a latency that is not known as a whole, as a sentence."""
+    least = estimate.at_least.get("latency")
+    if least is None:
+        return ()
+    known = ", ".join(dict.fromkeys(layer.unit for layer in estimate.layers if layer.unit and layer.time is not None))
+    rest = ", ".join(dict.fromkeys(layer.op for layer in estimate.layers if layer.unit and layer.time is None))
+    core = estimate.device.settings.get("cpu", "the CPU")
+    return (f"Latency: {quantity(least, 's')} on the {known}, and {rest} on {core}, whose time is not known.",)
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:
@@ -195,7 +208,8 @@ def summary_table(estimate: Estimate) -> Table:
 
 def _value(row: Measurement, estimate: Estimate) -> Cell:
     if row.value is None:
-        return absent(row.absent_because or "")
+        cell, least = absent(row.absent_because or ""), estimate.at_least.get(row.metric)
+        return cell if least is None else replace(cell, text=f"≥ {quantity(least, row.unit)}")
     return Cell(text=_text(row), value=row.value, how=partial(provenance_of_estimate, row, estimate))
 
 
@@ -214,10 +228,7 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     total = sum(work(layer) or 0.0 for layer in layers)
     shown = layers
     if top is not None and len(layers) > top:
-        # Layers without a number come first: they may decide.
-        order = sorted(
-            range(len(layers)), key=lambda at: (work(layers[at]) is not None, -(work(layers[at]) or 0.0), at)
-        )
+        order = sorted(range(len(layers)), key=lambda at: (-(work(layers[at]) or 0.0), at))
         shown = [layers[at] for at in sorted(order[:top])] + [_sum([layers[at] for at in sorted(order[top:])])]
 
     def column(title: str, *metrics: str, rank: int = 0, unit: str = "") -> Column:
@@ -265,6 +276,8 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
         if all(getattr(layer, field) is None for layer in layers)
     ]  # fmt: skip
     title = "Layers" if shown is layers else f"Layers: the {len(shown) - 1} most expensive of {len(layers)}"
+    if unknown := sum(bool(layer.unit) and work(layer) is None for layer in layers):
+        title += f"; of {unknown} it is not known"
     return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from edgewise.estimating.boards import CORE_TITLES, Fit, kib
@@ -106,7 +107,9 @@ def _number(candidate: Candidate, metric: str) -> Cell:
         return DASH
     if row.value is None:
         # Boards with the same reason share a footnote.
-        return absent(one_line(row.absent_because or "").replace(candidate.fit.board.name, "this board"))
+        cell = absent(one_line(row.absent_because or "").replace(candidate.fit.board.name, "this board"))
+        least = candidate.estimate.at_least.get(metric)
+        return cell if least is None else replace(cell, text=f"≥ {quantity(least, row.unit)}")
     text = f"{row.value / DAY_S:.3g} days" if metric == "battery_life" else quantity(row.value, row.unit)
     how = partial(provenance_of_estimate, row, candidate.estimate)
     return Cell(text=text, value=row.value, low=row.low, high=row.high, how=how)

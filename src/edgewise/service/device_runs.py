@@ -160,7 +160,8 @@ def _read_folder(folder: Path, found: Measured, notes: Notes) -> None:
                 notes.add(f"Files of {folder} left out, as they hold no measurements", path.name)
     if (len(found.tables), len(found.runs)) == before:
         raise BadInput(
-            f"{folder} holds no measurements{why}", advice="give a folder with tables, exported runs or outputs of tools"
+            f"{folder} holds no measurements{why}",
+            advice="give a folder with tables, exported runs or outputs of tools",
         )
     found.folders += dict.fromkeys(path.parent for path in files)
 
