@@ -332,6 +332,28 @@ def test_export_some(call, tmp_path):
     assert call("export", "last", "-o", "x.pdf")[0] == 2
 
 
+def test_export_what_filters_choose(call, tmp_path):
+    call("tag", "baseline", RUNS[0].id)
+    for at, (arguments, wanted) in enumerate(
+        [
+            (
+                ["-d", RUNS[0].job.target.device],
+                [run for run in RUNS if run.job.target.device == RUNS[0].job.target.device],
+            ),
+            (["--tag", "baseline"], RUNS[:1]),
+            (["--since", "2001-01-01", "--until", "2100-01-01"], RUNS),
+        ]
+    ):
+        code, _, err = call("export", *arguments, "-o", f"{at}.jsonl")
+        assert code == 0, err
+        written = (tmp_path / f"{at}.jsonl").read_text().splitlines()
+        assert {json.loads(line)["id"] for line in written} == {run.id for run in wanted}
+    code, _, err = call("export", "-d", "nowhere", "-o", "x.json")
+    assert code == 2 and "no runs match" in err and not (tmp_path / "x.json").exists()
+    code, _, err = call("export", "last", "-d", "pi", "-o", "x.json")
+    assert code == 2 and "not both" in err
+
+
 def test_import_what_show_printed(call, tmp_path):
     (tmp_path / "shown.json").write_text(call("show", "all", "--json")[1], encoding="utf-8")
     assert call("import", "shown.json", "--store", tmp_path / "other.db")[0] == 0

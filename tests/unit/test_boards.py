@@ -101,9 +101,9 @@ def test_a_core_that_can_not_be_executed_gives_the_memory(tmp_path, capsys):
     latency = found.measurement("latency")
     assert latency.value is None and "RISC-V" in latency.absent_because
     told = found.to_document()["fit"]
-    assert told["fits"] is None and told["ram_bytes"] == 24 and told["lacking"] == {}
+    assert told["fits"] is True and told["ram_bytes"] == 24 and told["lacking"] == {}
     assert edgewise_command(["estimate", found.model["path"], "-d", "esp32-c3-devkitm-1"]) == 0
-    assert "may fit: at least 0.0 of 384 KiB RAM, at least 0.2 of 4,096 KiB flash" in capsys.readouterr().out
+    assert "fits: 0.0 to 64.0 of 384 KiB RAM, 0.2 to 293.1 of 4,096 KiB flash" in capsys.readouterr().out
 
 
 def test_another_shape_than_the_file_has_is_not_executed_but_gives_the_memory(tmp_path):
@@ -117,7 +117,7 @@ def test_another_shape_than_the_file_has_is_not_executed_but_gives_the_memory(tm
     assert found.refused == "the input x_0 is 1x224x8x4 here and 1x1x8x4 in the file, which alone is executed"
     assert found.advice == "--shape x_0=1x1x8x4, or export the model with the shape"
     assert found.fit.arena_bytes >= 2 * 224 * 8 * 4
-    assert found.fit.fits is None and found.fit.at_least.keys() == {"RAM", "flash"}
+    assert found.fit.fits is True and found.fit.at_least.keys() == {"RAM", "flash"}
 
 
 def test_the_list_of_devices_has_the_boards_by_core(capsys):
@@ -151,3 +151,27 @@ def test_clocks_and_powers_are_those_of_the_published_results():
             if (row["name"], row["round"], row["submitter"]) == (name, version, submitter) and row["energy_uJ"]
         ]
         assert len(powers) == 4 and boards()[name].power_w == pytest.approx(sum(powers) / 4, abs=0.06e-3)
+
+
+@pytest.mark.parametrize(
+    ("ram", "region", "flash", "fits"),
+    [
+        (70_000, None, 320_000, True),
+        (70_000, 60_000, 320_000, None),
+        (66_000, None, 320_000, None),
+        (70_000, None, 301_000, None),
+        (900, None, 320_000, False),
+    ],
+)
+def test_upper_bounds_settle_what_lower_bounds_leave_open(ram, region, flash, fits):
+    board = Board(
+        name="b", title="B", vendor="V", soc="S", core="riscv32", cores=1, clock_hz=1e8, ram_bytes=ram,
+        ram_region_bytes=region, flash_bytes=flash, sources={},
+    )  # fmt: skip
+    fit = Fit(
+        board=board, ram_bytes=1000, flash_bytes=2000, arena_bytes=1000,
+        at_least={"RAM": "the arena", "flash": "the weights"}, at_most={"RAM": 2 * 1000 + 65_536, "flash": 302_000},
+    )  # fmt: skip
+    assert fit.fits is fits
+    assert fit.needs.startswith("1.0 to 66.0 of ")
+    assert replace(fit, at_most={"RAM": 67_536}).fits is (None if fits else fits)

@@ -107,6 +107,7 @@ class Fit:
         ram_bytes, flash_bytes: None where they are not known.
         arena_bytes: part of the RAM that has to be contiguous; None where it is not known.
         at_least: ``RAM`` or ``flash``, where the number is a lower bound → what it contains, in words.
+        at_most: the same → an upper bound in bytes, where there is one.
     """
 
     board: Board
@@ -114,6 +115,7 @@ class Fit:
     flash_bytes: int | None
     arena_bytes: int | None
     at_least: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def lacking(self) -> Mapping[str, int]:
@@ -132,16 +134,23 @@ class Fit:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the model fits; None where what it needs is not known, or only that it needs at least this much."""
-        return False if self.lacking else None if self.at_least else True
+        """Whether the model fits; None where what it needs is not known well enough."""
+        board = self.board
+        there = {"RAM": min(board.ram_bytes, board.ram_region_bytes or board.ram_bytes), "flash": board.flash_bytes}
+        settled = all(name in self.at_most and self.at_most[name] <= there[name] for name in self.at_least)
+        return False if self.lacking else settled or None
+
+    def amount(self, name: str, size: int) -> str:
+        """`size` bytes of the memory `name` in KiB, with its upper bound, or as a lower bound where it is one."""
+        if name not in self.at_least:
+            return kib(size)
+        return f"{kib(size)} to {kib(self.at_most[name])}" if name in self.at_most else f"at least {kib(size)}"
 
     @property
     def needs(self) -> str:
         """Return "41.2 of 640 KiB RAM, 51.2 of 2,048 KiB flash", and what the board lacks."""
         needed = ", ".join(
-            f"{name} unknown"
-            if size is None
-            else f"{'at least ' if name in self.at_least else ''}{kib(size)} of {kib(there)} KiB {name}"
+            f"{name} unknown" if size is None else f"{self.amount(name, size)} of {kib(there)} KiB {name}"
             for name, size, there in (
                 ("RAM", self.ram_bytes, self.board.ram_bytes),
                 ("flash", self.flash_bytes, self.board.flash_bytes),
@@ -157,7 +166,7 @@ class Fit:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON; sizes in bytes."""
-        names = ("fits", "ram_bytes", "flash_bytes", "arena_bytes", "lacking", "at_least")
+        names = ("fits", "ram_bytes", "flash_bytes", "arena_bytes", "lacking", "at_least", "at_most")
         return {name: getattr(self, name) for name in names}
 
 

@@ -16,6 +16,17 @@ from edgewise.registry import Availability
 
 LOWER_BOUNDS = {"RAM": "the arena, without stack and scratch memory", "flash": "the weights, without code"}
 """What is known of a memory where no estimator gives more."""
+MOST_CODE = 300_000
+"""Of a program without its weights, B: TensorFlow Lite with all its operators is smaller, as its authors say. The whole
+programs of EdgeMark with the smallest network have 36 to 201 kB on two boards."""
+MOST_ARENA, MOST_BESIDE = 2, 64 * 1024
+"""RAM is at most so many arenas and bytes: scratch memory of an operator is smaller than its data, and the whole
+programs of EdgeMark with the smallest network take 4 to 40 kB."""
+UPPER_BOUNDS = {
+    "RAM": f"{MOST_ARENA} arenas and {MOST_BESIDE // 1024} KiB for stack, scratch memory and the interpreter",
+    "flash": f"the weights and {MOST_CODE // 1000} kB of code, more than TensorFlow Lite with all its operators",
+}
+"""What the upper bounds of a memory are."""
 
 
 class MemoryOnly:
@@ -88,10 +99,15 @@ def fit_of(board: Board, estimate: Estimate, graph: Graph) -> Fit:
         return Fit(board=board, ram_bytes=ram, flash_bytes=flash, arena_bytes=arena)
     if arena is None or weights is None:
         arena, weights = needs(graph)
+    most = {
+        "RAM": None if arena is None or ram is not None else MOST_ARENA * arena + MOST_BESIDE,
+        "flash": None if weights is None or flash is not None else weights + MOST_CODE,
+    }
     return Fit(
         board=board,
         ram_bytes=arena if ram is None else ram,
         flash_bytes=weights if flash is None else flash,
         arena_bytes=arena,
         at_least={name: LOWER_BOUNDS[name] for name, known in (("RAM", ram), ("flash", flash)) if known is None},
+        at_most={name: size for name, size in most.items() if size is not None},
     )

@@ -11,6 +11,7 @@ from typing import Any
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, Estimator
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, kib
 from edgewise.estimating.mcu.cores import CORES
+from edgewise.estimating.memory_only import UPPER_BOUNDS
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.model.memory_plan import MemoryPlan, Placement
@@ -125,7 +126,9 @@ def memory_table(plan: MemoryPlan) -> Table:
 def _fit_lines(estimate: Estimate, fit: Fit) -> tuple[str, ...]:
     """What the model needs of the memories of the board, its flash, and what is not part of the estimate."""
     lines = [str(fit)]
-    lines += [f"The {memory} is a lower bound: {known}." for memory, known in fit.at_least.items()]
+    for memory, known in fit.at_least.items():
+        most = f"; at most {UPPER_BOUNDS[memory]}" if memory in fit.at_most else ""
+        lines.append(f"The {memory} is {'at least' if most else 'a lower bound:'} {known}{most}.")
     waits = "" if fit.board.wait_states is None else f"{fit.board.wait_states} wait states at the highest clock"
     if flash := "; ".join(filter(None, (waits, fit.board.flash_access))):
         lines.append(f"Flash of the board: {flash}.")

@@ -8,6 +8,7 @@ from functools import partial
 
 from edgewise.estimating.boards import CORE_TITLES, Fit, kib
 from edgewise.estimating.fits import Candidate, Fits
+from edgewise.estimating.memory_only import UPPER_BOUNDS
 from edgewise.formatting import quantity
 from edgewise.report.document import DASH, Cell, Column, Columns, Document, Section, Table, absent, table_of
 from edgewise.report.estimate import interval_cell, provenance_of_estimate, settings_of
@@ -35,7 +36,7 @@ def fits_document(fits: Fits) -> Document:
         sections.append(Section(title="Estimated by", lines=lines))
     sure = [each for each in fits.listed if each.fit.fits]
     possible = [each for each in fits.listed if not each.fit.fits]
-    titles = ("Boards that hold the model", "Boards that may hold the model: only a lower bound of its memory is known")
+    titles = ("Boards that hold the model", "Boards that may hold the model: its memory is not known well enough")
     tables = tuple(boards_table(those, title) for title, those in zip(titles, (sure, possible), strict=True) if those)
     name = one_line(str(fits.model.get("name", "")))
     return Document(title=f"Boards that hold {name}", tables=tables, sections=tuple(sections))
@@ -97,8 +98,11 @@ def _clock(clock_hz: float) -> Cell:
 def _memory(fit: Fit, name: str, needed: int | None, there: int) -> Cell:
     if needed is None:
         return Cell(text=f"? / {kib(there)}", notes=("what the model needs is not known",))
-    least = (f"{name} ≥: {fit.at_least[name]}",) if name in fit.at_least else ()
-    return Cell(text=f"{'≥ ' if least else ''}{kib(needed)} / {kib(there)}", value=needed / 1024, notes=least)
+    least = fit.at_least.get(name)
+    most = f"; at most: {UPPER_BOUNDS[name]}" if name in fit.at_most else ""
+    notes = () if least is None else (f"{name} ≥: {least}{most}",)
+    text = fit.amount(name, needed).replace("at least", "≥").replace(" to ", "–")
+    return Cell(text=f"{text} / {kib(there)}", value=needed / 1024, notes=notes)
 
 
 def _number(candidate: Candidate, metric: str) -> Cell:

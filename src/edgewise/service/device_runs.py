@@ -161,7 +161,7 @@ def _read_folder(folder: Path, found: Measured, notes: Notes) -> None:
     if (len(found.tables), len(found.runs)) == before:
         raise BadInput(
             f"{folder} holds no measurements{why}",
-            advice="give a folder with tables, exported runs or outputs of tools",
+            advice="it needs tables, exported runs or outputs of tools",
         )
     found.folders += dict.fromkeys(path.parent for path in files)
 
