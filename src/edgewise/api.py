@@ -223,8 +223,8 @@ def calibrate(
     given = [measurements] if isinstance(measurements, str | os.PathLike | Run) else list(measurements)
     runs, words = _words_of(given)
     fields = {"name": name, "measurements": words, "method": method, "host": host, "runtime": runtime}
-    fields["model_dir"] = model_dir and os.fspath(model_dir)
-    found: Calibration = carry_out("calibrate", Context(store=store, keep=keep, runs=runs), **fields)
+    folder = None if model_dir is None else os.fspath(model_dir)
+    found: Calibration = carry_out("calibrate", Context(store=store, keep=keep, runs=runs), model_dir=folder, **fields)
     return found
 
 

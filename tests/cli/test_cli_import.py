@@ -11,6 +11,7 @@ import pytest
 
 from edgewise.cli.main import run as edgewise
 from edgewise.importing import Told, import_file
+from edgewise.service.device_runs import ModelFiles, Notes
 from edgewise.service.prediction import _from_run
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
@@ -137,13 +138,13 @@ def test_an_export_takes_no_settings(call, tmp_path):
 
 
 def test_calibrate_takes_a_mean_for_the_latency_and_says_so():
-    cautions = []
+    notes, none = Notes(), ModelFiles([])
     run = import_file(FOLDER / "benchncnn.txt", told=Told(device="pi"))[0]
-    assert _from_run(run, [], cautions).values == {"latency": 2.2e-3}
-    assert cautions == ["squeezenet was measured by benchncnn: latency (mean), and batch 1 is assumed."]
+    assert _from_run(run, none, notes).values == {"latency": 2.2e-3}
+    assert notes.sentences == ["Measured by benchncnn, latency (mean), and batch 1 is assumed: squeezenet."]
     (run,) = import_file(FOLDER / "onnxruntime_perf_test.txt", told=Told(settings={"batch": 1}))
-    assert _from_run(run, [], cautions).values == {"latency": 5e-3, "memory_peak": 3e7}
-    assert cautions[1:] == ["model of onnxruntime_perf_test.txt was measured by onnxruntime_perf_test: latency."]
+    assert _from_run(run, none, notes).values == {"latency": 5e-3, "memory_peak": 3e7}
+    assert notes.sentences[1:] == ["Measured by onnxruntime_perf_test, latency: model of onnxruntime_perf_test.txt."]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")

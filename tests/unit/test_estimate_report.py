@@ -35,12 +35,12 @@ def partly(tmp_path):
 def test_the_most_expensive_layers_are_those_whose_time_is_known(partly):
     table = layer_table(partly, top=2)
     assert [row[1].text for row in table.rows] == ["n0", "n2", "… 4 more layers"]
-    assert table.title == "Layers: the 2 most expensive of 6; of 2 it is not known"
+    assert table.title == "Layers: the 2 most expensive of 6; the cost of 2 is not known"
 
 
 def test_what_is_known_of_a_latency_is_said_first_and_in_its_cell(partly):
     document = estimate_document(partly)
-    assert document.answer == ("Latency: 282 µs on the NPU, and MEAN on cortex-m55, whose time is not known.",)
+    assert document.answer == ("Latency: at least 282 µs on the NPU, and MEAN on cortex-m55, whose time is not known.",)
     cell = document.tables[0].rows[0][1]
     assert cell.text == "≥ 282 µs" and cell.value is None and "no latencies are published" in cell.notes[0]
     (row,) = partly.to_document()["estimates"]

@@ -74,7 +74,7 @@ def _bound(estimate: Estimate) -> tuple[str, ...]:
     known = ", ".join(dict.fromkeys(layer.unit for layer in estimate.layers if layer.unit and layer.time is not None))
     rest = ", ".join(dict.fromkeys(layer.op for layer in estimate.layers if layer.unit and layer.time is None))
     core = estimate.device.settings.get("cpu", "the CPU")
-    return (f"Latency: {quantity(least, 's')} on the {known}, and {rest} on {core}, whose time is not known.",)
+    return (f"Latency: at least {quantity(least, 's')} on the {known}, and {rest} on {core}, whose time is not known.",)
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     ]  # fmt: skip
     title = "Layers" if shown is layers else f"Layers: the {len(shown) - 1} most expensive of {len(layers)}"
     if unknown := sum(bool(layer.unit) and work(layer) is None for layer in layers):
-        title += f"; of {unknown} it is not known"
+        title += f"; the cost of {unknown} is not known"
     return table_of(title, shown, [column for column in columns if column[0].title not in lacking])
 
 
