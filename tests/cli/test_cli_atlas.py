@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from edgewise.cli.main import run
 from edgewise.predicting import atlas
 from edgewise.predicting.atlas import load
 from edgewise.predicting.tables import SOURCES, read_source
+from edgewise.record.run import Trust
+from edgewise.store.exchange import export_runs
+from sample_runs import all_runs
 
 NCNN = """benchncnn measures ncnn.
 
@@ -258,6 +262,14 @@ def test_wrong_files_are_named_with_the_line_and_nothing_is_kept(tmp_path, capsy
     assert run(["atlas", "import", kind, str(path)]) == 2
     assert words in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "data").exists()
+
+
+def test_runs_that_failed_or_have_the_worst_grade_are_no_part_of_a_table(tmp_path):
+    base = next(one for one in all_runs() if one.status == "done" and one.value("latency"))
+    runs = [replace(base, id=f"{at:026d}", trust=Trust(grade=grade)) for at, grade in enumerate("BD")]
+    export_runs([*runs, replace(base, id="f" * 26, status="failed")], tmp_path / "runs.json")
+    (row,) = read_source("runs", tmp_path / "runs.json")
+    assert row.latency_s == base.value("latency") and row.source == f"run {runs[0].id}"
 
 
 def test_every_source_refuses_a_file_that_is_not_there(tmp_path):

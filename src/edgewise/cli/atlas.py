@@ -24,7 +24,7 @@ def import_table(
             help="ncnn (benchmark/README.md), ai-hub (perf.yaml), timm (results/benchmark-infer-*.csv), "
             "tflite-hosted (hosted_models.md), stm32 (README.md of models), rknn (README.md), hailo "
             "(docs/public_models), mlperf-tiny (the results of a round), table (CSV with the columns model, device, "
-            "latency_ms …) or runs (from 'edgewise runs export').",
+            "latency_ms …) or runs (from 'edgewise runs export'; without those that failed or have grade D).",
         ),
     ],
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Your copy: a file, or a folder with such files.")],

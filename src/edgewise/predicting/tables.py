@@ -211,14 +211,14 @@ def _table(path: Path) -> Iterator[AtlasRow]:
 
 
 def _runs(path: Path) -> Iterator[AtlasRow]:
-    """Runs that ``edgewise runs export`` wrote; those without a latency are left out."""
+    """Runs that ``edgewise runs export`` wrote; those that failed, of grade D or without a latency are left out."""
     from edgewise.record.facts import precision_of, threads_of
     from edgewise.store.exchange import read_runs
     from edgewise.store.tables import machine_of
 
     for run in read_runs(path):
         latency = run.value("latency")
-        if latency is None or latency <= 0:
+        if latency is None or latency <= 0 or run.status == "failed" or (run.trust and run.trust.grade == "D"):
             continue
         threads = threads_of(run)
         yield AtlasRow(
