@@ -16,11 +16,15 @@ import edgewise.data
 from edgewise.cli.main import run
 from edgewise.device import calibrations
 from edgewise.predicting import atlas
+from edgewise.predicting.base import Point
+from edgewise.predicting.calibration import Calibration
+from edgewise.predicting.forecast import forecast
 from edgewise.record.job import Constraints
 from edgewise.record.run import Trust
 from edgewise.service import prediction
 from edgewise.service.device_runs import ModelFiles, Notes, of_one_engine
 from edgewise.store.exchange import export_runs, read_runs
+from litert_networks import NetworkWriter
 from sample_runs import all_runs
 
 TABLE = """model,host_latency_ms,latency_ms,family
@@ -378,6 +382,22 @@ def test_a_folder_of_a_tools_outputs_is_related_to_the_models_in_another_folder(
     assert "nets holds no measurements" in capsys.readouterr().err
 
 
+def test_weights_that_are_stored_in_half_precision_are_predicted_as_the_same_network(tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    for half in (False, True):
+        net = NetworkWriter()
+        source, shape = net.tensor("x", (1, 32, 32, 8)), (1, 32, 32, 8)
+        made = net.convolution(source, "a", shape, 8, half=half)
+        net.save(tmp_path / f"{'half' if half else 'full'}.tflite", inputs=[source], outputs=[made])
+    full, half = (prediction._from_file(tmp_path / f"{name}.tflite").subject for name in ("full", "half"))
+    assert (full.precision, half.precision) == ("float32", "float32 with float16 weights")
+    assert full.profile == half.profile
+    known = tuple(Point(subject=replace(full, host=at / 1e3), value=at / 100) for at in range(1, 5))
+    calibration = Calibration(name="phone", points={"latency": known})
+    rows = forecast(calibration, [replace(one, host=0.002) for one in (full, half)]).rows
+    assert rows[0].prediction == rows[1].prediction is not None
+
+
 def test_a_calibration_belongs_to_its_store_and_says_what_it_replaces(capsys, tmp_path, monkeypatch):
     other = str(tmp_path / "other.db")
     edgewise.open_store(other).close()
@@ -385,6 +405,10 @@ def test_a_calibration_belongs_to_its_store_and_says_what_it_replaces(capsys, tm
     assert "replaces" not in capsys.readouterr().out
     assert (tmp_path / "other.calibrations" / "phone.json").is_file()
     assert run(["estimate", "new.csv", "-d", "phone"]) == 2
+    for arguments, there in ((["--store", other], True), ([], False)):
+        capsys.readouterr()
+        assert run(["estimate", "--devices", *arguments]) == 0
+        assert ("Calibrated devices" in capsys.readouterr().out) == there
     assert run(["estimate", "new.csv", "-d", "phone", "--store", other]) == 0
     assert "EfficientNet, 115 ms" in capsys.readouterr().out.splitlines()[0]
     assert [row.subject.name for row in edgewise.predict("new.csv", "phone", store=other).rows]

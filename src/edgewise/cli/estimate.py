@@ -66,7 +66,9 @@ OPTIONS = (
     options.FORCE,
     options.AS_JSON,
     options.QUIET,
-    options.STORE.worded("For a calibrated device: store that its calibration and the runs belong to [EDGEWISE_STORE]"),
+    options.STORE.worded(
+        "For a calibrated device: store that its calibration and the runs belong to (default: EDGEWISE_STORE)"
+    ),
     options.DRY_RUN,
     options.ABSOLUTE,
 )
@@ -112,7 +114,7 @@ def command(values: Values) -> int:
     The device is not measured. The output names the software that computed the numbers, and its assumptions.
     """
     if values["devices"]:
-        return _list_devices(as_json=values["json"])
+        return _list_devices(values["store"], as_json=values["json"])
     request = request_from(values)
     presentation: Presentation[Any] = import_module(f"edgewise.cli.{request.verb}").PRESENTATION
     return perform(request, presentation, output_of(values))
@@ -151,7 +153,7 @@ def _prediction(values: Values) -> Request:
     return request_of(PredictRequest, OPTIONS, values, models=tuple(values["models"] or ()))
 
 
-def _list_devices(*, as_json: bool) -> int:
+def _list_devices(store: str | None, *, as_json: bool) -> int:
     from dataclasses import asdict, replace
 
     from edgewise.estimating.base import SCHEMA, estimators
@@ -162,7 +164,7 @@ def _list_devices(*, as_json: bool) -> int:
     from edgewise.report.text import print_document
 
     found = [(each, availability_of(each), each.devices()) for _, each in estimators()]
-    calibrated = summaries()
+    calibrated = summaries(store)
     if as_json:
         print_json(
             {

@@ -149,12 +149,12 @@ def _unknown(name: str, store: str | Store | None = None) -> BadInput:
     return BadInput(f"no device {name!r} is calibrated", advice=f"calibrated, in {calibrations_folder(store)}: {known}")
 
 
-def summaries() -> list[dict[str, Any]]:
+def summaries(store: str | Store | None = None) -> list[dict[str, Any]]:
     """Name, metric → number of models, and sources of each calibration, or why its file can't be read."""
     found: list[dict[str, Any]] = []
-    for name in names():
+    for name in names(store):
         try:
-            this = load(name)
+            this = load(name, store)
             counts = {metric: len(points) for metric, points in this.points.items()}
             found.append({"name": name, "models": counts, "sources": list(this.sources), "reason": None})
         except BadInput as error:

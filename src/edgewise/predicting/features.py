@@ -45,10 +45,15 @@ class OperatorProfile:
 
 
 def profile_of(graph: Graph) -> OperatorProfile:
-    """The terms of `graph`; operators of subgraphs count where their number of executions is known."""
+    """The terms of `graph`; operators of subgraphs count where their number of executions is known.
+
+    Weights that are stored in another type are converted when an engine loads the network: no work of an inference.
+    """
     amounts = dict.fromkeys(TERMS, 0.0)
     unknown: list[str] = []
     for operator in graph.operators:
+        if operator.kind == "dequantize" and all(tensor.constant for tensor in graph.input_tensors(operator)):
+            continue
         cost = count(operator, graph)
         if cost.macs is None or cost.ops is None:
             unknown.append(f"{operator.title}: {cost.why}")
