@@ -177,7 +177,7 @@ def _read_file(path: Path) -> list[Run]:
         return list(read_any(path))
     except BadInput as error:
         raise BadInput(
-            f"{path} holds no measurements: {error.message}",
+            f"{path} holds no measurements: {error.message.removeprefix(f'{path}, ')}",
             advice="give a CSV file, stored or exported runs, or what a tool printed that 'edgewise runs import' reads",
         ) from None
 
