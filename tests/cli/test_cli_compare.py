@@ -65,6 +65,10 @@ def refused(capsys, *words: str, code: int = ExitCode.BAD_INPUT) -> str:
     return captured.err
 
 
+def forbidden(*words: object, **more: object) -> None:
+    raise AssertionError("the machine was to be held")
+
+
 def row(document, metric: str, b: str | None = None) -> dict:
     return next(one for one in document["comparisons"] if one["metric"] == metric and b in (None, one["b"]))
 
@@ -219,9 +223,16 @@ def test_names_and_settings_behind_a_model(models, capsys):
         (["a.fake", "b.fake", "--warmup", "-1"], "warmup"),
         (["a.fake", "b.fake", "--timeout", "0s"], ""),
         (["a.fake", "b.fake", "--seed", "-1"], "seed"),
+        (["a.fake", "bad.onnx"], "bad.onnx"),
+        (["a.fake", "wide.fake"], "input shapes"),
     ],
 )
-def test_words_that_make_no_sense_are_refused_before_anything_is_measured(models, transport, capsys, words, said):
+def test_words_that_make_no_sense_are_refused_before_the_machine_is_held(
+    models, transport, capsys, monkeypatch, words, said
+):
+    monkeypatch.setattr("edgewise.service.context.measuring_on", forbidden)
+    Path("bad.onnx").write_bytes(b"not a model")
+    fake("wide.fake", inputs=WIDE)
     assert run(["compare", *words]) in (ExitCode.BAD_INPUT, ExitCode.UNAVAILABLE)
     captured = capsys.readouterr()
     assert captured.out == "" and "Traceback" not in captured.err and "internal error" not in captured.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -62,6 +63,10 @@ def gate(capsys, *words: str) -> tuple[int, dict]:
     """The exit code and the one document on standard output."""
     code = run(["gate", *words, "--json", "-q"])
     return code, json.loads(capsys.readouterr().out)
+
+
+def forbidden(*words: object, **more: object) -> None:
+    raise AssertionError("the machine was to be held")
 
 
 def verdicts(document) -> list[str]:
@@ -296,9 +301,12 @@ def test_what_stored_runs_leave_open_is_up_to_the_policy(place, capsys, policy, 
     assert again == (policy == "retry")
 
 
-def test_retry_measures_again_with_more_processes_until_it_is_decided(place, capsys):
+def test_retry_measures_again_with_more_processes_until_it_is_decided(place, capsys, monkeypatch):
+    """The time is that of all measurements."""
     words = ["same.fake", "--baseline", "one.json", "--max-regression", "3%", "--stored"]
+    monkeypatch.setattr("edgewise.comparing.gate_execution.now", itertools.count().__next__)
     code, document = gate(capsys, *words)
+    assert document["elapsed_s"] == 3
     # One process against one, two against one, four against one: the last has a scatter to go by.
     assert (code, document["attempts"], verdicts(document)) == (PASS, 3, ["pass"])
     code, document = gate(capsys, *words, "--on-inconclusive", "fail")
@@ -367,7 +375,10 @@ def test_settings_that_an_engine_does_not_list_are_not_taken_from_a_record(place
         ),
     ],
 )
-def test_bad_input_is_one_line_with_advice(place, capsys, words, message):
+def test_bad_input_is_one_line_with_advice_and_does_not_wait_for_the_machine(
+    place, capsys, monkeypatch, words, message
+):
+    monkeypatch.setattr("edgewise.service.context.measuring_on", forbidden)
     assert message in refused(capsys, *words)
 
 

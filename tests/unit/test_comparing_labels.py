@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from edgewise.comparing.labels import MOST_LETTERS, label_jobs
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
+
+HERE = Path.cwd()
 
 
 def job_of(name: str = "m.onnx", *, folder: str = "/models", sha: str = "a" * 64, **facts) -> Job:
@@ -39,7 +42,12 @@ def labels(*jobs: Job, given: tuple[str | None, ...] = (), hints: tuple[str, ...
         ([job_of(), job_of(precision="bf16")], ["own precision", "bf16"]),
         ([job_of(), job_of(scenario=Scenario(kind="offline"))], ["single-stream", "offline"]),
         ([job_of(), job_of(device="pi")], ["local", "pi"]),
-        ([job_of(folder="/old"), job_of(folder="/new", sha="b" * 64)], ["old aaaa", "new bbbb"]),
+        # Of one name, in two places: as few folders as tell them apart, from the working folder as people type them.
+        ([job_of(folder="/old"), job_of(folder="/new", sha="b" * 64)], ["old/m.onnx", "new/m.onnx"]),
+        ([job_of(folder="/a/old/x"), job_of(folder="/a/new/x")], ["old/x/m.onnx", "new/x/m.onnx"]),
+        ([job_of(folder=f"{HERE}/new"), job_of(folder=str(HERE), sha="b" * 64)], ["new/m.onnx", "m.onnx"]),
+        ([job_of(folder="/tmp/edgewise-build-1"), job_of(folder="/tmp/edgewise-build-2")], ["m.onnx #1", "m.onnx #2"]),
+        ([job_of(), job_of(sha="b" * 64)], ["m.onnx (sha256 aaaaaaaa)", "m.onnx (sha256 bbbbbbbb)"]),
         ([job_of(), job_of()], ["m.onnx #1", "m.onnx #2"]),
         ([job_of()], ["m.onnx"]),
         ([], []),

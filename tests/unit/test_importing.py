@@ -486,6 +486,17 @@ def test_samples_keep_their_processes():
     assert sleep.measurement("total_time").session_lengths == (1, 1, 1)
 
 
+def test_threads_that_only_the_request_of_benchmark_model_tells(tmp_path):
+    """Newer versions print "Num threads: [4]" alone; -1 leaves it to the engine."""
+    text = (FOLDER / "benchmark_model.txt").read_text("utf-8")
+    for words, threads in (("[4]", 4), ("[-1]", None)):
+        told = text.replace("Num threads: [1]", f"Num threads: {words}")
+        told = told.replace("INFO: #threads used for CPU inference: [1]\n", "")
+        (tmp_path / "told.txt").write_text(told)
+        (run,) = import_file(tmp_path / "told.txt")
+        assert run.job.runtime.threads == threads
+
+
 def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     model = tmp_path / "model.tflite"
     model.write_bytes((Path(__file__).parents[2] / "src/edgewise/data/digits_cnn.tflite").read_bytes())

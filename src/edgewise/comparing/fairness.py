@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.environments import engine_version, environment_differences, same_hardware
 from edgewise.record import ABOUT_DATA, Job, Run, Stopping
-from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.facts import floats_of, precision_of, threads_of, uses_int8
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line
@@ -63,11 +63,11 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
     later = [(runs[0], other) for other in runs[1:]]
     # What else differs where the shapes do is no layout; and a run that failed early tells no precision.
     stated = _differences([_LAYOUT], runs) if not _differences([_INPUTS], jobs) else []
-    stated += _differences([_PRECISION], [(label, run) for label, run in runs if run.effective])
+    stated += _differences(_PRECISIONS, [(label, run) for label, run in runs if run.effective])
     beside = any(is_together(a, b) and a.job.workload.interleave == "duet" for (_, a), (_, b) in later)
     apart = [text for first, other in later for text in _not_excluded(first, other)]
     return Fairness(
-        stated=(*_differences(_STATED, runs), *stated),
+        stated=tuple(dict.fromkeys((*_differences(_STATED, runs), *stated))),
         obstacles=(*_differences(_OBSTACLES, jobs), *_differences([_TASK], runs)),
         not_excluded=(*apart, *_left_out(runs), *_unchecked(runs)),
         notes=(*_notes(runs), *([DUET] if beside else [])),
@@ -223,15 +223,17 @@ _OBSTACLES: tuple[_Aspect[Job], ...] = (
 )
 _TASK: _Aspect[Run] = _Aspect("outputs", _output_sizes, _outputs_in_words, "a different task")
 _LAYOUT: _Aspect[Run] = _Aspect("layout of the inputs", _input_layout, lambda run: _inputs_in_words(run.job))
-_PRECISION: _Aspect[Run] = _Aspect(
-    "precision", lambda run: precision_of(run) or "", lambda run: precision_of(run) or "not reported"
+_PRECISIONS: tuple[_Aspect[Run], ...] = (
+    _Aspect("precision", floats_of, lambda run: precision_of(run) or ""),
+    _Aspect("precision", uses_int8, lambda run: precision_of(run) or "no 8-bit products"),
 )
+"""Two aspects, as an engine may report one and not the other."""
 _STATED: tuple[_Aspect[Run], ...] = (
     _Aspect("model", lambda run: run.job.model.sha256, _model_in_words),
     _Aspect("command", lambda run: run.job.command or None, lambda run: run.job.label),
     _Aspect("engine", _engine_in_words, _engine_in_words),
     _Aspect("engine settings", _options_in_words, _options_in_words),
-    _Aspect("threads", lambda run: threads_of(run) or 0, lambda run: str(threads_of(run) or "not reported")),
+    _Aspect("threads", threads_of, lambda run: str(threads_of(run))),
     _Aspect("requests in flight", _requests, lambda run: str(_requests(run))),
     _Aspect(
         "types of the inputs",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgewise.clock import now
 from edgewise.comparing.assessment import assess, require_fair
 from edgewise.comparing.baseline import find_model
 from edgewise.comparing.comparison import ComparisonResult, Variant
@@ -49,6 +51,7 @@ class Gate:
         duet: measure both at once on cores of their own.
         seed: of the order of turns.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
+        holding: the device is held inside; entered once all that can be refused before measuring was.
     """
 
     requirements: tuple[Requirement, ...]
@@ -61,6 +64,7 @@ class Gate:
     duet: bool = False
     seed: int = 0
     history: History | None = None
+    holding: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
     def criteria(self) -> Criteria:
@@ -228,12 +232,16 @@ def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence
 def _repeat(
     gate: Gate, measure: Callable[[int], tuple[ComparisonResult, tuple[Check, ...]]], *, notes: Sequence[str]
 ) -> GateResult:
-    """Measure until it is decided, as often as the policy allows."""
-    for attempt in range(gate.attempts):
-        findings, checks = measure(attempt)
-        if is_settled(checks) is not None or any(check.verdict == "unmeasured" for check in checks):
-            break
-    return gate.result(checks, findings, attempts=attempt + 1, notes=notes)
+    """Measure until it is decided, as often as the policy allows; the time is that of all attempts."""
+    elapsed_s = 0.0
+    with gate.holding():
+        for attempt in range(gate.attempts):
+            begin = now()
+            findings, checks = measure(attempt)
+            elapsed_s += now() - begin
+            if is_settled(checks) is not None or any(check.verdict == "unmeasured" for check in checks):
+                break
+    return gate.result(checks, replace(findings, elapsed_s=elapsed_s), attempts=attempt + 1, notes=notes)
 
 
 def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:

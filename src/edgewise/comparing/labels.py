@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
-from edgewise.record import Job
+from edgewise.record import Job, ModelRef
 from edgewise.text import one_line, tells_apart
 
 MOST_LETTERS = 60
@@ -18,8 +18,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         hints: a last word per job, such as when it was measured, for jobs that are otherwise alike.
     """
     parts: list[list[str]] = [
-        [one_line(job.model.name).strip() or "model without a name" for job in jobs],
-        _folders(jobs),
+        model_names([job.model for job in jobs]),
         [one_line("/".join(filter(None, (job.runtime.name, job.runtime.provider)))) for job in jobs],
         [_count(job.runtime.threads, "thread") for job in jobs],
         [f"batch {job.workload.batch}" for job in jobs],
@@ -35,7 +34,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
             own.extend([word] if wanted else [])
     if not any(chosen):
         chosen = [[word] for word in parts[0]]
-    made = [" · ".join(words)[:MOST_LETTERS] or name for words, name in zip(chosen, parts[0], strict=True)]
+    made = [_cut(" · ".join(words)) or name for words, name in zip(chosen, parts[0], strict=True)]
     return _numbered([label or own for label, own in zip(given, made, strict=True)])
 
 
@@ -53,9 +52,44 @@ def _numbered(labels: Sequence[str]) -> list[str]:
     return found
 
 
-def _folders(jobs: Sequence[Job]) -> list[str]:
-    """The nearest folder, for files of one name in several places; equal files are alike wherever they are."""
-    return [one_line(PurePath(job.model.path).parent.name or "/") + f" {job.model.sha256[:4]}" for job in jobs]
+def model_names(models: Sequence[ModelRef]) -> list[str]:
+    """The name of each model; files of one name in several places also have their folders, as few as tell them apart.
+
+    Folders count from the working folder, as people type them. Different files at one place, one after the other, have
+    their hash.
+    """
+    names = [one_line(model.name).strip() or "model without a name" for model in models]
+    folders = [_folders(model) for model in models]
+    found = list(names)
+    for name in set(names):
+        alike = [index for index, each in enumerate(names) if each == name]
+        for depth in range(1 + max(len(folders[index]) for index in alike)):
+            for index in alike:
+                own = folders[index]
+                found[index] = "/".join((*own[max(0, len(own) - depth) :], name))
+            if len({found[index] for index in alike}) == len({folders[index] for index in alike}):
+                break
+        for label in {found[index] for index in alike}:
+            here = [index for index in alike if found[index] == label]
+            if len({models[index].family for index in here}) > 1:
+                for index in here:
+                    found[index] = f"{label} (sha256 {models[index].sha256[:8]})"
+    return found
+
+
+def _folders(model: ModelRef) -> tuple[str, ...]:
+    """Where the file is, from the working folder; nowhere for a file that a command made for itself."""
+    folder = PurePath(model.path).parent
+    if model.origin is not None or folder.name.startswith("edgewise-build-"):
+        return ()
+    here = Path.cwd()
+    folder = folder.relative_to(here) if folder.is_relative_to(here) else folder.relative_to(folder.anchor)
+    return tuple(map(one_line, folder.parts))
+
+
+def _cut(label: str) -> str:
+    """At most `MOST_LETTERS`, the end kept: names and paths differ there."""
+    return label if len(label) <= MOST_LETTERS else f"…{label[1 - MOST_LETTERS :]}"
 
 
 def _count(number: int | None, noun: str) -> str:

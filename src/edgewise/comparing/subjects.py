@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ class ComparisonSettings:
         stored: take the samples that runs have, even where their models are at hand.
         save: keeps what is measured.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
+        holding: the device is held inside; entered once all that can be refused before measuring was.
     """
 
     criteria: Criteria
@@ -53,6 +55,7 @@ class ComparisonSettings:
     sensors: Sensors | None = None
     stored: bool = False
     history: History | None = None
+    holding: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) -> ComparisonResult:
@@ -78,6 +81,7 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
         save=settings.save,
         sensors=settings.sensors,
         history=settings.history,
+        holding=settings.holding,
     )
     return replace(findings, notes=(*findings.notes, *notes))
 
@@ -237,7 +241,8 @@ def _measure_apart(
     jobs = jobs if rounds is None else [_with_sessions(job, rounds) for job in jobs]
     interrupted = False
     try:
-        measured = list(dispatcher.execute(Plan(jobs=tuple(jobs)), budget_s=settings.trial.budget_s))
+        with settings.holding():
+            measured = list(dispatcher.execute(Plan(jobs=tuple(jobs)), budget_s=settings.trial.budget_s))
     except Interrupted as stop:
         measured, interrupted = list(stop.runs), True
     fresh = iter(measured)

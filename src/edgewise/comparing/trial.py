@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from edgewise.cancellation import Cancelled
@@ -16,7 +17,7 @@ from edgewise.record import Job, Run
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.facts import require_real_processor
 from edgewise.run.host_protocol import refuses_sizes
-from edgewise.run.interleaving import Interleaved, Interleaver, Schedule
+from edgewise.run.interleaving import Interleaved, Interleaver, Schedule, cores_of_their_own
 from edgewise.run.plan import with_other_sizes
 from edgewise.run.run_builder import Sensors
 from edgewise.run.variation import History
@@ -72,6 +73,7 @@ def run_trial(
     sensors: Sensors | None = None,
     history: History | None = None,
     settled: Settled | None = None,
+    holding: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> ComparisonResult:
     """Measure `jobs` side by side and compare the later ones with the first.
 
@@ -82,6 +84,7 @@ def run_trial(
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
         settled: called with the variants at every look; returns why to stop, or None. Without it measuring stops once
             every verdict on `trial.until` is decided.
+        holding: the device is held inside; entered once the jobs were checked.
 
     Returns:
         The result; its `interrupted` says whether Ctrl-C ended the measuring.
@@ -123,14 +126,16 @@ def run_trial(
             return f"{labels[0]}, which the others are compared with, failed"
         return _is_safe(compare_runs(variants, judged), until)
 
+    cores_of_their_own(jobs, schedule)
     try:
-        done = interleaver.execute(jobs, schedule, judge)
-        if _are_sizes_refused(done):
-            for changed in _with_other_sizes(jobs):
-                again = interleaver.execute(changed, schedule, judge)
-                if not _are_sizes_refused(again):
-                    done = again
-                    break
+        with holding():
+            done = interleaver.execute(jobs, schedule, judge)
+            if _are_sizes_refused(done):
+                for changed in _with_other_sizes(jobs):
+                    again = interleaver.execute(changed, schedule, judge)
+                    if not _are_sizes_refused(again):
+                        done = again
+                        break
     except Interrupted as stop:
         findings = assess(variants_of(stop.runs), criteria, stopped_because="interrupted")
         return replace(findings, interrupted=True)

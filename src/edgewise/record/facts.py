@@ -21,13 +21,25 @@ def precision_of(run: Run) -> str | None:
     A network whose products (convolutions, matrix products, recurrent layers) run on 8-bit integers has ``int8 + f32``;
     ``f32`` is the precision of its other operators. In records of earlier versions, all operators are counted.
     """
-    value = run.effective.get("precision")
-    floats = one_line(str(value)) if value else run.job.runtime.precision
-    counted = run.effective.get("precision_of_products")
-    counted = run.effective.get("precision_of_operators") if counted is None else counted
-    if isinstance(counted, Mapping) and {"i8", "u8"} & set(counted):
+    floats = floats_of(run)
+    if uses_int8(run):
         return f"int8 + {floats}" if floats else "int8"
     return floats
+
+
+def floats_of(run: Run) -> str | None:
+    """Return the precision of the operators on floating-point numbers, as `precision_of`."""
+    value = run.effective.get("precision")
+    return one_line(str(value)) if value else run.job.runtime.precision
+
+
+def uses_int8(run: Run) -> bool | None:
+    """Return whether products run on 8-bit integers; None if the engine reports neither them nor a precision."""
+    counted = run.effective.get("precision_of_products")
+    counted = run.effective.get("precision_of_operators") if counted is None else counted
+    if isinstance(counted, Mapping) and counted:
+        return bool({"i8", "u8"} & set(counted))
+    return False if floats_of(run) else None
 
 
 def emulation_of(environment: Mapping[str, Any]) -> str:

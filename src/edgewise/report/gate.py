@@ -17,7 +17,7 @@ from edgewise.report.conditions import engine_of
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.text import one_line
-from edgewise.units import significant
+from edgewise.units import format_duration
 
 MARKER = "<!-- edgewise gate -->"
 """First line of the Markdown comment, so that a bot finds the comment it made and updates it."""
@@ -95,7 +95,9 @@ def statements_of(outcome: GateResult) -> list[str]:
         lines.append(f"measured {outcome.attempts} times, each with twice the time of the one before")
     if findings.pairs is not None and findings.elapsed_s is not None:
         pairs = "1 pair" if findings.pairs == 1 else f"{findings.pairs} pairs"
-        lines.append(f"{pairs} of fresh processes in {significant(findings.elapsed_s)} s")
+        last = " in the last measurement" if outcome.attempts > 1 else ""
+        whole = " in all" if outcome.attempts > 1 else ""
+        lines.append(f"{pairs} of fresh processes{last}, {format_duration(findings.elapsed_s)}{whole}")
     lines += [f"stopped because {findings.stopped_because}"] if findings.stopped_because else []
     lines += list(outcome.notes)
     lines += [f"{label} has no result: {why}" for label, why in findings.failures.items()]

@@ -149,7 +149,7 @@ class Interleaver:
             BadInput: a duet of jobs that can't be pinned apart, or of a scenario with a schedule of its own.
             Interrupted: Ctrl-C, with the runs of all rounds that were complete.
         """
-        cores = _check(jobs, schedule)
+        cores = cores_of_their_own(jobs, schedule)
         manner = _manner(jobs, schedule)
         begin = now()
         end_by = begin + schedule.budget_s
@@ -338,7 +338,7 @@ def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
     return max(rounds + 1, min(nxt, fit, schedule.most_rounds or fit))
 
 
-def _check(jobs: Sequence[Job], schedule: Schedule) -> list[tuple[int, ...]]:
+def cores_of_their_own(jobs: Sequence[Job], schedule: Schedule) -> list[tuple[int, ...]]:
     """Cores of their own for a duet, else none. Raises `BadInput`."""
     if not 0.0 < schedule.budget_s <= LONGEST_S:
         raise BadInput(

@@ -199,7 +199,8 @@ class BenchmarkModel(_OnDevices):
             first_ns=first,
             memory=_memory(output),
             delegates=delegates,
-            threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1),
+            threads=_scaled(r"#threads used for CPU inference: \[(\d+)\]", output, 1)
+            or _scaled(r"Num threads: \[(\d+)\]", output, 1),
             applied=request.provider == "builtin"
             or (request.provider in told.lower() and f"failed to apply {request.provider}" not in output.lower()),
             profile=_profile(output, mean, int(statistics[-1]["count"])) if request.mode == "layers" else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.jobs import Subject, runs_among
@@ -34,8 +35,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
             pairs, left_out = pair_runs(*map(runs_among, sides))
             names = sides[0][0].label, sides[1][0].label
             return compare_matched(pairs, request.criteria(), names=names, notes=left_out)
-        measures = len(runs_among(subjects)) < len(subjects)
-        with context.measuring(request.device, needed=measures), context.saving() as saver:
+        with context.saving() as saver:
             settings = ComparisonSettings(
                 criteria=request.criteria(),
                 trial=TrialSettings(
@@ -50,6 +50,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
                 sensors=None if request.meters else METERS_OFF,
                 stored=request.stored,
                 history=context.history,
+                holding=partial(context.measuring, request.device),
             )
             findings = with_reruns(compare_subjects(subjects, settings), context.history)
             return replace(findings, save_errors=saver.errors)

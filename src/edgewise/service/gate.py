@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from edgewise.comparing.gate import GateResult
@@ -30,8 +31,7 @@ def gate(request: GateRequest, context: Context) -> GateResult:
     find_target(request.device)
     given = _settings_of(request)
     candidate, baseline, notes = choose_sides(request, given, context)
-    measures = isinstance(candidate.thing, Path)
-    with context.measuring(request.device, needed=measures), context.saving() as saver:
+    with context.saving() as saver:
         result = run_gate(
             Gate(
                 requirements=request.requirements(),
@@ -44,6 +44,7 @@ def gate(request: GateRequest, context: Context) -> GateResult:
                 seed=request.seed or 0,
                 save=saver.save,
                 history=context.history,
+                holding=partial(context.measuring, request.device),
             ),
             candidate,
             baseline,
