@@ -20,6 +20,7 @@ from edgewise.report.conditions import (
     path_of,
     processor_of,
     system_of,
+    told_apart,
 )
 from edgewise.report.document import Document, Section, Table
 from edgewise.report.recommendation import (
@@ -42,6 +43,7 @@ LEAST_RANKED = 3
 
 def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     """Tables, recommendation, cautions, agreement of outputs and missing values of `runs`, in their order."""
+    runs = told_apart(runs)
     tables = bench_tables(runs)
     in_engines = [run for run in runs if not run.job.command]
     sections = [

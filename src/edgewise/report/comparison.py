@@ -12,7 +12,7 @@ from edgewise.report.bench import input_sections
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.comparison_tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison_words import lower_label, ranking_conclusion
-from edgewise.report.conditions import engine_of
+from edgewise.report.conditions import engine_of, names_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.stats.comparison import RISK
@@ -181,16 +181,17 @@ def variants_table(findings: ComparisonResult) -> Table | None:
         Column(title="Grade", rank=1),
         Column(title="Run", rank=4),
     )
-    rows = tuple(map(_variant_row, findings.variants))
+    names = names_of([variant.run for variant in findings.variants])
+    rows = tuple(map(_variant_row, findings.variants, names))
     return Table(title="What was compared", columns=columns, rows=rows, detail=bool(findings.comparisons))
 
 
-def _variant_row(variant: Variant) -> tuple[Cell, ...]:
+def _variant_row(variant: Variant, name: str) -> tuple[Cell, ...]:
     run = variant.run
     threads, precision = threads_of(run), precision_of(run)
     return (
         Cell(text=one_line(variant.label)),
-        Cell(text=one_line(run.job.model.name)),
+        Cell(text=name),
         Cell(text=engine_of(run)),
         absent(failure_of(run) or "chosen and not reported by the engine")
         if threads is None

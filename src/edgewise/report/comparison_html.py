@@ -30,7 +30,7 @@ from edgewise.report.comparison_tables import (
     sides_of,
 )
 from edgewise.report.comparison_words import but_text, evidence_text, factor_of, headline_text, waiting_text
-from edgewise.report.conditions import engine_of
+from edgewise.report.conditions import engine_of, names_of
 from edgewise.report.page import (
     Block,
     ChartRenderer,
@@ -99,10 +99,10 @@ def render_comparison_html(result: ComparisonResult) -> str:
     subjects = [
         (
             one_line(variant.label),
-            f"{one_line(variant.run.job.model.name)}, {engine_of(variant.run)}",
+            f"{name}, {engine_of(variant.run)}",
             colours[one_line(variant.label)],
         )
-        for variant in result.variants
+        for variant, name in zip(result.variants, names_of([one.run for one in result.variants]), strict=True)
     ]
     return render_result_page(
         "comparison",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgewise.comparing.environments import value_text
+from edgewise.comparing.labels import model_names
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
@@ -200,10 +202,23 @@ def device_of(run: Run) -> str | None:
     return processor_of(run) if run.job.target.device == "local" else one_line(run.job.target.device)
 
 
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """The name of each run's model, with folders where several files have one name."""
+    return model_names([run.job.model for run in runs])
+
+
+def told_apart(runs: Sequence[Run]) -> list[Run]:
+    """`runs` whose models are called as `names_of` says, for documents that show a model by its name in many places."""
+    return [
+        run if name == run.job.model.name else replace(run, job=replace(run.job, model=replace(run.job.model, name=name)))
+        for run, name in zip(runs, names_of(runs), strict=True)
+    ]
+
+
 def labels_of(runs: Sequence[Run]) -> list[str]:
     """One short name per run, with only the words that distinguish the runs, and a number where none does."""
     parts = [
-        ("model", [one_line(run.job.model.name) for run in runs]),
+        ("model", names_of(runs)),
         ("runtime", [provider_of(run) for run in runs]),
         ("path", [path_of(run)[1] or "as given" for run in runs]),
         ("threads", [_threads_in_words(run) for run in runs]),
@@ -251,7 +266,7 @@ def namer(runs: Sequence[Run]) -> Callable[[Sequence[int]], str]:
 
     Empty for the only run; models instead of runs where the line is about all runs of these models.
     """
-    labels, models = labels_of(runs), [one_line(run.job.model.name) for run in runs]
+    labels, models = labels_of(runs), names_of(runs)
     number = Counter(models)
 
     def names(who: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.record import Run
 from edgewise.report.bench_table import metric_column
 from edgewise.report.cells import label_of, reason_of_absence
-from edgewise.report.conditions import labels_of, provider_of, short_providers
+from edgewise.report.conditions import labels_of, names_of, provider_of, short_providers
 from edgewise.report.document import Cell, Column, Table, absent, table_by_columns
 from edgewise.report.provenance import facts_of_run, how_of, provenance_of_column
 from edgewise.text import one_line
@@ -23,7 +23,7 @@ NO_CHIEF = "the evaluation gave no score"
 
 def model_labels(results: EvaluationResults) -> list[str]:
     """One short name per model; with several engines, what distinguishes them."""
-    names = [one_line(one.run.job.model.name) for one in results.models]
+    names = names_of([one.run for one in results.models])
     if len(set(names)) == len(names):
         return names
     return labels_of([one.run for one in results.models])
@@ -38,7 +38,7 @@ def changed_models(results: EvaluationResults) -> dict[str, ChangedAnswers]:
 def overview_table(results: EvaluationResults) -> Table:
     """One row a model, with accuracy and latency beside each other."""
     runs = [one.run for one in results.models]
-    names = [one_line(run.job.model.name) for run in runs]
+    names = names_of(runs)
     engines, short = {provider_of(run) for run in runs}, short_providers(runs)
     model = Column(title="Model", rank=9 if len(runs) > 1 and len(set(names)) == 1 else 0, name=True)
     runtime = Column(title="Runtime", rank=1 if len(engines) == 1 else 0, name=True)

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from edgewise.comparing.comparison import Variant
 from edgewise.comparing.gate import BASELINE, CANDIDATE, Check, CheckVerdict, GateResult
 from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
-from edgewise.report.conditions import engine_of
+from edgewise.report.conditions import engine_of, told_apart
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.text import one_line
@@ -85,7 +84,7 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
 def statements_of(outcome: GateResult) -> list[str]:
     """How the checks came about and what to know about them, a line each."""
     findings = outcome.findings
-    lines = [f"{variant.label}: {describe_run(variant)}" for variant in findings.variants]
+    lines = [f"{one.label}: {describe_run(run)}" for one, run in zip(findings.variants, _runs(outcome), strict=True)]
     if outcome.count("inconclusive") and outcome.policy == "pass":
         lines.append(
             f"inconclusive checks pass (--on-inconclusive pass): {outcome.count('inconclusive')} "
@@ -107,9 +106,12 @@ def statements_of(outcome: GateResult) -> list[str]:
     return [one_line(line) for line in (*lines, *findings.notes)]
 
 
-def describe_run(variant: Variant) -> str:
+def _runs(outcome: GateResult) -> list[Run]:
+    return told_apart([variant.run for variant in outcome.findings.variants])
+
+
+def describe_run(run: Run) -> str:
     """What was measured: model, engine, settings."""
-    run: Run = variant.run
     job = run.job
     runtime = job.runtime
     words = [job.model.name, engine_of(run)]

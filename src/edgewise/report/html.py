@@ -26,6 +26,7 @@ from edgewise.report.conditions import (
     processor_of,
     scenario_of,
     system_of,
+    told_apart,
 )
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
@@ -49,6 +50,7 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
 
     Where vl-convert-python is missing the page has no charts and says how to get them.
     """
+    runs = told_apart(runs)
     labels = labels_of(runs)
     series = [
         Series(run=run, label=label, colour=charts.colour_of(index))

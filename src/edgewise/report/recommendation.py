@@ -23,6 +23,7 @@ from edgewise.report.conditions import (
     provider_of,
     scenario_of,
     short_providers,
+    told_apart,
 )
 from edgewise.run.agreement import REFERENCE
 from edgewise.text import enumerate_few, one_line
@@ -126,7 +127,7 @@ def recommendation(runs: Sequence[Run]) -> Recommendation | None:
 
 def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
     """One recommendation per group of comparable runs; `Recommendation.run` is None where none qualifies."""
-    return [_recommend(group) for group in comparable_groups(runs)]
+    return [_recommend(group) for group in comparable_groups(told_apart(runs))]
 
 
 def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:

@@ -1,0 +1,54 @@
+"""Two files of one name, in two folders: everything that names models tells them apart by the folder."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from edgewise.comparing.assessment import assess
+from edgewise.comparing.comparison import Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.gate import GateResult
+from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
+from edgewise.record import Run
+from edgewise.report.bench import bench_document
+from edgewise.report.comparison import comparison_document
+from edgewise.report.evaluation import describe_results
+from edgewise.report.files import runs_document
+from edgewise.report.gate import gate_document
+from edgewise.report.html import render_html
+from edgewise.report.text import to_text
+from sample_runs import make_run
+
+NAMES = ("old/net.onnx", "new/net.onnx")
+
+
+@pytest.fixture
+def runs() -> list[Run]:
+    """Two files called net.onnx, the second faster."""
+    found = []
+    for number, name in enumerate(NAMES, start=1):
+        run = make_run(number, latency=4e-4 / number)
+        model = replace(run.job.model, name="net.onnx", path=f"/models/{name}", sha256=f"{number}" * 64)
+        found.append(replace(run, job=replace(run.job, model=model)))
+    return found
+
+
+def test_bench_ranks_and_recommends_each_by_its_folder(runs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    text = to_text(bench_document(runs), width=80)
+    assert all(name in text for name in NAMES) and text.splitlines()[0].startswith("Fastest: new/net.onnx")
+    assert [each["group"].partition(",")[0] for each in runs_document(runs)["recommendations"]] == list(NAMES)
+    assert all(name in render_html(runs) for name in NAMES)
+
+
+def test_so_do_compare_gate_and_evaluate(runs):
+    variants = [Variant(label=label, run=run) for label, run in zip(("baseline", "candidate"), runs, strict=True)]
+    findings = assess(variants, Criteria())
+    gate = GateResult(checks=(), findings=findings, policy="retry", attempts=1)
+    evaluated = EvaluationResults(models=tuple(ModelEvaluation(run=run) for run in runs))
+    for document in (comparison_document(findings), gate_document(gate), describe_results(evaluated)):
+        text = to_text(document, width=120, details=True)
+        assert all(name in text for name in NAMES), text
