@@ -15,7 +15,7 @@ from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_criteria
 from edgewise.comparing.metrics import compare_pairs, compare_runs, contrast_of
 from edgewise.errors import BadInput
-from edgewise.record import Scenario, Variation
+from edgewise.record import Scenario, Trust, Variation
 from edgewise.run.variation import FLOOR
 from edgewise.stats.comparison import LOOKS, RISK_FACTOR, replicates_to_decide
 from edgewise.store.codec import from_document, to_document
@@ -70,6 +70,25 @@ def test_runs_apart_differ_by_what_their_machines_vary_by():
     assert found.error**2 - plain.error**2 == pytest.approx(added**2 - 2 * FLOOR**2, rel=1e-6)
     one_command = contrast_of(replace(a, group="g"), replace(b, group="g"), "latency").contrast
     assert one_command.error == pytest.approx(found.error)  # one after the other is apart too
+
+
+def test_no_verdict_on_a_time_rests_on_a_run_of_grade_d_that_was_measured_apart():
+    """Four times as slow is no proof where the run itself may be off by more than two; turns are free of that."""
+    bad = Trust(grade="D", reasons=("the interval spans more than a factor of 2 (at best D)", "too busy (at best C)"))
+    a, b = apart("latency", noise(5, seed=1), noise(5, seed=2, scale=4e-3))
+    for runs in ((replace(a, trust=bad), b), (a, replace(b, trust=bad))):
+        row = only(*runs, metric="latency")
+        assert row.verdict == "inconclusive" and row.ratio == pytest.approx(4.0, rel=0.1)
+        assert row.because.endswith("has grade D: the interval spans more than a factor of 2")
+    quoted = [run_of(measured("latency", n * 1e-3, half=1e-6), number=n, group=f"g{n}") for n in (1, 4)]
+    assert only(*quoted, metric="latency").verdict == "slower"
+    assert only(*(replace(run, trust=bad) for run in quoted), metric="latency").verdict == "inconclusive"
+    assert only(a, replace(b, trust=replace(bad, grade="C")), metric="latency").verdict == "slower"
+    turns = pair_of("latency", noise(5, seed=1), noise(5, seed=2, scale=4e-3))
+    rows = compare_runs([replace(each, run=replace(each.run, trust=bad)) for each in turns], Criteria())
+    assert [row.verdict for row in rows] == ["slower"]
+    sizes = [replace(run_of(measured("model_size", 1e6 * n), number=n), trust=bad, group=f"g{n}") for n in (1, 2)]
+    assert only(*sizes, metric="model_size").verdict == "slower"
 
 
 def test_memory_does_not_drift_between_commands():

@@ -316,6 +316,34 @@ def test_two_sizes_that_differ_are_told_apart():
     assert [cell.text for cell in table.rows[0][1:4]] == ["53.936 kB", "53.941 kB", "1.000093"]
 
 
+@pytest.mark.parametrize(
+    ("after", "facts", "told"),
+    [
+        (12.1e-6, {}, "1.034 is the quotient of the two values, each of all its samples; the ratio is of neighbours"),
+        (
+            12.1e-6,
+            {"design": "sessions"},
+            "1.034 is the quotient of the two values, each of all its samples; the ratio is of fresh",
+        ),
+        (13.4e-6, {}, ""),
+        (13.05e-6, {}, ""),  # 1.1154, which three digits don't tell from the interval's end
+        (12.1e-6, {"design": "exact"}, ""),
+    ],
+)
+def test_a_ratio_that_is_not_that_of_the_columns_says_why(after, facts, told):
+    found = latency_row(
+        before=Side(value=11.7e-6),
+        after=Side(value=after),
+        ratio=1.142,
+        low=1.12,
+        high=1.164,
+        verdict="slower",
+        **facts,
+    )
+    cell = before_after_table(replace(two_variants(), comparisons=(found,)), "B").rows[0][3]
+    assert "; ".join(cell.notes).startswith(told) and bool(cell.notes) == bool(told)
+
+
 def test_shares_are_per_cent_and_far_sides_have_units_of_their_own():
     accuracy = row("accuracy_top1", "same", before=Side(value=0.912, low=0.9, high=0.924), after=Side(value=0.905))
     far = latency_row(before=Side(value=2.0), after=Side(value=3e-6))

@@ -40,8 +40,10 @@ from edgewise.stats.comparison import (
     decide,
     replicates_to_decide,
 )
+from edgewise.text import one_line
 
 _WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
+_OF_TIME = ("s", "1/s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class _Relation:
             between runs; 0 where they took turns.
         watched: their own results decided when that command stopped, whether or not pairs can be told.
         itself: both are one run.
+        doubt: why no verdict on a time can rest on runs measured apart: one has grade D; else "".
         names: what reasons call them.
     """
 
@@ -82,6 +85,7 @@ class _Relation:
     between_runs: float
     watched: bool
     itself: bool
+    doubt: str
     names: tuple[str, str]
 
 
@@ -260,8 +264,17 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
         between_runs=error,
         watched=watched,
         itself=is_same_run(a, b),
+        doubt="" if watched else "; ".join(filter(None, map(_grade_d, (a, b), names))),
         names=names,
     )
+
+
+def _grade_d(run: Run, name: str) -> str:
+    """Why nothing can be concluded from the times of `run`; "" where something can."""
+    if run.trust is None or run.trust.grade != "D":
+        return ""
+    reason = next((each.removesuffix(" (at best D)") for each in run.trust.reasons if each.endswith("(at best D)")), "")
+    return f"the run of {name} has grade D" + (f": {one_line(reason)}" if reason else "")
 
 
 def is_same_run(a: Run, b: Run) -> bool:
@@ -270,6 +283,15 @@ def is_same_run(a: Run, b: Run) -> bool:
 
 
 def _contrast(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> MetricContrast:
+    """B over A from what is known of both, with a doubt where its times are those of runs that nobody should trust."""
+    found = _contrast_of_evidence(a, b, metric, relation=relation)
+    timed = METRICS[metric].unit in _OF_TIME and found.design in ("sessions", "intervals")
+    if found.contrast is None or found.contrast.doubt or not relation.doubt or not timed:
+        return found
+    return replace(found, contrast=replace(found.contrast, doubt=relation.doubt))
+
+
+def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> MetricContrast:
     """B over A from what is known of both."""
     nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
     if relation.itself and a.side.value is not None and math.isfinite(a.side.value):
@@ -327,7 +349,7 @@ def _from_processes(
     """From one number per process or group of processes."""
     if relation.together and len(a) == len(b) == relation.pairs:
         return contrast_pairs(a, b, sequential=True), relation.together
-    error = relation.between_runs if METRICS[metric].unit in ("s", "1/s") else 0.0
+    error = relation.between_runs if METRICS[metric].unit in _OF_TIME else 0.0
     contrast = contrast_groups(a, b, error=error)
     method = contrast.method + (f", and {error:.2%} (1 σ) between runs" if error else "")
     if relation.watched:

@@ -11,7 +11,7 @@ from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
 from edgewise.report.cells import amount_cell, label_of, reason_of_absence, scales_of_two
-from edgewise.report.comparison_words import conclusion, verdict_text, waiting_text
+from edgewise.report.comparison_words import conclusion, quotient_note, verdict_text, waiting_text
 from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
 from edgewise.report.provenance import basis_text, provenance_of_number
 from edgewise.text import one_line
@@ -134,7 +134,9 @@ def _reasons(row: Comparison, label: str, run: Run | None, findings: ComparisonR
 def _ratio(row: Comparison) -> Cell:
     if row.ratio is None:
         return absent(one_line(row.because) or NO_REASON)
-    notes = () if row.low is not None else (one_line(row.because) or "no interval is known",)
+    notes = tuple(filter(None, [quotient_note(row)]))
+    if row.low is None:
+        notes = (one_line(row.because) or "no interval is known",)
     text, how = ratio_text(row.ratio, row.low, row.high), partial(how_ratio, row)
     return Cell(text=text, value=row.ratio, low=row.low, high=row.high, notes=notes, how=how)
 

@@ -9,11 +9,20 @@ from edgewise.comparing.comparison import Comparison, Ranking
 from edgewise.formatting import factor_text, percent, ratio_text, time_text
 from edgewise.report.cells import label_of
 from edgewise.text import listing, one_line
+from edgewise.units import significant
 
 MOST_BUTS = 2
 
 _GOOD_AS = {"s": "as fast as", "1/s": "as fast as", "B": "as large as"}
 """unit → how two variants that are the same compare."""
+_RATIO_OF = {
+    "interleaved": "neighbours in time, which share what slows the machine",
+    "duet": "what ran at once, which shares what slows the machine",
+    "sessions": "fresh processes, which count alike",
+}
+"""Design → what its ratio is of, where that is not the two values."""
+UNSEEN = 0.005
+"""A relative difference of two ratios that three digits hardly show."""
 _FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
 """Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""
 
@@ -41,6 +50,19 @@ def verdict_text(row: Comparison, *, hint: bool = True) -> str:
     if row.verdict == "same":
         return f"{row.word} (within ± {percent(row.margin)})" if hint and row.margin is not None else row.word
     return f"{factor_of(row)} {row.word}".strip()
+
+
+def quotient_note(row: Comparison) -> str:
+    """Why the ratio is not that of the two values beside it; "" where it is, as far as its interval can tell."""
+    before, after = row.before.value, row.after.value
+    if row.design not in _RATIO_OF or row.low is None or row.high is None or not before or after is None:
+        return ""
+    if row.low * (1.0 - UNSEEN) <= after / before <= row.high * (1.0 + UNSEEN):
+        return ""
+    return (
+        f"{significant(after / before, 4)} is the quotient of the two values, each of all its samples; the ratio is of "
+        f"{_RATIO_OF[row.design]}"
+    )
 
 
 def waiting_text(row: Comparison) -> str:

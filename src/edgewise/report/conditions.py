@@ -209,10 +209,12 @@ def names_of(runs: Sequence[Run]) -> list[str]:
 
 def told_apart(runs: Sequence[Run]) -> list[Run]:
     """`runs` whose models are called as `names_of` says, for documents that show a model by its name in many places."""
-    return [
-        run if name == run.job.model.name else replace(run, job=replace(run.job, model=replace(run.job.model, name=name)))
-        for run, name in zip(runs, names_of(runs), strict=True)
-    ]
+
+    def called(run: Run, name: str) -> Run:
+        model = run.job.model
+        return run if name == model.name else replace(run, job=replace(run.job, model=replace(model, name=name)))
+
+    return [called(run, name) for run, name in zip(runs, names_of(runs), strict=True)]
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:

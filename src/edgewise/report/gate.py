@@ -7,11 +7,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from edgewise.comparing.comparison import Comparison
 from edgewise.comparing.gate import BASELINE, CANDIDATE, Check, CheckVerdict, GateResult
 from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
+from edgewise.report.comparison_words import quotient_note
 from edgewise.report.conditions import engine_of, told_apart
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.provenance import how_of, provenance_of_column
@@ -67,7 +69,8 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
         )
     columns.append((Column(title="Candidate", numeric=True), [_candidate_cell(check, runs) for check in checks]))
     if any(check.ratio is not None for check in checks):
-        ratios = [_ratio_cell(check, interval=not folded) for check in checks]
+        compared = {row.metric: row for row in outcome.findings.comparisons}
+        ratios = [_ratio_cell(check, compared, interval=not folded) for check in checks]
         methods = "; ".join(dict.fromkeys(row.method for row in outcome.findings.comparisons))
         how = partial(provenance_of_column, "Candidate over baseline", "derived", methods, "beside each ratio")
         columns.append((Column(title="Ratio", numeric=True, how=how), ratios))
@@ -167,9 +170,10 @@ def _candidate_cell(check: Check, runs: Mapping[str, Run]) -> Cell:
     return Cell(text=_value(check), value=check.value, low=check.low, high=check.high, how=how)
 
 
-def _ratio_cell(check: Check, *, interval: bool) -> Cell:
-    text = _ratio(check, interval=interval)
-    return Cell(text=text, value=check.ratio, low=check.ratio_low, high=check.ratio_high)
+def _ratio_cell(check: Check, compared: Mapping[str, Comparison], *, interval: bool) -> Cell:
+    text, row = _ratio(check, interval=interval), compared.get(check.requirement.metric)
+    notes = (note,) if text and row is not None and (note := quotient_note(row)) else ()
+    return Cell(text=text, value=check.ratio, low=check.ratio_low, high=check.ratio_high, notes=notes)
 
 
 def _verdict_cell(check: Check, *, folded: bool) -> Cell:
