@@ -467,8 +467,8 @@ def compare(
     precisions make a variant of each.
 
     Args:
-        things: model files, PyTorch modules, which run as they are, and runs that were measured before; runs alone
-            are compared by their samples.
+        things: model files, PyTorch modules, which run as they are unless `runtimes` are given, and runs that were
+            measured before; runs alone are compared by their samples.
         example_inputs: of PyTorch modules, as in `bench`.
         labels: a name per thing, None to have one made.
         runtimes: empty means the engine whose own format a model has.
@@ -494,7 +494,7 @@ def compare(
     fields = _fields_of(locals(), "things", "example_inputs", "settings")
     from edgewise.comparing.trial import ComparisonInterrupted
 
-    with in_memory(things, example_inputs, as_files=True) as named:
+    with in_memory(things, example_inputs, as_files=not runtimes) as named:
         runs, subjects = _words_of(named)
         context = context_of(store, progress, runs=runs)
         found: ComparisonResult = carry_out("compare", context, subjects=subjects, set=settings, **fields)
@@ -568,7 +568,7 @@ def evaluate(
     """
     fields = _fields_of(locals(), "models", "example_inputs", "metrics")
     context = context_of(store, progress)
-    with in_memory(models, example_inputs, as_files=True) as named:
+    with in_memory(models, example_inputs, as_files=True, runtimes=runtimes) as named:
         found: EvaluationResults = carry_out("evaluate", context, models=named, own_metrics=metrics, **fields)
     return found
 
@@ -658,14 +658,16 @@ def _fields_of(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
 
 
 @contextmanager
-def in_memory(things: Any, example_inputs: Any, *, as_files: bool = False) -> Iterator[tuple[Any, ...]]:
+def in_memory(
+    things: Any, example_inputs: Any, *, as_files: bool = False, runtimes: Sequence[str] = ()
+) -> Iterator[tuple[Any, ...]]:
     """`things` with a name, or a file, for every model in memory; see `edgewise.service.in_memory`."""
     if example_inputs is None and isinstance(things, str | os.PathLike):
         yield (things,)
         return
     from edgewise.service.in_memory import named_models
 
-    with named_models(things, example_inputs, as_files=as_files) as named:
+    with named_models(things, example_inputs, as_files=as_files, runtimes=runtimes) as named:
         yield named
 
 

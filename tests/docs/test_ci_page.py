@@ -157,6 +157,20 @@ def test_the_github_workflow_gates_and_comments(checkout, latency, code):
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.parametrize("steps", [github_steps, gitlab_steps])
+def test_the_change_that_adds_the_model_is_held_to_its_own_limits(checkout, steps):
+    (checkout / "model.onnx").rename(checkout / "added.onnx")
+    shutil.rmtree(checkout / "baseline")
+    (checkout.parent / "tools").mkdir()
+    gh = checkout.parent / "tools" / "gh"
+    gh.write_text("#!/bin/sh\n")
+    gh.chmod(gh.stat().st_mode | stat.S_IXUSR)
+    codes = run_pipeline(steps(), checkout, GITHUB_BASE_REF="main", MODEL="added.onnx")
+    assert not any(codes) and failures(checkout) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.long
 def test_the_gitlab_job_gates_and_leaves_what_it_says(checkout):
     model(checkout / "model.onnx", 2.2)
     assert run_pipeline(gitlab_steps(), checkout) == [ExitCode.BUDGET_EXCEEDED]

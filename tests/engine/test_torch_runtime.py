@@ -543,6 +543,29 @@ def test_modules_are_compared_as_they_are():
     assert [each.run.job.model.name for each in found.variants] == ["Linear.eager", "Sequential.eager"]
 
 
+def test_modules_are_compared_and_evaluated_on_the_engines_that_bench_takes(tmp_path):
+    """On several engines, a file for each; all are fed the example inputs."""
+    import edgewise
+
+    small, large, inputs = nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 64), nn.Linear(64, 8)), torch.rand(1, 8)
+    engines = ["onnxruntime", "torch/eager"]
+    found = edgewise.compare(
+        [small, large], inputs, labels=["small", "large"], runtimes=engines, rounds=1, time_budget=600
+    )
+    jobs = [each.run.job for each in found.variants]
+    assert found.failures == {} and {(job.model.name, job.runtime.name) for job in jobs} == {
+        (name, engine) for name in ("Linear", "Sequential") for engine in ("onnxruntime", "torch")
+    }
+    assert len({job.workload.input_data for job in jobs}) == 1 and jobs[0].workload.input_data is not None
+    assert [each.label.partition(" ")[0] for each in found.variants] == ["small", "small", "large", "large"]
+    np.savez(tmp_path / "data.npz", x=np.eye(8, dtype=np.float32), y=np.arange(8))
+    (one,) = edgewise.evaluate(
+        [small], data=tmp_path / "data.npz", example_inputs=inputs, runtimes=["onnxruntime"], latency=False, meters=False,
+        task="classification",
+    ).models  # fmt: skip
+    assert (one.run.status, one.run.job.runtime.name) == ("done", "onnxruntime")
+
+
 def test_example_inputs_without_a_module_are_an_error():
     import edgewise
 

@@ -32,7 +32,7 @@ from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.errors import BadInput
 from edgewise.record import Job, Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
-from edgewise.run.plan import Plan
+from edgewise.run.plan import NetworkFile, Plan
 from edgewise.run.run_builder import METERED, Sensors, is_metered
 from edgewise.run.variation import History
 
@@ -133,9 +133,9 @@ def run_gate(gate: Gate, candidate: Subject, baseline: Subject | None) -> GateRe
                 "a stored candidate can't be measured beside a baseline's model",
                 advice="give the candidate's model file, or a stored run as the baseline",
             )
-        case Path() as model, Run() as before:
+        case model, Run() as before:
             return _gate_against_run(gate, candidate, model, before, beside=baseline.file and baseline.file.parent)
-        case Path() as model, Path() as other:
+        case model, other:
             first = make_job(other, gate.settings_of(baseline))
             second = make_job_like(model, first.job, gate.settings_of(candidate))
             return _gate_in_turns(gate, first.job, second.job, notes=(*first.notes, *second.notes))
@@ -166,7 +166,9 @@ def _gate_stored(gate: Gate, candidate: Run, baseline: Run) -> GateResult:
     return gate.result(gate.check(baseline, candidate), assess(variants, gate.criteria))
 
 
-def _gate_against_run(gate: Gate, candidate: Subject, model: Path, baseline: Run, *, beside: Path | None) -> GateResult:
+def _gate_against_run(
+    gate: Gate, candidate: Subject, model: Path | NetworkFile, baseline: Run, *, beside: Path | None
+) -> GateResult:
     """A model against a run: in turns with the baseline's model where it was found, else against stored samples."""
     if baseline.status != "done":
         why = f": {baseline.failure.cause}: {baseline.failure.message}" if baseline.failure is not None else ""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.model.signature import Signature, shapes_fit
 from edgewise.record import Job, Run, RuntimeSpec, Scenario, Stopping, TargetSpec
 from edgewise.runtime.base import TakesSettings, UnsupportedModel, check_settings, runtimes
+
+if TYPE_CHECKING:
+    from edgewise.run.plan import NetworkFile
 
 AXES = {
     "runtime": "runtimes", "provider": "providers", "threads": "threads", "precision": "precisions", "batch": "batches",
@@ -31,7 +34,7 @@ class Subject:
         file: of a run, the exported file that it was read from.
     """
 
-    thing: Path | Run
+    thing: Path | NetworkFile | Run
     label: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     argument: int = 0
@@ -79,7 +82,7 @@ class PlannedJob:
     notes: tuple[str, ...] = ()
 
 
-def make_job(model: Path, asked: JobSettings) -> PlannedJob:
+def make_job(model: Path | NetworkFile, asked: JobSettings) -> PlannedJob:
     """The one job that measures `model`; where several engines could, the first.
 
     Raises:
@@ -106,7 +109,7 @@ def make_job(model: Path, asked: JobSettings) -> PlannedJob:
     return PlannedJob(job=job, notes=notes)
 
 
-def make_job_like(model: Path, other: Job, asked: JobSettings) -> PlannedJob:
+def make_job_like(model: Path | NetworkFile, other: Job, asked: JobSettings) -> PlannedJob:
     """The job that measures `model` with the settings of `other`, except for those in `asked`.
 
     Where the engine of `other` does not read the model, its provider and options mean nothing and another is chosen.

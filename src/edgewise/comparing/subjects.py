@@ -22,7 +22,7 @@ from edgewise.model.identity import open_model
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.facts import availability_at
-from edgewise.run.plan import Axes, Plan, make_plan
+from edgewise.run.plan import Axes, NetworkFile, Plan, make_plan
 from edgewise.run.run_builder import Sensors
 from edgewise.run.variation import History
 from edgewise.runtime.base import runtimes
@@ -191,7 +191,9 @@ def _asked(one: Subject, settings: ComparisonSettings) -> JobSettings:
     return replace(asked, **{**single, **one.settings})
 
 
-def _vary(model: Path, own: Mapping[str, Any], settings: ComparisonSettings, notes: list[str]) -> list[Job]:
+def _vary(
+    model: Path | NetworkFile, own: Mapping[str, Any], settings: ComparisonSettings, notes: list[str]
+) -> list[Job]:
     """All combinations of the axes for one model; its own settings leave nothing to vary."""
     fixed: dict[str, Any] = {AXES[name]: (value,) for name, value in own.items()}
     chosen = replace(settings.axes, **fixed)
@@ -213,7 +215,7 @@ def _vary(model: Path, own: Mapping[str, Any], settings: ComparisonSettings, not
     return jobs
 
 
-def native_runtime(path: Path, target: TargetSpec) -> tuple[str, ...]:
+def native_runtime(path: Path | NetworkFile, target: TargetSpec) -> tuple[str, ...]:
     """The engine on `target` whose own format the model has, else the first that reads it.
 
     Empty leaves the error to the plan.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.comparing.jobs import Subject, runs_among
@@ -24,10 +25,7 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
     """Measure what is to be measured, side by side, and compare the later subjects with the first."""
     find_target(request.device)
     with ExitStack() as stack:
-        words = build_words(
-            stack, request.subjects, shapes=request.shapes, runtimes=request.runtimes, target=request.target()
-        )
-        found = read_subjects(words, store=context.store, runs=context.runs)
+        found = _read_subjects(stack, request, context)
         _check_sensors(found, request)
         subjects = [_labelled(one, request.labels) for one in found]
         sides = _two_sides_of_runs(subjects)
@@ -54,6 +52,25 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
             )
             findings = with_reruns(compare_subjects(subjects, settings), context.history)
             return replace(findings, save_errors=saver.errors)
+
+
+def _read_subjects(stack: ExitStack, request: CompareRequest, context: Context) -> list[Subject]:
+    """The subjects; what functions make exists as long as `stack`."""
+    built = build_words(
+        stack, request.subjects, shapes=request.shapes, runtimes=request.runtimes, target=request.target()
+    )
+    words = [(index, word) for index, each in enumerate(built) for word, _ in each]
+    files = {file.path: file for each in built for _, file in each if file is not None}
+    found = read_subjects(
+        [word for _, word in words],
+        store=context.store,
+        runs=context.runs,
+        arguments=[index for index, _ in words],
+    )
+    return [
+        replace(one, thing=files[one.thing]) if isinstance(one.thing, Path) and one.thing in files else one
+        for one in found
+    ]
 
 
 def _check_sensors(subjects: Sequence[Subject], request: CompareRequest) -> None:

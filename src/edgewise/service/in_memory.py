@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
@@ -18,10 +19,15 @@ from edgewise.errors import BadInput
 from edgewise.model.build import build_graph
 from edgewise.model.eager import IN_MEMORY, write_eager
 from edgewise.model.model_object import ModelObject, describe_object, is_instance
+from edgewise.record import TargetSpec
+from edgewise.run.plan import Axes
+from edgewise.service.factories import build_everywhere
 
 
 @contextmanager
-def named_models(things: Any, example_inputs: Any = None, *, as_files: bool = False) -> Iterator[tuple[Any, ...]]:
+def named_models(
+    things: Any, example_inputs: Any = None, *, as_files: bool = False, runtimes: Sequence[str] = ()
+) -> Iterator[tuple[Any, ...]]:
     """Give names to the PyTorch and Keras models among `things`; anything else stays as it is.
 
     Args:
@@ -30,6 +36,7 @@ def named_models(things: Any, example_inputs: Any = None, *, as_files: bool = Fa
             dictionary of keyword arguments.
         as_files: write PyTorch modules in the format ``eager``, and Keras models as ``.keras`` files, instead of naming
             them: they run as they are.
+        runtimes: with `as_files`: the engines that the files are for; empty means the model's own.
 
     Raises:
         BadInput: example inputs without a module, or a thing that is no model.
@@ -49,7 +56,11 @@ def named_models(things: Any, example_inputs: Any = None, *, as_files: bool = Fa
             needs_inputs = model.value is thing and model.kind == "torch" and example_inputs is not None
             setattr(space, names[-1], (thing, example_inputs) if needs_inputs else thing)
             target = f"{IN_MEMORY}:{names[-1]}"
-            if as_files and model.kind == "torch":
+            if as_files and runtimes:
+                axes = Axes(runtimes=runtimes)
+                files, _ = build_everywhere(stack, [target], axes=axes, target=TargetSpec(), cases=({},))
+                found += map(os.fspath, files)
+            elif as_files and model.kind == "torch":
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="edgewise-build-")))
                 found.append(write_eager(build_graph(target, needs_graph=False), folder, name=names[-1]))
             elif as_files and model.kind == "keras":

@@ -23,6 +23,7 @@ from edgewise.record import Run, TargetSpec
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
+    from edgewise.run.plan import NetworkFile
     from edgewise.store import Store
 
 SETTINGS = tuple(AXES)
@@ -46,26 +47,28 @@ def build_words(
     shapes: Mapping[str, tuple[int, ...]],
     runtimes: Sequence[str] = (),
     target: TargetSpec | None = None,
-) -> list[str]:
-    """`words` with a model file in place of every ``FILE.py:function`` in them; see `edgewise.service.factories`.
+) -> list[list[tuple[str, NetworkFile | None]]]:
+    """Of each word itself, or of a ``FILE.py:function`` a word and a file for every format that its engines need.
 
-    A word whose engine is known, by its own settings or because `runtimes` has only one, gets the file of that engine's
-    best path: the module as it is for ``runtime=torch/eager``.
+    Engines are those of a word's own settings, or else `runtimes`: the module as it is for ``runtime=torch/eager``.
+    Without any, all words have one file that most engines read. See `edgewise.service.factories`.
     """
     from edgewise.run.plan import Axes
     from edgewise.service.factories import build_everywhere, build_files
 
-    def build(word: str) -> str:
+    def build(word: str) -> list[tuple[str, NetworkFile | None]]:
         if (found := _function_in(word)) is None:
-            return word
+            return [(word, None)]
         label, function, settings = found
         own = [part.partition("=")[2].strip() for part in settings.split(",") if part.strip().startswith("runtime=")]
-        if len(engines := own or runtimes) == 1:
+        if engines := own or runtimes:
             axes = Axes(runtimes=tuple(engines), shapes=shapes)
-            (made,), _ = build_everywhere(stack, [function], axes=axes, target=target or TargetSpec(), cases=({},))
-            return _join_word(label, os.fspath(made), settings)
+            made, _ = build_everywhere(stack, [function], axes=axes, target=target or TargetSpec(), cases=({},))
+            return [
+                (_join_word(label, os.fspath(file), settings), None if isinstance(file, str) else file) for file in made
+            ]
         (file,) = build_files(stack, [function], shapes=shapes)
-        return _join_word(label, file, settings)
+        return [(_join_word(label, file, settings), None)]
 
     return [build(word) for word in words]
 
@@ -112,13 +115,18 @@ def _join_word(label: str | None, thing: str, settings: str) -> str:
 
 
 def read_subjects(
-    words: Sequence[str], *, store: str | Store | None, runs: Mapping[str, Run] | None = None
+    words: Sequence[str],
+    *,
+    store: str | Store | None,
+    runs: Mapping[str, Run] | None = None,
+    arguments: Sequence[int] | None = None,
 ) -> list[Subject]:
     """The subjects that `words` name, in order.
 
     Args:
         store: where runs are looked up; None is the user's own.
         runs: by id, those that need not be looked up.
+        arguments: the position of the argument behind each word; None where every word is one.
 
     Raises:
         BadInput: a word that is neither a file nor a run, a wrong setting, a doubled label, a file that can't be read
@@ -126,7 +134,7 @@ def read_subjects(
         StoreError: the store can't be opened or read, and the word looks like a run.
     """
     found: list[Subject] = []
-    for index, word in enumerate(words):
+    for index, word in zip(range(len(words)) if arguments is None else arguments, words, strict=True):
         found.extend(_read_word(word, index, store=store, runs=runs or {}))
     seen: dict[str, int] = {}
     for subject in found:
