@@ -15,8 +15,9 @@ from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.gate import Check, GateResult, is_settled, judge, refuse
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.errors import BadInput, ExitCode
-from edgewise.record import Job, Measurement, Run, Scenario
+from edgewise.record import DataRef, Evaluation, Job, Measurement, Run, Scenario
 from edgewise.stats.comparison import INTERVAL_FACTOR
+from edgewise.stats.proportions import paired_interval, wilson_interval
 from sample_runs import failed_run, job_of, make_run, measured, missing, session
 
 KWS = make_run(1).job.model
@@ -359,6 +360,34 @@ def test_points_lost_are_a_difference_with_the_intervals_of_both():
     assert bare.verdict == "inconclusive" and "without intervals" in bare.because
 
 
+def judged(number: int, outcomes: list[float], *, data: str = "a" * 64, kept: bool = True) -> Run:
+    """A run whose accuracy is the share of these outcomes, with Wilson's interval."""
+    share, n = sum(outcomes) / len(outcomes), len(outcomes)
+    low, high = wilson_interval(round(sum(outcomes)), n)
+    row = replace(measured("accuracy_top1", share), low=low, high=high, samples=tuple(outcomes) if kept else ())
+    evaluation = Evaluation(
+        task="classification", data=DataRef(name="d", path=None, format="npz", split="test", size=n, sha256=data), n=n
+    )
+    return replace(run_with(number, row), evaluation=evaluation)
+
+
+def test_points_lost_on_the_same_samples_are_those_whose_outcome_changed():
+    """Alone, each of two accuracies of 60 of 80 is known within 10 points; the same 80 answers lose at most 4.6."""
+    old = [1.0] * 60 + [0.0] * 20
+    limit = ask(budget="accuracy_drop=5pt")
+    same = only(judge(limit, judged(1, old), judged(2, old)))
+    low, high = paired_interval(0, 0, 80)
+    assert same.verdict == "pass" and high == pytest.approx(0.0458, abs=1e-4) and low == -high
+    assert same.because == "0 points lost, 95 % interval on the same 80 samples: 4.6 points gained to 4.6 points lost"
+    worse = only(judge(limit, judged(1, old), judged(2, [0.0] * 20 + old[20:])))
+    ends = [f"{-end * 100:.2g} points lost" for end in reversed(paired_interval(20, 0, 80))]
+    assert worse.verdict == "fail" and worse.because.endswith(" to ".join(ends))
+    other = only(judge(limit, judged(1, old), judged(2, old, data="b" * 64)))
+    assert other.verdict == "inconclusive" and "(not paired: of different samples)" in other.because
+    bare = only(judge(limit, judged(1, old), judged(2, old, kept=False)))
+    assert bare.verdict == "inconclusive" and "no outcome of each sample is on record" in bare.because
+
+
 def test_a_percentile_waits_for_samples_and_then_decides():
     source = np.random.default_rng(3)
 
@@ -454,6 +483,10 @@ def test_when_more_measuring_changes_nothing():
 
     assert settled("pass", "pass") and settled("fail", "inconclusive") and settled("pass", "unmeasured")
     assert settled("pass", "inconclusive") is None
+    (accuracy,) = ask(budget="accuracy_drop=1pt")
+    open_ = Check(requirement=accuracy, verdict="inconclusive", because="")
+    assert is_settled([open_]) == "more measuring decides nothing about the accuracy"
+    assert is_settled([open_, Check(requirement=requirement, verdict="inconclusive", because="")]) is None
 
 
 def test_a_refusal_leaves_every_check_unmeasured():

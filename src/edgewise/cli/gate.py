@@ -36,6 +36,12 @@ OPTIONS = (
         "Result of an inconclusive check: pass, fail, or retry (measure again for longer, then fail)",
         default="retry",
     ),
+    option(
+        "--data PATH",
+        options.DATA,
+        "Labelled samples: judge both models on them too, for limits such as --budget accuracy_drop=1pt",
+    ),
+    *(one for one in options.JUDGING if one.name != "seed"),
     option("--baseline-model F", options.MEASURE, "Model file of a baseline run, to measure the baseline again", Path),
     option("--stored", options.MEASURE, "Use the baseline's stored samples instead of measuring it again", bool),
     option(

@@ -16,12 +16,13 @@ from edgewise.comparing.comparison import ComparisonResult, Side
 from edgewise.comparing.criteria import FLOORS, Criteria
 from edgewise.comparing.metrics import SAME_RUN, contrast_of, is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
-from edgewise.comparing.session_values import Evidence, gather_evidence
+from edgewise.comparing.session_values import OF_DATA, Evidence, are_paired, gather_evidence, why_unpaired
 from edgewise.errors import ExitCode
 from edgewise.metrics import METRICS, Metric
 from edgewise.record import Run
 from edgewise.stats.comparison import INTERVAL_FACTOR, LEVEL, Contrast, decide_limit
 from edgewise.stats.distributions import t_quantile
+from edgewise.stats.proportions import paired_interval
 from edgewise.units import format_quantity, significant
 
 CheckVerdict = Literal["pass", "fail", "inconclusive", "unmeasured"]
@@ -190,7 +191,7 @@ def judge(
             if (found := _lacking(check, [before, after])) is not None:
                 checks.append(found)
             elif one.kind == "drop":
-                checks.append(_check_drop(check, before.side, after.side))
+                checks.append(_check_drop(check, before, after))
             else:
                 terms = criteria or Criteria()
                 checks.append(_check_regression(check, baseline, candidate, criteria=terms, tests=tests))
@@ -203,12 +204,16 @@ def refuse(requirements: Sequence[Requirement], reason: str, *, headline: str) -
 
 
 def is_settled(checks: Sequence[Check]) -> str | None:
-    """Why more measuring changes nothing: a check failed, or none is inconclusive; None where it may."""
+    """Why more measuring changes nothing; None where it may.
+
+    A check failed, or none is inconclusive but those of an accuracy, whose interval is over samples of the data.
+    """
     if any(check.verdict == "fail" for check in checks):
         return "a requirement is not met"
-    if any(check.verdict == "inconclusive" for check in checks):
+    open_ = [check.requirement.metric for check in checks if check.verdict == "inconclusive"]
+    if any(metric not in OF_DATA for metric in open_):
         return None
-    return "every requirement is decided"
+    return "more measuring decides nothing about the accuracy" if open_ else "every requirement is decided"
 
 
 def _check_itself(check: Check) -> Check:
@@ -352,17 +357,28 @@ def _held_interval(side: Side, *, chances: float) -> tuple[float, float] | None:
     return side.value * (side.low / side.value) ** wider, side.value * (side.high / side.value) ** wider
 
 
-def _check_drop(check: Check, before: Side, after: Side) -> Check:
-    """Points lost against the baseline: the two 95 % intervals in quadrature, as those of a difference."""
+def _check_drop(check: Check, old: Evidence, new: Evidence) -> Check:
+    """Points lost against the baseline: by the samples whose outcome changed, where both answered the same ones.
+
+    Without the outcomes, the two 95 % intervals in quadrature, as those of a difference.
+    """
+    before, after = old.side, new.side
     assert before.value is not None and after.value is not None
     lost = before.value - after.value
-    if before.low is None or before.high is None or after.low is None or after.high is None:
+    limit, told = check.requirement.limit, f"{_lost(lost)}, 95 % interval"
+    if are_paired(old, new):
+        gone = sum(was > now for was, now in zip(old.outcomes, new.outcomes, strict=True))
+        come = sum(was < now for was, now in zip(old.outcomes, new.outcomes, strict=True))
+        high, low = (-end for end in paired_interval(gone, come, len(old.outcomes)))
+        told += f" on the same {len(old.outcomes)} samples"
+    elif before.low is None or before.high is None or after.low is None or after.high is None:
         return replace(check, because=f"{_lost(lost)}; without intervals that does not show whether the limit is kept")
-    low = lost - math.hypot(before.value - before.low, after.high - after.value)
-    high = lost + math.hypot(before.high - before.value, after.value - after.low)
-    limit = check.requirement.limit
+    else:
+        low = lost - math.hypot(before.value - before.low, after.high - after.value)
+        high = lost + math.hypot(before.high - before.value, after.value - after.low)
+        told += f" ({why})" if (why := why_unpaired(old, new)) else ""
     verdict: CheckVerdict = "pass" if high <= limit else "fail" if low > limit else "inconclusive"
-    because = f"{_lost(lost)}, 95 % interval: {_lost(low)} to {_lost(high)}"
+    because = f"{told}: {_lost(low)} to {_lost(high)}"
     return replace(check, verdict=verdict, because=because, low=after.low, high=after.high)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +30,8 @@ from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement
 from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.errors import BadInput
-from edgewise.record import Job, Run
+from edgewise.metrics import METRICS
+from edgewise.record import ABOUT_DATA, Job, Measurement, Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import NetworkFile, Plan
 from edgewise.run.run_builder import METERED, Sensors, is_metered
@@ -52,6 +53,8 @@ class Gate:
         seed: of the order of turns.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
         holding: the device is held inside; entered once all that can be refused before measuring was.
+        accuracies: label and job of what is measured → label and a run with its accuracy; None where that is not asked
+            for.
     """
 
     requirements: tuple[Requirement, ...]
@@ -65,6 +68,7 @@ class Gate:
     seed: int = 0
     history: History | None = None
     holding: Callable[[], AbstractContextManager[None]] = nullcontext
+    accuracies: Callable[[Mapping[str, Job]], Mapping[str, Run]] | None = None
 
     @property
     def criteria(self) -> Criteria:
@@ -110,6 +114,44 @@ class Gate:
         return self.result(refuse(self.requirements, reason, headline=baseline.headline), _alone(BASELINE, baseline))
 
 
+class _Measured:
+    """The runs of a gate as they are checked: with the accuracies that were measured apart from their times."""
+
+    def __init__(self, gate: Gate, jobs: Mapping[str, Job]) -> None:
+        self._accuracies = {} if gate.accuracies is None else gate.accuracies(jobs)
+        self._wanted = [one.metric for one in gate.requirements if one.metric]
+
+    def variant(self, label: str, run: Run) -> Variant:
+        """`run` with the accuracy of its model, or with why there is none."""
+        judged = self._accuracies.get(label)
+        if judged is None:
+            return Variant(label=label, run=run)
+        had = {row.metric for row in run.measurements} | {"inference_time"}
+        rows = [row for row in judged.measurements if row.metric not in had]
+        if judged.failure is not None:
+            lacking = [metric for metric in self._wanted if metric not in had and METRICS[metric].unit == "1"]
+            rows += [Measurement.absent(metric, judged.failure.message) for metric in lacking]
+        about = [each for each in judged.cautions if each.code in ABOUT_DATA]
+        run = replace(
+            run,
+            measurements=(*run.measurements, *rows),
+            evaluation=judged.evaluation,
+            cautions=(*run.cautions, *about),
+        )
+        return Variant(label=label, run=run)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On which data the accuracies are, and in which runs they are stored."""
+        found = {label: run for label, run in self._accuracies.items() if run.evaluation is not None}
+        data = {f"{run.evaluation.n} samples of {run.evaluation.data.name}" for run in found.values() if run.evaluation}
+        runs = ", ".join(f"{run.id} ({label})" for label, run in found.items())
+        return (f"accuracy on {' and on '.join(sorted(data))}: run {runs}",) if data else ()
+
+
+Measure = Callable[[int, _Measured], tuple[ComparisonResult, tuple[Check, ...]]]
+
+
 def run_gate(gate: Gate, candidate: Subject, baseline: Subject | None) -> GateResult:
     """Measure what is needed and check every requirement.
 
@@ -147,11 +189,11 @@ def _gate_alone(gate: Gate, candidate: Subject) -> GateResult:
         return gate.result(gate.check(None, candidate.thing), _alone(CANDIDATE, candidate.thing))
     made = make_job(candidate.thing, gate.settings_of(candidate))
 
-    def measure(attempt: int) -> tuple[ComparisonResult, tuple[Check, ...]]:
-        run = _measure_apart(gate, made.job, attempt=attempt)
+    def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
+        run = measured.variant(CANDIDATE, _measure_apart(gate, made.job, attempt=attempt)).run
         return _alone(CANDIDATE, run), gate.check(None, run, attempts=gate.attempts)
 
-    return _repeat(gate, measure, notes=made.notes)
+    return _repeat(gate, measure, {CANDIDATE: made.job}, notes=made.notes)
 
 
 def _gate_stored(gate: Gate, candidate: Run, baseline: Run) -> GateResult:
@@ -196,13 +238,14 @@ def _gate_against_run(
     asked = "because of --stored" if gate.stored else f"its model was not found: {found.because}"
     notes = [f"the baseline is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
-    def measure(attempt: int) -> tuple[ComparisonResult, tuple[Check, ...]]:
-        variants = _variants(baseline, _measure_apart(gate, second.job, attempt=attempt))
+    def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
+        run = _measure_apart(gate, second.job, attempt=attempt)
+        variants = Variant(label=BASELINE, run=baseline), measured.variant(CANDIDATE, run)
         _require_fair(check_fairness(variants).obstacles)
         checks = gate.check(baseline, variants[1].run, attempts=gate.attempts)
         return assess(variants, gate.criteria), checks
 
-    return _repeat(gate, measure, notes=(*notes, *second.notes))
+    return _repeat(gate, measure, {CANDIDATE: second.job}, notes=(*notes, *second.notes))
 
 
 def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence[str]) -> GateResult:
@@ -212,7 +255,7 @@ def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence
         runs = {variant.label: variant.run for variant in variants}
         return gate.check(runs[BASELINE], runs[CANDIDATE], attempts=gate.attempts)
 
-    def measure(attempt: int) -> tuple[ComparisonResult, tuple[Check, ...]]:
+    def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
         findings = run_trial(
             (baseline, candidate),
             labels=(BASELINE, CANDIDATE),
@@ -222,28 +265,32 @@ def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence
             sensors=gate.sensors,
             history=gate.history,
             settled=lambda variants: is_settled(look(variants)),
+            variant=measured.variant,
         )
         if findings.interrupted:
             raise Interrupted([variant.run for variant in findings.variants])
         _require_fair(findings.obstacles)
         return findings, look(findings.variants)
 
-    return _repeat(gate, measure, notes=notes)
+    return _repeat(gate, measure, {BASELINE: baseline, CANDIDATE: candidate}, notes=notes)
 
 
-def _repeat(
-    gate: Gate, measure: Callable[[int], tuple[ComparisonResult, tuple[Check, ...]]], *, notes: Sequence[str]
-) -> GateResult:
-    """Measure until it is decided, as often as the policy allows; the time is that of all attempts."""
+def _repeat(gate: Gate, measure: Measure, jobs: Mapping[str, Job], *, notes: Sequence[str]) -> GateResult:
+    """Judge accuracies once, then measure until it is decided, as often as the policy allows.
+
+    The time is that of all attempts.
+    """
     elapsed_s = 0.0
     with gate.holding():
+        measured = _Measured(gate, jobs)
         for attempt in range(gate.attempts):
             begin = now()
-            findings, checks = measure(attempt)
+            findings, checks = measure(attempt, measured)
             elapsed_s += now() - begin
             if is_settled(checks) is not None or any(check.verdict == "unmeasured" for check in checks):
                 break
-    return gate.result(checks, replace(findings, elapsed_s=elapsed_s), attempts=attempt + 1, notes=notes)
+    findings = replace(findings, elapsed_s=elapsed_s)
+    return gate.result(checks, findings, attempts=attempt + 1, notes=(*notes, *measured.notes))
 
 
 def _measure_apart(gate: Gate, job: Job, *, attempt: int) -> Run:

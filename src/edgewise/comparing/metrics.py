@@ -16,10 +16,12 @@ from edgewise.comparing.session_values import (
     LEAST_FOR_PERCENTILE,
     PERCENTILE_METRIC,
     Evidence,
+    are_paired,
     evidence_of,
     gather_evidence,
     join_processes,
     percentiles_of,
+    why_unpaired,
 )
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
@@ -298,7 +300,7 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
         return replace(nothing, contrast=_OF_ITSELF, design="same-run")
     if a.sessions and b.sessions:
         return _contrast_percentiles(a, b, relation=relation)
-    if a.outcomes and len(a.outcomes) == len(b.outcomes) and a.questions == b.questions and not (a.absent or b.absent):
+    if are_paired(a, b) and not (a.absent or b.absent):
         return replace(nothing, contrast=contrast_outcomes(a.outcomes, b.outcomes), design="paired")
     if a.absent or b.absent:
         return replace(nothing, because="; ".join(dict.fromkeys(reason for reason in (a.absent, b.absent) if reason)))
@@ -382,7 +384,7 @@ def _from_intervals(a: Evidence, b: Evidence, names: tuple[str, str], *, doubt: 
     ]
     if len(numbers) == len(sides):
         contrast = contrast_intervals(numbers[0], numbers[1])
-        method = contrast.method
+        method = "; ".join(filter(None, [contrast.method, why_unpaired(a, b)]))
         method += ", which leave out, wholly or in part, how far fresh processes differ" if doubts else ""
         return replace(contrast, method=method, doubt="; ".join(doubts))
     if not doubts:

@@ -67,6 +67,19 @@ class Evidence:
     absent: str = ""
 
 
+def are_paired(a: Evidence, b: Evidence) -> bool:
+    """Whether both have the outcome of each of the same samples."""
+    return bool(a.outcomes) and len(a.outcomes) == len(b.outcomes) and a.questions == b.questions
+
+
+def why_unpaired(a: Evidence, b: Evidence) -> str:
+    """Why two numbers over samples of data can't be paired sample by sample; "" for other numbers."""
+    if not a.questions or not b.questions:
+        return ""
+    same = a.questions == b.questions
+    return "not paired: no outcome of each sample is on record" if same else "not paired: of different samples"
+
+
 def evidence_of(variants: Sequence[Variant]) -> Callable[[int, str], Evidence]:
     """A function of a variant's index and a metric that gathers each evidence once."""
     return cache(lambda index, metric: gather_evidence(variants[index].run, metric, name=variants[index].label))

@@ -74,6 +74,7 @@ def run_trial(
     history: History | None = None,
     settled: Settled | None = None,
     holding: Callable[[], AbstractContextManager[None]] = nullcontext,
+    variant: Callable[[str, Run], Variant] | None = None,
 ) -> ComparisonResult:
     """Measure `jobs` side by side and compare the later ones with the first.
 
@@ -85,6 +86,7 @@ def run_trial(
         settled: called with the variants at every look; returns why to stop, or None. Without it measuring stops once
             every verdict on `trial.until` is decided.
         holding: the device is held inside; entered once the jobs were checked.
+        variant: makes a variant of a label and its run; it may know more of the model.
 
     Returns:
         The result; its `interrupted` says whether Ctrl-C ended the measuring.
@@ -112,7 +114,8 @@ def run_trial(
     )
 
     def variants_of(runs: Sequence[Run]) -> list[Variant]:
-        return [Variant(label=label, run=run) for label, run in zip(labels, runs, strict=True)]
+        made = variant or (lambda label, run: Variant(label=label, run=run))
+        return list(map(made, labels, runs))
 
     def judge(runs: Sequence[Run]) -> str | None:
         variants = variants_of(runs)

@@ -15,7 +15,7 @@ from edgewise.record import Stopping
 from edgewise.run.plan import Axes
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.service.context import Context
-from edgewise.service.requests import EvaluateRequest, OptimizeRequest
+from edgewise.service.requests import EvaluateRequest, GateRequest, OptimizeRequest
 
 
 def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
@@ -61,7 +61,7 @@ def _with_changes(results: EvaluationResults, data: Dataset) -> EvaluationResult
     return replace(results, models=models, thumbnails=thumbnails)
 
 
-def data_options_of(request: EvaluateRequest | OptimizeRequest, data: str) -> DataOptions:
+def data_options_of(request: EvaluateRequest | OptimizeRequest | GateRequest, data: str) -> DataOptions:
     """What the request says of the data. Raises `BadInput` for names of classes that can't be read."""
     classes = request.classes
     return DataOptions(
@@ -70,7 +70,7 @@ def data_options_of(request: EvaluateRequest | OptimizeRequest, data: str) -> Da
         options=request.data_options,
         split=request.split,
         limit=request.limit,
-        seed=request.seed,
+        seed=request.seed or 0,
         strict=request.strict,
         task=request.task,
         task_options=request.task_options,

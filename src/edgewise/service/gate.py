@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,9 @@ from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import JobSettings, Subject, runs_among
 from edgewise.comparing.rerun import with_reruns
 from edgewise.device.target import find_target
-from edgewise.errors import BadInput
-from edgewise.record import Run
+from edgewise.errors import BadField, BadInput
+from edgewise.record import Job, Run, Stopping
+from edgewise.run.dispatch import Interrupted
 from edgewise.run.plan import precision_word
 from edgewise.service.context import Context
 from edgewise.service.requests import GateRequest
@@ -31,6 +32,7 @@ def gate(request: GateRequest, context: Context) -> GateResult:
     find_target(request.device)
     given = _settings_of(request)
     candidate, baseline, notes = choose_sides(request, given, context)
+    judge = None if request.data is None else _judge_of(request, request.data, candidate)
     with context.saving() as saver:
         result = run_gate(
             Gate(
@@ -45,12 +47,54 @@ def gate(request: GateRequest, context: Context) -> GateResult:
                 save=saver.save,
                 history=context.history,
                 holding=partial(context.measuring, request.device),
+                accuracies=None if judge is None else partial(judge, saver.save),
             ),
             candidate,
             baseline,
         )
     findings = replace(with_reruns(result.findings, context.history), save_errors=saver.errors)
     return replace(result, notes=(*notes, *result.notes), findings=findings)
+
+
+Judge = Callable[[Callable[[Run], None], Mapping[str, Job]], Mapping[str, Run]]
+
+
+def _judge_of(request: GateRequest, data: str, candidate: Subject) -> Judge:
+    """What measures accuracies with the settings of jobs, and saves their runs. Raises `BadInput` for unfit data."""
+    from edgewise.evaluating.evaluation import EvaluationPlan, plan_evaluation, run_evaluation
+    from edgewise.run.plan import Axes
+    from edgewise.service.evaluation import data_options_of
+
+    if isinstance(candidate.thing, Run):
+        raise BadField("{data} judges models, and the candidate is a stored run", advice="give the model's file")
+    options = data_options_of(request, data)
+
+    def planned(model: str | Path, axes: Axes) -> EvaluationPlan:
+        stopping = Stopping(timeout_s=request.timeout)
+        return plan_evaluation([model], options, axes=axes, stopping=stopping, target=request.target(), latency=False)
+
+    def job_like(job: Job) -> Job:
+        spec = job.runtime
+        axes = Axes(
+            runtimes=(f"{spec.name}/{spec.provider}" if spec.provider else spec.name,),
+            threads=() if spec.threads is None else (spec.threads,),
+            precisions=() if spec.precision is None else (spec.precision,),
+            signatures=(job.model.signature,) if job.model.signature else (),
+            shapes=request.shapes,
+        )
+        return replace(planned(job.model.path, axes).jobs[0], runtime=spec)
+
+    # Data that can't be used are refused before the machine is held.
+    first = planned(Path(candidate.thing), Axes(shapes=request.shapes))
+
+    def judge(save: Callable[[Run], None], jobs: Mapping[str, Job]) -> Mapping[str, Run]:
+        results = run_evaluation(replace(first, jobs=tuple(map(job_like, jobs.values()))), save=save)
+        runs = [one.run for one in results.models]
+        if results.interrupted:
+            raise Interrupted(runs)
+        return dict(zip(jobs, runs, strict=True))
+
+    return judge
 
 
 def _settings_of(request: GateRequest) -> JobSettings:

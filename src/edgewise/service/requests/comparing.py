@@ -10,10 +10,12 @@ from pydantic import Field
 from edgewise.comparing.criteria import Criteria, check_criteria, check_metric
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.errors import BadField
+from edgewise.metrics import METRICS
 from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import check_settings, require_at_least, require_time
 from edgewise.service.request import FilePath, Number, Texts, Whole
-from edgewise.service.requests.shared import MeasuringRequest, TargetRequest
+from edgewise.service.requests.improving import JudgingRequest
+from edgewise.service.requests.shared import MeasuringRequest
 
 LONGEST_GATE_S = 24 * 3600.0
 
@@ -89,7 +91,7 @@ class CompareRequest(MeasuringRequest):
         return super().with_paths_from(folder).model_copy(update={"subjects": words})
 
 
-class GateRequest(TargetRequest):
+class GateRequest(JudgingRequest):
     """Check a candidate against limits.
 
     Attributes:
@@ -102,16 +104,18 @@ class GateRequest(TargetRequest):
         time_budget: s; each retry takes twice as long.
         duet: measure both at once, on cores of their own.
         runtime, provider, threads, batch, precision, signature: None is the baseline run's, else as in `BenchRequest`.
-        seed: of the random inputs and of the order; None is the baseline run's, else 0.
+        seed: of the random inputs, of the order, and of the choice of samples; None is the baseline run's, else 0.
+        data: labelled samples, on which both models are judged too; fields on how are those of `EvaluateRequest`.
     """
 
-    PATHS = ("baseline_model", "input_data")
+    PATHS = ("baseline_model", "input_data", "data", "instructions", "classes")
 
     verb: Literal["gate"] = "gate"
     candidate: FilePath
     baseline: FilePath | None = None
     max_regression: Texts = ()
     budget: Texts = ()
+    data: FilePath | None = None
     on_inconclusive: Literal["pass", "fail", "retry"] = "retry"
     baseline_model: FilePath | None = None
     stored: bool = False
@@ -132,8 +136,14 @@ class GateRequest(TargetRequest):
         return parse_requirements(self.max_regression, self.budget)
 
     def check(self) -> None:
-        """Reject limits that say nothing, and settings that no engine supports."""
-        self.requirements()
+        """Reject limits that say nothing, data that no limit is about, and settings that no engine supports."""
+        super().check()
+        limited = {one.metric for one in self.requirements() if one.metric}
+        if self.data is not None and not any(METRICS[metric].unit == "1" for metric in limited):
+            raise BadField(
+                "{data} measures the accuracy, and no limit is about it",
+                advice="add {budget=accuracy_drop=1pt} or {budget=accuracy_top1=97%}",
+            )
         require_time(LONGEST_GATE_S, time_budget=self.time_budget)
         check_settings(
             threads=() if self.threads is None else (self.threads,),

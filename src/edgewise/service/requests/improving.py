@@ -13,13 +13,12 @@ from edgewise.service.request import FilePath, Number, Texts, Whole
 from edgewise.service.requests.shared import LimitedTargetRequest, TargetRequest, check_signature
 
 
-class DataRequest(TargetRequest):
-    """Which data to judge on, and how: as for `edgewise.evaluate`."""
+class JudgingRequest(TargetRequest):
+    """How to judge on data: as for `edgewise.evaluate`."""
 
     task: str | None = None
     split: str | None = None
     limit: Whole | None = None
-    seed: Whole = 0
     strict: bool = False
     data_format: str | None = None
     data_options: dict[str, str] = Field(default_factory=dict)
@@ -27,12 +26,18 @@ class DataRequest(TargetRequest):
     classes: Texts | FilePath = ()
     prepare: Texts = ()
     instructions: FilePath | None = None
-    runtimes: Texts = ()
 
     def check(self) -> None:
         """Reject a limit below one."""
         super().check()
         require_at_least(1, limit=self.limit, memory_limit=self.memory_limit)
+
+
+class DataRequest(JudgingRequest):
+    """How to judge on data, and on which engines."""
+
+    seed: Whole = 0
+    runtimes: Texts = ()
 
 
 class EvaluateRequest(LimitedTargetRequest, DataRequest):

@@ -1,0 +1,117 @@
+"""`edgewise gate --data`: accuracy and latency in one call, on the same samples for both models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgewise.cli.main import run
+from edgewise.errors import ExitCode
+from edgewise.store import open_store
+
+pytestmark = pytest.mark.engine
+pytest.importorskip("onnxruntime", reason="the models are run by ONNX Runtime")
+
+SAMPLES = 200
+LIMITS = [
+    "--data",
+    "data.npz",
+    "--task",
+    "classification",
+    "--budget",
+    "latency=10s,accuracy_drop=5pt,accuracy_top1=90%",
+]
+
+
+def model(name: str, *, wrong: int = 0) -> None:
+    """A model of four classes that takes the last `wrong` of them for the first."""
+    weights = np.eye(4, dtype=np.float32)
+    for column in range(4 - wrong, 4):
+        weights[column] = weights[0]
+    tensors = {key: helper.make_tensor_value_info(key, TensorProto.FLOAT, [1, 4]) for key in "xy"}
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [tensors["x"]], [tensors["y"]], [numpy_helper.from_array(weights, "w")]
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, name)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch) -> Path:
+    """Two models that are always right, one that is not, and labelled samples."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    (tmp_path / "old").mkdir()
+    model("old/net.onnx")
+    model("net.onnx")
+    model("worse.onnx", wrong=1)
+    labels = np.arange(SAMPLES) % 4
+    np.savez("data.npz", x=np.eye(4, dtype=np.float32)[labels], y=labels)
+    return tmp_path
+
+
+def gate(capsys, *words: str) -> tuple[int, dict]:
+    code = run(["gate", *words, "-r", "onnxruntime", "--json", "-q"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_accuracy_and_latency_are_one_verdict_and_one_comment(capsys):
+    code, document = gate(capsys, "net.onnx", "--baseline", "old/net.onnx", *LIMITS, "-o", "gate.md")
+    assert code == ExitCode.DONE and document["passed"]
+    checks = {(check["metric"], check["kind"]): check for check in document["checks"]}
+    assert checks["accuracy_top1", "drop"]["because"].startswith(
+        f"0 points lost, 95 % interval on the same {SAMPLES} samples"
+    )
+    assert (checks["accuracy_top1", "budget"]["value"], checks["latency", "budget"]["verdict"]) == (1.0, "pass")
+    assert {row["metric"]: row["design"] for row in document["comparisons"]}["accuracy_top1"] == "paired"
+    comment = Path("gate.md").read_text("utf-8")
+    assert "Top-1 accuracy: at most 5 pt lost" in comment and "Latency: at most 10 s" in comment
+    assert f"{SAMPLES} samples of data.npz" in comment and "baseline: old/net.onnx" in comment
+    with open_store() as store:
+        assert sum(stored.evaluation is not None for stored in store.resolve(["all"])) == 2
+
+
+def test_a_model_that_lost_accuracy_fails_and_is_not_measured_again_for_it(capsys):
+    code, document = gate(capsys, "worse.onnx", "--baseline", "net.onnx", *LIMITS)
+    assert (code, document["attempts"]) == (ExitCode.BUDGET_EXCEEDED, 1)
+    verdicts = {(check["metric"], check["kind"]): check["verdict"] for check in document["checks"]}
+    assert (verdicts["accuracy_top1", "drop"], verdicts["accuracy_top1", "budget"]) == ("fail", "fail")
+
+
+def test_a_model_alone_is_held_to_an_accuracy(capsys):
+    code, document = gate(capsys, "net.onnx", *LIMITS[:-1], "accuracy_top1=90%,model_size=1MB")
+    assert code == ExitCode.DONE and [check["verdict"] for check in document["checks"]] == ["pass", "pass"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["net.onnx", "--data", "data.npz", "--budget", "latency=1s"], "no limit is about it"),
+        (["net.onnx", "--data", "absent.npz", *LIMITS[2:4], "--budget", "accuracy_top1=90%"], "absent.npz"),
+        (["net.onnx", "--data", "data.npz", "--budget", "accuracy_top1=90%"], "no task given"),
+    ],
+)
+def test_what_can_not_be_judged_is_refused_before_the_machine_is_held(capsys, monkeypatch, words, said):
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("the machine was to be held")
+
+    monkeypatch.setattr("edgewise.service.context.measuring_on", forbidden)
+    assert run(["gate", *words]) == ExitCode.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == "" and said in captured.err
+
+
+def test_a_stored_candidate_is_refused_and_a_stored_baseline_is_judged_by_its_model(capsys):
+    words = ["bench", "old/net.onnx", "-r", "onnxruntime", "--iterations", "9", "--no-meters", "-q"]
+    assert run(words) == ExitCode.DONE
+    capsys.readouterr()
+    assert run(["gate", "last", *LIMITS[:-1], "accuracy_top1=90%"]) == ExitCode.BAD_INPUT
+    assert "the candidate is a stored run" in capsys.readouterr().err
+    code, document = gate(capsys, "net.onnx", "--baseline", "last", *LIMITS)
+    assert code == ExitCode.DONE, document["checks"]
