@@ -302,6 +302,27 @@ def test_stored_runs_are_compared_by_their_samples(models, transport, capsys):
     assert document["not_excluded"] and document["pairs"] is None
 
 
+def test_stored_runs_that_are_alike_are_called_as_they_were_typed(models, capsys):
+    measured("a.fake", "-o", "old.json")
+    assert run(["runs", "tag", "main", "last"]) == 0
+    fake("a.fake", 1.1)
+    measured("a.fake")
+    capsys.readouterr()
+    assert labels(compare(capsys, "main", "last")[1]) == ["main", "last"]
+    assert labels(compare(capsys, "old.json", "last~0")[1]) == ["old.json", "last~0"]
+    first, second = compare(capsys, "main", "last")[1]["variants"]
+    assert [label[-6:] for label in labels(compare(capsys, first["run"], second["run"])[1])] == [
+        first["run"][-6:], second["run"][-6:]
+    ]  # fmt: skip
+
+
+def test_files_of_one_name_are_called_by_their_folders(models, capsys):
+    Path("new").mkdir()
+    fake("new/a.fake", 1.1)
+    _, document = compare(capsys, "a.fake", "new/a.fake", "-q")
+    assert labels(document) == ["a.fake", "new/a.fake"]
+
+
 def test_a_run_is_the_same_as_itself(models, capsys):
     measured("a.fake", "--sessions", "1", "-o", "a.json")
     capsys.readouterr()

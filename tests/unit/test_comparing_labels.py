@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.comparing.labels import MOST_LETTERS, label_jobs
+from edgewise.comparing.labels import MOST_LETTERS, label_jobs, model_names
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 
 HERE = Path.cwd()
@@ -47,7 +47,6 @@ def labels(*jobs: Job, given: tuple[str | None, ...] = (), hints: tuple[str, ...
         ([job_of(folder="/a/old/x"), job_of(folder="/a/new/x")], ["old/x/m.onnx", "new/x/m.onnx"]),
         ([job_of(folder=f"{HERE}/new"), job_of(folder=str(HERE), sha="b" * 64)], ["new/m.onnx", "m.onnx"]),
         ([job_of(folder="/tmp/edgewise-build-1"), job_of(folder="/tmp/edgewise-build-2")], ["m.onnx #1", "m.onnx #2"]),
-        ([job_of(), job_of(sha="b" * 64)], ["m.onnx (sha256 aaaaaaaa)", "m.onnx (sha256 bbbbbbbb)"]),
         ([job_of(), job_of()], ["m.onnx #1", "m.onnx #2"]),
         ([job_of()], ["m.onnx"]),
         ([], []),
@@ -60,6 +59,12 @@ def labels(*jobs: Job, given: tuple[str | None, ...] = (), hints: tuple[str, ...
 )
 def test_just_what_tells_them_apart(jobs, wanted):
     assert labels(*jobs) == wanted
+
+
+def test_one_file_after_another_at_one_place_is_told_by_its_hash_where_nothing_else_tells():
+    jobs = [job_of(), job_of(sha="b" * 64)]
+    assert labels(*jobs, hints=("main", "last")) == ["main", "last"]
+    assert model_names([job.model for job in jobs]) == ["m.onnx (sha256 aaaaaaaa)", "m.onnx (sha256 bbbbbbbb)"]
 
 
 def test_hints_come_last():

@@ -32,6 +32,7 @@ class Subject:
         settings: of a model: keys of `AXES`; they win over the settings of the request.
         argument: the position of the argument that named it, from 0: an argument may name several runs.
         file: of a run, the exported file that it was read from.
+        word: of a run, the tag, the file or ``last`` that named it alone; "" where an id did, or it is one of several.
     """
 
     thing: Path | NetworkFile | Run
@@ -39,6 +40,7 @@ class Subject:
     settings: Mapping[str, Any] = field(default_factory=dict)
     argument: int = 0
     file: Path | None = None
+    word: str = ""
 
 
 def runs_among(subjects: Sequence[Subject]) -> list[Run]:

@@ -18,7 +18,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         hints: a last word per job, such as when it was measured, for jobs that are otherwise alike.
     """
     parts: list[list[str]] = [
-        model_names([job.model for job in jobs]),
+        model_names([job.model for job in jobs], hashed=False),
         [one_line("/".join(filter(None, (job.runtime.name, job.runtime.provider)))) for job in jobs],
         [_count(job.runtime.threads, "thread") for job in jobs],
         [f"batch {job.workload.batch}" for job in jobs],
@@ -52,11 +52,13 @@ def _numbered(labels: Sequence[str]) -> list[str]:
     return found
 
 
-def model_names(models: Sequence[ModelRef]) -> list[str]:
+def model_names(models: Sequence[ModelRef], *, hashed: bool = True) -> list[str]:
     """The name of each model; files of one name in several places also have their folders, as few as tell them apart.
 
-    Folders count from the working folder, as people type them. Different files at one place, one after the other, have
-    their hash.
+    Folders count from the working folder, as people type them.
+
+    Args:
+        hashed: different files at one place, one after the other, have their hash.
     """
     names = [one_line(model.name).strip() or "model without a name" for model in models]
     folders = [_folders(model) for model in models]
@@ -71,7 +73,7 @@ def model_names(models: Sequence[ModelRef]) -> list[str]:
                 break
         for label in {found[index] for index in alike}:
             here = [index for index in alike if found[index] == label]
-            if len({models[index].family for index in here}) > 1:
+            if hashed and len({models[index].family for index in here}) > 1:
                 for index in here:
                     found[index] = f"{label} (sha256 {models[index].sha256[:8]})"
     return found

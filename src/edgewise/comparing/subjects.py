@@ -89,10 +89,14 @@ def compare_subjects(subjects: Sequence[Subject], settings: ComparisonSettings) 
 def compare_stored(subjects: Sequence[Subject], criteria: Criteria, *, notes: Sequence[str] = ()) -> ComparisonResult:
     """Compare runs by their stored samples. Raises `BadInput`."""
     runs = runs_among(subjects)
-    hints = [f"{run.created_at[:16].replace('T', ' ')} {run.id[-6:]}" for run in runs]
+    hints = [one.word or _moment(run) for one, run in zip(subjects, runs, strict=True)]
     labels = label_jobs([run.job for run in runs], [one.label for one in subjects], hints=hints)
     variants = [Variant(label=label, run=run) for label, run in zip(labels, runs, strict=True)]
     return assess(variants, criteria, notes=notes)
+
+
+def _moment(run: Run) -> str:
+    return f"{run.created_at[:16].replace('T', ' ')} {run.id[-6:]}"
 
 
 def compare_matched(

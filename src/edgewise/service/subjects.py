@@ -164,7 +164,10 @@ def _read_word(word: str, index: int, *, store: str | Store | None, runs: Mappin
         raise _no_settings(word, settings)
     if not named_runs:
         raise BadInput(f"{reference!r} names no runs: the store is empty", advice="measure a model first")
-    return [Subject(thing=run, label=label, argument=index) for run in named_runs]
+    alone = len(named_runs) == 1 and not named_runs[0].id.startswith(reference)
+    return [
+        Subject(thing=run, label=label, argument=index, word=one_line(reference) if alone else "") for run in named_runs
+    ]
 
 
 def _readings(word: str) -> Iterator[tuple[str | None, str, str]]:
@@ -204,7 +207,8 @@ def _read_file(word: str, index: int, *, label: str | None, path: Path, settings
     runs = import_runs(path)
     if not runs:
         raise BadInput(f"{path} holds no runs", advice="export some with 'edgewise runs export -o F.json'")
-    return [Subject(thing=run, label=label, argument=index, file=path) for run in runs]
+    name = one_line(path.name) if len(runs) == 1 else ""
+    return [Subject(thing=run, label=label, argument=index, file=path, word=name) for run in runs]
 
 
 def _holds_json(path: Path) -> bool:
