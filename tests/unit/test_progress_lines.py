@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -55,6 +57,19 @@ ALL: tuple[Event, ...] = (
     LayerTested(layer="conv[1]", op="Conv", snr_db=None, absent_because="failed"),
     LogLine(text="a line"),
 )
+
+
+def test_another_file_of_the_same_name_has_its_folder():
+    model = replace(RUN.job.model, path=f"{Path.cwd()}/new/{RUN.job.model.name}")
+    first, second = replace(RUN.job.model, path=f"{Path.cwd()}/{model.name}"), model
+    events = [
+        event
+        for each in (first, second)
+        for job in [replace(RUN.job, model=each)]
+        for event in (JobStarted(job=job, index=0, total=2), RunFinished(run=replace(RUN, job=job)))
+    ]
+    lines = [line.partition("] ")[2].partition(" ")[0] for line in draw(*events).splitlines()]
+    assert lines == [model.name, f"new/{model.name}"]
 
 
 def test_every_event_is_drawn_on_plain_lines():

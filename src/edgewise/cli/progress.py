@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -32,7 +33,7 @@ from edgewise.units import format_duration, format_quantity, significant
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from edgewise.record import Job, Run
+    from edgewise.record import Job, ModelRef, Run
 
 SAMPLES_EVERY_S = 10.0
 """Without a terminal, a line about samples at most this often."""
@@ -49,6 +50,7 @@ class ProgressLines:
         self._title = ""
         self._headline = ""
         self._job: Job | None = None
+        self._models: dict[str, ModelRef] = {}
         self._samples_begin = self._samples_said = 0.0
         self._first_sample = -1
         self._minutes = 0
@@ -80,6 +82,14 @@ class ProgressLines:
                 self.close()
                 self._say(_line_of(event, since_s=time.monotonic() - self._begin))
 
+    def _label(self, job: Job) -> str:
+        """The job in a line; where another file of this command has the same name, with its folder."""
+        from edgewise.comparing.labels import model_names
+
+        self._models[job.model.path] = job.model
+        names = dict(zip(self._models, model_names(list(self._models.values()), hashed=False), strict=True))
+        return one_line(replace(job, model=replace(job.model, name=names[job.model.path])).label)
+
     def _draw_measuring(
         self, event: JobStarted | SessionStarted | InferencesDone | HeadlineUpdated | BinDone | RunFinished
     ) -> None:
@@ -87,7 +97,7 @@ class ProgressLines:
             case JobStarted(job=job, index=index, total=total):
                 self._job, self._headline = job, ""
                 # A file's name may hold anything, and goes to a terminal.
-                self._title = escape(f"[{index + 1}/{total}] {one_line(job.label)}")
+                self._title = escape(f"[{index + 1}/{total}] {self._label(job)}")
             case SessionStarted(index=index, total=total) if self._job is None:
                 self._title = "side by side, rounds"
                 self._move(index, total)
@@ -119,7 +129,7 @@ class ProgressLines:
             case SamplesStarted(job=job, total=total):
                 self.close()
                 self._job = None
-                self._title = escape(one_line(job.label))
+                self._title = escape(self._label(job))
                 self._samples_begin = self._samples_said = time.monotonic()
                 self._first_sample = -1
                 self._move(0, total)
