@@ -316,6 +316,15 @@ def test_two_sizes_that_differ_are_told_apart():
     assert [cell.text for cell in table.rows[0][1:4]] == ["53.936 kB", "53.941 kB", "1.000093"]
 
 
+def test_runs_that_measured_an_accuracy_alone_are_concluded_about_it():
+    accuracy = row("accuracy_top1", "same", before=Side(value=0.9), after=Side(value=0.9), design="paired", ratio=1.0)
+    nothing = latency_row(
+        before=Side(value=None), after=Side(value=None), verdict="inconclusive", ratio=None, design="none"
+    )
+    found = replace(two_variants(), comparisons=(nothing, accuracy))
+    assert title_of(found).startswith("B is as good as A in top-1 accuracy")
+
+
 @pytest.mark.parametrize(
     ("after", "facts", "told"),
     [
