@@ -70,7 +70,10 @@ def named_models(
             else:
                 found.append(target)
         if example_inputs is not None and not names:
-            raise BadInput("example_inputs belong to a PyTorch module", advice="give input_data=F.npz for a file")
+            raise BadInput(
+                "example_inputs belong to a PyTorch module",
+                advice="several models are a list: compare([a, b]); the inputs of a file are input_data=F.npz",
+            )
         yield tuple(found)
 
 
