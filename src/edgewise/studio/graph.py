@@ -8,7 +8,7 @@ parts lack it has none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import takewhile
@@ -212,13 +212,25 @@ def short_line(text: str) -> str:
     return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…"
 
 
-def scopes_of(name: str) -> list[str]:
-    """``"a/b/conv"`` → ``["a", "b"]``: the modules that a name tells; of names joined by ``;`` the first counts."""
+def scopes_of(name: str, types: Collection[str] = ()) -> list[str]:
+    """``"a/b/conv"`` → ``["a", "b"]``: the modules that a name tells; of names joined by ``;`` the first counts.
+
+    Args:
+        types: types of the network's operators (`plain_type`). ``p2o.Conv.58`` is the 58th Conv, not part 58 of a
+            module "Conv": exporters number operators by type where they know no modules.
+    """
     name = name.partition(";")[0][: _LONGEST * 4]
     sign = "/" if "/" in name else "."
     head, _, last = name.rpartition(sign)
     parts = _parts(head, sign) if last.strip() else _parts(name, sign)[:-1]
+    if parts and last.strip().isdecimal() and plain_type(parts[-1]) in types:
+        parts = parts[:-1]
     return list(parts[:_DEEPEST])
+
+
+def plain_type(op: str) -> str:
+    """A type of operators as names are compared with it: ``DEPTHWISE_CONV_2D`` → ``depthwiseconv2d``."""
+    return op.lower().replace("_", "")
 
 
 @lru_cache(4096)  # most layers share their block with others
@@ -228,7 +240,8 @@ def _parts(text: str, sign: str) -> tuple[str, ...]:
 
 def _paths(layers: Sequence[Layer]) -> list[list[str]]:
     """The blocks that each layer is in. Work between two layers is in the blocks that both are in."""
-    own = [None if layer.kind == "overhead" else scopes_of(layer.title) for layer in layers]
+    types = frozenset(plain_type(layer.op) for layer in layers if layer.kind != "overhead")
+    own = [None if layer.kind == "overhead" else scopes_of(layer.title, types) for layer in layers]
     following: list[list[str]] = []
     upcoming: list[str] = []
     for path in reversed(own):

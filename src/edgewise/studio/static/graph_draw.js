@@ -155,7 +155,8 @@ export function draw(surface, scene, view, size, colours, look) {
       const two = height > 30;
       surface.text(fit(told.label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
       // A number stands there whole or not at all.
-      const value = [told.value, told.value.split(",")[0], ""].find((each) => each.length <= roomOf(width - 12, 11));
+      const whole = item.piece === undefined ? told.value : `${quantity(item.piece, "s")} of ${told.value}`;
+      const value = [told.op && `${told.op} · ${whole}`, whole, item.piece === undefined ? told.value.split(",")[0] : "", ""].find((each) => each !== undefined && each.length <= roomOf(width - 12, 11));
       if (two) surface.text(value, x + 6, y + height * 0.7, { fill: ink, size: 11 });
     }
     if (told.hit) surface.rect(x - 1, y - 1, width + 2, height + 2, { stroke: colours.ink, line: 2 });
