@@ -74,9 +74,11 @@ class Block:
 
     Attributes:
         children: indices of nodes, and blocks, in the order of execution.
+        is_part: it is no module but some of the many parts of one.
     """
 
     name: str
+    is_part: bool = False
     children: list[int | Block] = field(default_factory=list)
     inside: dict[str, Block] = field(default_factory=dict)
 
@@ -106,7 +108,7 @@ class Block:
         if len(found) > MOST_CHILDREN:
             size = max(10, -(-len(found) // (MOST_CHILDREN // 2)))
             parts = [found[at : at + size] for at in range(0, len(found), size)]
-            found = [Block(name=f"part {at} of {len(parts)}", children=part) for at, part in enumerate(parts, 1)]
+            found = [Block(name=f"part {at}", is_part=True, children=part) for at, part in enumerate(parts, 1)]
         self.children = found
 
 
@@ -290,6 +292,25 @@ def _add_blocks(graph: Graph) -> None:
             break
         graph.opened += [places[id(block)] for block in level]
         level = [child for block in level for child in block.children if isinstance(child, Block)]
+    _open_hottest(graph)
+
+
+def _open_hottest(graph: Graph) -> None:
+    """Name parts after their most expensive layers, and unfold those around the most expensive layer of all."""
+
+    def weight(node: int) -> float:
+        layers = (*graph.pairs[node].before, *graph.pairs[node].after)
+        return sum(layer.time or 0.0 for layer in layers)
+
+    count = len(graph.pairs)
+    for block, nodes in zip(graph.blocks, graph.inside, strict=True):
+        if block.is_part:
+            block.name = f"{block.name}: {short_line(graph.pairs[max(nodes, key=weight)].name)}"
+    above = graph.parents[max(range(count), key=weight)]
+    while above >= 0:
+        if graph.blocks[above - count].is_part and above not in graph.opened:
+            graph.opened.append(above)
+        above = graph.parents[above]
 
 
 def _add_edges(graph: Graph) -> None:

@@ -15,11 +15,10 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, with_range
 from edgewise.profiling.layer_matching import LayerPair, are_reliable
-from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record import LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
-from edgewise.report.names import short_names
 from edgewise.report.profile_diff import pair_row, verdict_cell, whole_row
 from edgewise.report.trace import place_in_latency
 from edgewise.studio.graph import METRICS, Graph, Number, change_ends, chief_of, make_graph, short_line
@@ -28,8 +27,6 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 ROWS = 200
-LABEL = 22
-"""Characters of a name on a node."""
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
 COLUMNS_OF_TWO = ("Layer", "Op", "Before (µs)", "After (µs)", "Change (µs)", "Ratio", "Verdict", "Change, 95 % (µs)")
 
@@ -147,7 +144,6 @@ def document_of(graph: Graph) -> dict[str, Any]:
             for key, metric in graph.metrics.items()
         },
         "names": [short_line(pair.name) for pair in graph.pairs] + [block.name for block in graph.blocks],
-        "labels": short_names([pair.name for pair in graph.pairs], LABEL),
         "ops": [texts.number(layer.op) for layer in chiefs],
         "kinds": [texts.number(pair.kind) for pair in graph.pairs],
         "parents": graph.parents,

@@ -160,9 +160,9 @@ function recolour() {
   looks = new Map();
   for (const { id } of scene.items) {
     const verdict = verdictOf(id);
-    const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : data.labels[id];
+    const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0];
     const dashed = data.verdicts ? verdict !== "faster" && verdict !== "slower" : false;
-    looks.set(id, { label, op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
+    looks.set(id, { label, name: names[id], op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;
@@ -210,20 +210,21 @@ function fitView() {
   const { left, top, width, height } = bounds();
   const [wide, high] = [stage.clientWidth - 24, stage.clientHeight - 24];
   let scale = Math.min(wide / width, high / height, 1.2);
-  // A large network begins readable: a long one at its top, a wide one at its hottest part; 0 shows the whole.
+  // A network too large for the panel begins readable, at its hottest part; 0 shows the whole.
   const begins = stage.dataset.layout === "graph" && scale < READABLE && stage.dataset.fitted !== turn.toString();
-  const isWide = begins && wide / width < READABLE;
-  if (begins) scale = isWide ? 0.75 : Math.min(0.75, wide / width);
+  if (begins) scale = 0.75;
   stage.dataset.fitted = turn;
   view = scene.wide
     ? { kx: wide / width, ky: 1, x: 12 - left * (wide / width), y: 12 - top }
     : { kx: scale, ky: scale, x: Math.max((wide - width * scale) / 2, 0) + 12 - left * scale, y: 12 - top * scale };
-  if (isWide) centre(hottest());
+  if (begins) centre(hottest());
 }
 const centre = (item) => Object.assign(view, { x: (stage.clientWidth - item.w * view.kx) / 2 - item.x * view.kx, y: (stage.clientHeight - item.h * view.ky) / 2 - item.y * view.ky });
+const peak = (id) => (isBlock(id) ? Math.max(...kids.get(id).map(peak)) : Math.abs(valueOf(id, first) ?? 0));
 function hottest() {
-  const size = ({ id }) => Math.abs(valueOf(id, first) ?? 0);
-  return scene.items.filter((item) => !item.frame).reduce((most, item) => (size(item) > size(most) ? item : most));
+  const items = scene.items.filter((item) => !item.frame);
+  const peaks = items.map((item) => peak(item.id));
+  return items[peaks.indexOf(Math.max(...peaks))];
 }
 function zoom(factor, x = stage.clientWidth / 2, y = stage.clientHeight / 2) {
   const kx = Math.min(Math.max(view.kx * factor, 0.005), 400);

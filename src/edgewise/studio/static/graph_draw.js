@@ -153,10 +153,12 @@ export function draw(surface, scene, view, size, colours, look) {
     const ink = told.dim || !told.fill ? colours.ink : told.ink;
     if (width > 34 && height > 11) {
       const two = height > 30;
-      surface.text(fit(told.label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
+      const label = told.bold && told.label.length > roomOf(width - 12, 12) ? told.name : told.label;
+      surface.text(fit(label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
       // A number stands there whole or not at all.
       const whole = item.piece === undefined ? told.value : `${quantity(item.piece, "s")} of ${told.value}`;
-      const value = [told.op && `${told.op} · ${whole}`, whole, item.piece === undefined ? told.value.split(",")[0] : "", ""].find((each) => each !== undefined && each.length <= roomOf(width - 12, 11));
+      const values = [told.op ? `${told.op} · ${whole}` : whole, whole, item.piece === undefined ? told.value.split(",")[0] : "", ""];
+      const value = values.find((each) => each.length <= roomOf(width - 12, 11));
       if (two) surface.text(value, x + 6, y + height * 0.7, { fill: ink, size: 11 });
     }
     if (told.hit) surface.rect(x - 1, y - 1, width + 2, height + 2, { stroke: colours.ink, line: 2 });
