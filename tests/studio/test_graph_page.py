@@ -347,3 +347,26 @@ def test_a_layout_that_fails_leaves_the_order_of_execution(open_page, filled):
     ready(page)
     assert told(page, "layout") == "lane"
     assert "order of execution" in page.inner_text("#graph-note")
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_as_one_file_draws_the_graph(open_page, filled, browser, tmp_path, width):
+    address = f"/share?of=/runs/{profiled_run().id}/graph"
+    with filled.client() as client:
+        path = tmp_path / "graph.html"
+        path.write_bytes(client.get(address).raise_for_status().content)
+    context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
+    page, complaints = context.new_page(), []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(path.as_uri())
+    ready(page)
+    assert (told(page, "layout"), told(page, "visible")) == ("graph", "11")
+    press(page, "Home", "ArrowDown")
+    assert told(page, "chosen") == "2"
+    page.fill("#graph-search", "softmax")
+    page.press("#graph-search", "Enter")
+    assert details(page)["Type"] == "Softmax"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert complaints == []
+    context.close()

@@ -116,7 +116,7 @@ export class SvgSurface {
   }
 }
 
-const roomOf = (width, size) => Math.floor(width / (size * 0.6));
+const roomOf = (width, size) => Math.floor(width / (size * 0.64));
 const fit = (text, width, size) => {
   const room = roomOf(width, size);
   if (text.length <= room) return text;
