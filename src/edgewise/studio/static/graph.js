@@ -162,7 +162,7 @@ function recolour() {
     const verdict = verdictOf(id);
     const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0];
     const dashed = data.verdicts ? verdict !== "faster" && verdict !== "slower" : false;
-    looks.set(id, { label, name: names[id], op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
+    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;

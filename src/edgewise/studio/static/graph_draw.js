@@ -123,7 +123,7 @@ const fit = (text, width, size) => {
   return room < 4 ? "" : `…${text.slice(text.length - room + 1)}`;
 };
 
-// Draws what of a scene is in sight. `look(id)` tells label, value, fill, ink, dashed, dim, frame and bold of an item.
+// Draws what of a scene is in sight. `look(id)` tells label, name, op, value, whether that is a time, fill, ink, dashed, dim, frame and bold of an item.
 export function draw(surface, scene, view, size, colours, look) {
   const at = ({ x, y }) => [x * view.kx + view.x, y * view.ky + view.y];
   const seen = (x, y, width, height) => x + width > 0 && y + height > 0 && x < size.width && y < size.height;
@@ -156,7 +156,7 @@ export function draw(surface, scene, view, size, colours, look) {
       const label = told.bold && told.label.length > roomOf(width - 12, 12) ? told.name : told.label;
       surface.text(fit(label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
       // A number stands there whole or not at all.
-      const whole = item.piece === undefined ? told.value : `${quantity(item.piece, "s")} of ${told.value}`;
+      const whole = item.piece === undefined ? told.value : `${told.timed ? quantity(item.piece, "s") : "part"} of ${told.value}`;
       const values = [told.op ? `${told.op} · ${whole}` : whole, whole, item.piece === undefined ? told.value.split(",")[0] : "", ""];
       const value = values.find((each) => each.length <= roomOf(width - 12, 11));
       if (two) surface.text(value, x + 6, y + height * 0.7, { fill: ink, size: 11 });
