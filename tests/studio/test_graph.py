@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.studio import graph as module
-from edgewise.studio.graph import METRICS, NO_SNR, make_graph, scopes_of
+from edgewise.studio.graph import METRICS, NO_SNR, make_graph, plain_type, scopes_of
 from edgewise.studio.graph_document import document_of
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor, unprofiled_run
 
@@ -114,6 +114,14 @@ class TestDocument:
         assert len(document["parents"]) == len(document["names"])
 
 
+def test_layers_begin_as_in_an_inference_without_the_profiler():
+    """An inference of 79 µs, of which the profiler made 250: what lies between two layers shrinks, not the layers."""
+    run = of_layers(layer_of(0, "a", "Conv", 30, start=0.0), layer_of(1, "b", "Conv", 40, start=210e-6))
+    run = replace(run, profile=replace(run.profile, latency=79e-6))
+    document = document_of(make_graph([run]))
+    assert document["runs"][0]["layers"]["start"] == pytest.approx([0.0, 39e-6])
+
+
 class TestEdges:
     def test_a_layer_without_known_tensors_follows_the_one_before(self):
         graph = make_graph([profiled_run()])
@@ -150,6 +158,26 @@ class TestBlocks:
     def test_modules_that_a_name_tells(self, name, scopes):
         assert scopes_of(name) == scopes
 
+    def test_layers_numbered_by_their_type_are_in_no_block_of_that_type(self):
+        layers = [
+            layer_of(at, f"p2o.{op}.{at // 2}", op, 10.0, start=at * 1e-5) for at, op in enumerate(["Conv", "Add"] * 4)
+        ]
+        graph = make_graph([of_layers(*layers)])
+        assert graph.blocks == []
+        assert [pair.name for pair in graph.pairs][:3] == ["p2o.Conv.0", "p2o.Add.0", "p2o.Conv.1"]
+        assert scopes_of("m.DEPTHWISE_CONV_2D.3", [plain_type("DepthwiseConv2D")]) == ["m"]
+        # A module may be called after what it does, and its parts be numbered.
+        assert scopes_of("m.conv.3", [plain_type("Relu")]) == ["m", "conv"]
+        assert scopes_of("m.Conv.weight", [plain_type("Conv")]) == ["m", "Conv"]
+
+    def test_parts_are_named_after_their_slowest_layer_and_the_slowest_is_unfolded(self):
+        layers = [layer_of(at, f"p2o.Conv.{at}", "Conv", 1.0 + at % 7, start=at * 1e-5) for at in range(300)]
+        layers[258] = layer_of(258, "p2o.Conv.258", "Conv", 90.0, start=258e-5)
+        graph = make_graph([of_layers(*layers)])
+        assert len(graph.blocks) == 30
+        assert graph.blocks[25].name == "part 26: p2o.Conv.258"
+        assert graph.opened == [300 + 25]
+
     def test_blocks_of_one_part_are_no_blocks(self):
         graph = make_graph([named("m/a/x/1", "m/a/x/2", "m/b/1", "m/c/y/1")])
         assert blocks_of(graph) == {"a/x": [0, 1]}  # m holds everything; b and c hold one layer
@@ -169,9 +197,9 @@ class TestBlocks:
 
     def test_too_many_parts_are_divided_in_order(self):
         graph = make_graph([named(*(f"conv_{at}" for at in range(950)))])
-        assert [block.name for block in graph.blocks] == [f"part {at} of 95" for at in range(1, 96)]
+        assert [block.name.partition(":")[0] for block in graph.blocks] == [f"part {at}" for at in range(1, 96)]
         assert [node for inside in graph.inside for node in inside] == list(range(950))
-        assert graph.opened == []
+        assert graph.opened == [950]  # the first of the hottest
 
     def test_levels_are_unfolded_while_there_is_room(self):
         graph = make_graph([named(*(f"b{at // 15}/c{at // 5}/conv_{at}" for at in range(300)))])

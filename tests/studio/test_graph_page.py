@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from edgewise.cli.main import run as command_line
-from sample_profiles import HOSTILE, faster_run, many_layers_run, profiled_run
+from edgewise.studio.graph import make_graph
+from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor
 
 DIGITS = "digits_cnn.onnx"
 
@@ -17,7 +19,20 @@ def filled(serve):
     it = serve()
     for run in (profiled_run(), faster_run(), many_layers_run(24, 60), many_layers_run(25, 5000)):
         it.store.save(run)
+    it.flat = flat_run()
+    it.store.save(it.flat)
     return it
+
+
+def flat_run():
+    """240 layers in a row with names as exporters of Paddle write them; one takes 3 ms, the others 10 µs."""
+    types = ("Conv", "Add", "Clip", "Mul", "Div")
+    layers = [
+        layer_of(at, f"p2o.{types[at % 5]}.{at // 5}", types[at % 5], 3000.0 if at == 135 else 10.0,
+                 inputs=(tensor(f"t{at}", 1),), outputs=(tensor(f"t{at + 1}", 1),))
+        for at in range(240)
+    ]  # fmt: skip
+    return replace(profiled_run(26), layers=tuple(layers))
 
 
 @pytest.fixture
@@ -161,8 +176,10 @@ def test_search_finds_layers_in_folded_blocks(show):
 
 @pytest.mark.long
 def test_more_than_400_nodes_stand_in_the_order_of_execution(show):
-    flips = ".".join(map(str, range(5000, 5000 + 1347)))
-    page = show(many_layers_run(25, 5000), f"#flip={flips}")
+    run = many_layers_run(25, 5000)
+    graph = make_graph([run])
+    flips = ".".join(str(block) for block in range(5000, 5000 + 1347) if block not in graph.opened)
+    page = show(run, f"#flip={flips}")
     assert (told(page, "layout"), told(page, "visible")) == ("lane", "5000")
     press(page, "Home", "ArrowRight", "ArrowDown")
     assert told(page, "chosen") == "2"
@@ -220,6 +237,42 @@ def test_files_of_what_is_shown(show):
     drawing = files["svg"].decode()
     assert drawing.count("<rect") >= 12
     assert "<script" not in drawing and "pw1" in drawing
+
+
+def test_a_large_graph_of_flat_names_opens_readable_at_its_hottest_part(show, filled):
+    page = show(filled.flat)
+    # Two hundred and forty names such as p2o.Conv.58 in parts of the order, the hottest one unfolded.
+    assert told(page, "visible") == "33"
+    opened = page.evaluate("JSON.parse(document.getElementById('graph-data').textContent)")
+    assert [opened["names"][block] for block in opened["opened"]] == ["part 14: p2o.Conv.27"]
+    page.mouse.click(*centre_of(page))
+    assert page.inner_text("#graph-name") == "p2o.Conv.27"
+    assert details(page)["Type"] == "Conv"
+    page.evaluate(
+        """() => {
+          URL.createObjectURL = (blob) => { blob.text().then((text) => (window.made = text)); return "#"; };
+        }"""
+    )
+    page.click("#graph-svg")
+    page.wait_for_function("window.made")
+    assert "Conv · 3.00 ms" in page.evaluate("window.made")
+
+
+def centre_of(page):
+    box = page.locator("#graph-canvas").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_pieces_of_a_block_in_the_flame_view_have_their_own_time(show):
+    page = show(profiled_run())
+    pieces = page.evaluate(
+        """async () => {
+          const { flame } = await import("/static/graph_places.js");
+          const tree = { count: 3, above: (id) => (id === 1 ? [] : [3]), isBlock: (id) => id === 3, isOpen: () => false };
+          return flame(tree, [1, 2, 4], null).items.map(({ id, piece }) => [id, piece ?? null]);
+        }"""
+    )
+    assert pieces == [[3, 1], [1, None], [3, 4]]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -294,3 +347,26 @@ def test_a_layout_that_fails_leaves_the_order_of_execution(open_page, filled):
     ready(page)
     assert told(page, "layout") == "lane"
     assert "order of execution" in page.inner_text("#graph-note")
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_as_one_file_draws_the_graph(open_page, filled, browser, tmp_path, width):
+    address = f"/share?of=/runs/{profiled_run().id}/graph"
+    with filled.client() as client:
+        path = tmp_path / "graph.html"
+        path.write_bytes(client.get(address).raise_for_status().content)
+    context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
+    page, complaints = context.new_page(), []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(path.as_uri())
+    ready(page)
+    assert (told(page, "layout"), told(page, "visible")) == ("graph", "11")
+    press(page, "Home", "ArrowDown")
+    assert told(page, "chosen") == "2"
+    page.fill("#graph-search", "softmax")
+    page.press("#graph-search", "Enter")
+    assert details(page)["Type"] == "Softmax"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert complaints == []
+    context.close()

@@ -49,7 +49,7 @@ def test_pages_open_offline_and_do_not_scroll_sideways(visit, name):
 def test_layers_are_sorted_by_headings_and_overheads_stay_below(visit):
     page = visit("one")
     assert numbers(page) == ["0", "2", "3", "5", "6", "8", "7"]
-    head = page.get_by_role("button", name="Time (µs)").first
+    head = page.locator("#table-1").get_by_role("button", name="Time (µs)").first
     head.click()
     assert numbers(page) == ["8", "6", "5", "3", "2", "0", "7"]
     assert page.locator("#table-1 th[aria-sort=ascending]").count() == 1
@@ -114,14 +114,29 @@ def test_findings_lead_to_their_layers(visit):
     page.wait_for_selector("#layer-1-2.chosen")
 
 
-def test_two_runs_are_compared_first(visit):
+def test_the_change_of_two_runs_is_first_and_their_table_last(visit):
     page = visit("two")
-    assert page.locator("main h2").first.inner_text() == "Before and after"
-    rows = page.locator("table.sortable >> nth=0 >> css=tbody tr").all_inner_texts()
+    assert page.locator("p.change").inner_text().startswith("1.00 ms")
+    assert page.locator("main h2").last.inner_text() == "Before and after"
+    rows = page.locator("section[aria-labelledby=diff] table tbody tr").all_inner_texts()
     assert rows[0].split() == ["pw1", "Conv", "200", "1001", "-100.0", "0.500", "faster"]
     assert page.locator("#table-1").count() == page.locator("#table-2").count() == 1
     identities = page.locator("[id]").evaluate_all("all => all.map((one) => one.id)")
     assert len(identities) == len(set(identities))
+
+
+def test_long_tables_begin_with_twenty_rows(visit):
+    page = visit("many")
+    rows = page.locator("#table-1 tr[data-words]")
+    shown = page.locator("#table-1 tr[data-words]:visible")
+    assert rows.count() == 60
+    assert shown.count() < 25
+    page.get_by_role("button", name="Show all 60 rows").first.click()
+    assert shown.count() == 60
+    page = visit("many")
+    page.get_by_label("Filter").fill("conv")  # looks at all of them
+    assert page.get_by_role("button", name="Show all 60 rows").count() < 2
+    assert shown.count() > 0
 
 
 def test_a_run_without_a_profile_says_why(visit):
@@ -155,6 +170,7 @@ def test_a_long_table_opens_how_its_numbers_are_known_and_keeps_its_place(open_q
     page = open_quietly(path)
     assert page.locator("#table-1 td button").count() == 0
     assert page.locator("[popover]").count() < 20
+    page.get_by_role("button", name="Show all").first.click()
     cell = page.locator("#table-1 tbody tr").nth(200).locator("td.number").nth(1)
     cell.scroll_into_view_if_needed()
     place = page.evaluate("scrollY")

@@ -158,6 +158,68 @@ def test_unfused_activation():
     assert codes(alone, quantised()) == []
 
 
+def hard_swish(count=1, first="x"):
+    """A convolution and `count` hard-swish functions of element-wise operators, as exporters of Paddle write them."""
+    tensors, operators, at = [tensor("x", 4), tensor("c", 4)], [op("Conv", "convolution", ["x"], ["c"])], "c"
+    for number in range(count):
+        names = [f"{part}{number}" for part in ("add", "clip", "mul", "div")]
+        tensors += [tensor(name, 4) for name in names]
+        operators += [
+            op("Add", "elementwise", [at], names[:1]),
+            op("Clip", "activation", names[:1], names[1:2]),
+            op("Mul", "elementwise", [at, names[1]], names[2:3]),
+            op("Div", "elementwise", names[2:3], names[3:]),
+        ]
+        at = names[3]
+    return graph(tensors, operators, inputs=[first], outputs=[at])
+
+
+def steps_of(made, *, time=1e-3):
+    """A layer per operator."""
+    return [
+        layer(each.index, operators=[each.index], op=each.op, time=time, macs=0, nodes=(each.name,),
+              inputs=tensors_of(*each.inputs), outputs=tensors_of(*each.outputs))
+        for each in made.operators
+    ]  # fmt: skip
+
+
+def test_element_wise_operators_in_a_row():
+    made = hard_swish()
+    (found,) = find(steps_of(made), profile(), graph=made)
+    assert (found.code, found.layers) == ("element-wise-chains", (1, 2, 3, 4))
+    assert found.saving == pytest.approx(4e-3)
+    assert found.evidence == {"operators": 4, "time": pytest.approx(4e-3), "chains": 1}
+    assert "4 element-wise operators in 1 chain (Add, Clip, Mul, Div) run one by one: 4.00 ms" in found.message
+
+
+def test_a_chain_behind_no_product_keeps_its_slowest_step():
+    made = hard_swish()
+    steps = steps_of(made)[2:]
+    steps[1] = layer(3, operators=[3], op="Mul", time=2e-3, macs=0, inputs=tensors_of("clip0"))
+    (found,) = find(steps, profile(), graph=made)
+    assert (found.layers, found.saving) == ((2, 3, 4), pytest.approx(2e-3))
+
+
+def test_what_the_engine_fuses_is_no_chain():
+    made = hard_swish()
+    whole = layer(0, operators=range(5))
+    assert codes([whole], made) == []
+    assert codes([layer(0, operators=[0]), layer(1, operators=range(1, 5), macs=0)], made) == []
+
+
+def test_chains_that_meet_are_one():
+    made = graph(
+        [tensor(name, 4) for name in ("x", "a", "b", "y")],
+        [
+            op("Abs", "elementwise", ["x"], ["a"]),
+            op("Neg", "elementwise", ["x"], ["b"]),
+            op("Add", "elementwise", ["a", "b"], ["y"]),
+        ],
+    )
+    (found,) = find(steps_of(made), profile(), graph=made)
+    assert (found.evidence["chains"], found.layers, found.saving) == (1, (0, 1, 2), pytest.approx(2e-3))
+
+
 def test_unfused_batch_norm():
     made = graph(
         [tensor("x", 4), tensor("a", 4), tensor("b", 4), tensor("y", 4)],

@@ -16,6 +16,7 @@ from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Finding
 from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
+from edgewise.report.conditions import engine_of
 from edgewise.report.markdown import render_markdown
 from edgewise.report.names import short_names, shorten
 from edgewise.report.profile import (
@@ -34,10 +35,12 @@ from edgewise.report.profile import (
 from edgewise.report.profile_charts import KINDS, chart_of, render_chart
 from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings
+from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings, with_fusions
 from edgewise.report.profile_html import render_profile_html
+from edgewise.report.profile_types import type_table
 from edgewise.report.text import to_text
 from sample_profiles import (
+    FINDINGS,
     FORMULA,
     HOSTILE,
     LONG,
@@ -45,6 +48,7 @@ from sample_profiles import (
     NO_COST,
     NO_TIME,
     faster_run,
+    layer_of,
     many_layers_run,
     profiled_run,
     sample_profile,
@@ -150,6 +154,41 @@ def test_text_says_everything_of_a_profile():
         "under the profiler an inference takes 1.06 ms (mean), 6.0 % more than the whole",
     ):
         assert words in text
+
+
+def test_time_by_type_of_operator_adds_up():
+    table = type_table(profiled_run())
+    assert column(table, "Type of operator") == [
+        "Conv", "DepthwiseConv", "Whirl", "Gemm", "Softmax", "Reshape", "(overheads of the engine)",
+    ]  # fmt: skip
+    assert column(table, "Layers") == ["2", "1", "1", "1", "1", "1", "3"]
+    assert column(table, "Time (µs)") == ["500", "250", "80.0", "60.0", "30.0", "n/a", "60.0"]
+    assert column(table, "%") == ["50.0", "25.0", "8.0", "6.0", "3.0", "–", "6.0"]
+    few = type_table(profiled_run(), most=2)
+    assert column(few, "Type of operator")[2] == "… 4 more types"
+    assert few.rows[2][2].value == pytest.approx(170.0)
+    assert few.rows[2][0].notes == (f"1 of them without a time: {NO_TIME}",)
+
+
+def test_findings_come_first_then_types_then_layers_then_run_against_run():
+    text = profile_text([profiled_run(), faster_run()], width=120)
+    places = [text.index(words) for words in ("Findings", "Time by type", "Layers by time", "Before and after")]
+    assert places == sorted(places)
+    text = render_markdown(profile_document([profiled_run()]))
+    assert text.index("## Findings") < text.index("## Time by type") < text.index("## Layers by time")
+
+
+def test_the_other_engine_that_fuses_a_chain_is_named():
+    chain = replace(FINDINGS[0], code="element-wise-chains", message="2 operators run one by one", layers=(0, 1))
+    layers = [layer_of(at, name, name, 10) for at, name in enumerate(("Add", "Mul"))]
+    alone = replace(profiled_run(), layers=tuple(layers), profile=replace(sample_profile(), findings=(chain,)))
+    whole = layer_of(0, "Conv", "Conv", 10, nodes=("Conv", "Add", "Mul"))
+    fusing = replace(alone, id=faster_run().id, layers=(whole,))
+    told = with_fusions(chain, alone, [alone, fusing]).message
+    assert told == f"2 operators run one by one; {engine_of(fusing)} runs 2 of these 2 together with other operators"
+    assert with_fusions(chain, alone, [alone]).message == chain.message
+    other = replace(fusing, job=replace(fusing.job, model=replace(fusing.job.model, sha256="0" * 64)))
+    assert with_fusions(chain, alone, [other]).message == chain.message
 
 
 def test_a_run_without_a_profile_says_why():

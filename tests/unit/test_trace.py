@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from edgewise.report.trace import INFERENCE, LAYERS, OVERHEADS, render_trace, trace_document
-from sample_profiles import MEMORY, faster_run, many_layers_run, profiled_run, unprofiled_run
+from edgewise.report.trace import INFERENCE, LAYERS, OVERHEADS, place_in_latency, render_trace, trace_document
+from sample_profiles import MEMORY, faster_run, layer_of, many_layers_run, profiled_run, unprofiled_run
 
 RUNS = [profiled_run(), faster_run(), unprofiled_run()]
 
@@ -106,3 +106,23 @@ def test_it_is_json_without_control_characters():
     text = render_trace(RUNS)
     assert json.loads(text) == trace_document(RUNS)
     assert "\\n" not in text
+
+
+def test_along_the_latency_only_what_lies_between_layers_is_shortened():
+    layers = (
+        layer_of(0, "a", "Conv", 30, start=5e-6),
+        layer_of(1, "b", "Conv", 40, start=205e-6),
+        layer_of(2, "sum", "dispatch", 4, kind="overhead"),
+    )
+    run = profiled_run()
+    run = replace(run, layers=layers, profile=replace(run.profile, latency=79e-6, profiled_latency=250e-6))
+    found = [(layer.name, lane, ts, dur) for layer, lane, ts, dur in place_in_latency(run)]
+    # 5 of 79 µs lie outside what is known, and are shared out among 5 and 170 µs.
+    share = 5 / 175
+    expected = [("a", 0, 5 * share, 30.0), ("b", 0, 35.0, 40.0), ("sum", None, 75.0, 4.0)]
+    assert [each[:2] for each in found] == [each[:2] for each in expected]
+    assert [number for each in found for number in each[2:]] == pytest.approx(
+        [number for each in expected for number in each[2:]]
+    )
+    slow = replace(run, profile=replace(run.profile, latency=1.0))
+    assert [ts for _, _, ts, _ in place_in_latency(slow)] == pytest.approx([5.0, 205.0, 245.0])

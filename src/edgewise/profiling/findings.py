@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from edgewise.model.graph import Graph, Operator
 from edgewise.profiling.attribution import PRODUCTS
@@ -32,6 +33,7 @@ FINDINGS: dict[str, str] = {
     "layout-changes": "the engine changes the layout of tensors between layers",
     "type-conversions": "tensors are converted between types inside the network",
     "unfused-activation": "an activation runs as a separate step after the layer that makes its input",
+    "element-wise-chains": "element-wise operators in a row run one by one, each reading and writing all of its data",
     "unfused-batch-norm": "a batch normalization runs as a separate step after the layer that makes its input",
     "depthwise-far-from-roof": "depthwise convolutions are far below the machine's limits",
     "far-from-roof": "layers with much arithmetic are far below the machine's limits",
@@ -45,7 +47,7 @@ FINDINGS: dict[str, str] = {
 """Every code that a finding may have and what it means."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _ProfileView:
     """What the rules look at.
 
@@ -71,9 +73,14 @@ class _ProfileView:
         steps = [layer.engine_op for layer in self.layers if layer.engine_op]
         return bool(steps) and all("::" in step for step in steps)
 
+    @cached_property
+    def producers(self) -> dict[str, int]:
+        """Name of a tensor → the operator that makes it."""
+        return self.graph.producers()
+
     def follows_product(self, layer: Layer) -> bool:
         """Whether a convolution or matrix product in another layer makes an input of `layer`."""
-        producers = self.graph.producers()
+        producers = self.producers
         makers = {producers[each.name] for each in layer.inputs if each.name in producers}
         return any(self.graph.operators[index].kind in PRODUCTS for index in makers)
 
@@ -193,12 +200,68 @@ def _only(view: _ProfileView, layer: Layer, kinds: Sequence[str]) -> bool:
 _COMPILE = "compile it with torch.compile (-r torch/compile), or convert it for an engine that fuses operators"
 
 
+_ELEMENTWISE = ("elementwise", "activation")
+_MOST_TYPES = 4
+"""Types of operators that a message names."""
+
+
+def _chained(view: _ProfileView) -> list[list[Layer]]:
+    """Layers of element-wise operators alone of which one takes what the other makes, at least two in each chain."""
+    alone = [layer for layer in view.layers if layer.kind == "operator" and layer.time]
+    alone = [layer for layer in alone if _only(view, layer, _ELEMENTWISE)]
+    makers: dict[str, int] = {}
+    chains: dict[int, list[Layer]] = {}
+    for layer in alone:
+        chain: list[Layer] = []
+        for name in {name for operator in view.operators(layer) for name in operator.inputs}:
+            before = chains.get(makers.get(name, -1), chain)
+            if before is not chain:
+                before.extend(chain)
+                chains.update((each.index, before) for each in chain)
+                chain = before
+        chain.append(layer)
+        chains[layer.index] = chain
+        makers.update((name, layer.index) for operator in view.operators(layer) for name in operator.outputs)
+    return [chain for chain in {id(chain): chain for chain in chains.values()}.values() if len(chain) > 1]
+
+
+def _chains(view: _ProfileView) -> list[Finding]:
+    chains = _chained(view)
+    layers = [layer for chain in chains for layer in chain]
+    times: dict[str, float] = {}
+    for layer in layers:
+        times[layer.op] = times.get(layer.op, 0.0) + (layer.time or 0.0)
+    types = sorted(times, key=lambda op: -times[op])
+    more = f" and {len(types) - _MOST_TYPES} more types" if len(types) > _MOST_TYPES else ""
+    # A chain behind a product can run within it; another one takes at least one step, here its slowest.
+    kept = [
+        max(layer.time or 0.0 for layer in chain)
+        for chain in chains
+        if not any(view.follows_product(layer) for layer in chain)
+    ]
+    one_by_one = f"{len(layers)} element-wise operators in {len(chains)} chain{'s' if len(chains) != 1 else ''}"
+    return _finding(
+        "element-wise-chains",
+        f"{one_by_one} ({', '.join(types[:_MOST_TYPES])}{more}) run one by one: {view.share(layers)}",
+        f"PyTorch runs each operator by itself: {_COMPILE}"
+        if view.eager
+        else "try an engine that fuses them (a profile of two, -r ENGINE,ENGINE, says what the other one fuses), or "
+        "export each chain as one operator (HardSwish, Gelu; a newer operator set has more)",
+        layers,
+        noun="operators",
+        saving=time_of(layers) - sum(kept),
+        method="their time, less the slowest step of each chain that no convolution or matrix product precedes",
+        chains=len(chains),
+    )
+
+
 def _activations(view: _ProfileView) -> list[Finding]:
+    chained = {layer.index for chain in _chained(view) for layer in chain}
     layers = [
         layer
         for layer in view.layers
         if layer.kind == "operator" and layer.time and _only(view, layer, ("activation",))
-        if view.follows_product(layer)
+        if layer.index not in chained and view.follows_product(layer)
     ]
     kinds = ", ".join(sorted({layer.op for layer in layers}))
     suggestion = "use an activation that the engine fuses (ReLU, ReLU6, often hard-swish), or another engine"
@@ -328,7 +391,7 @@ def _as_float(view: _ProfileView) -> list[Finding]:
 
 def _quantised(view: _ProfileView, layer: Layer) -> bool:
     """Whether data and weights of its products are 8-bit integers in the model, directly or behind a dequantise."""
-    producers = view.graph.producers()
+    producers = view.producers
 
     def is_integer(name: str) -> bool:
         tensor, maker = view.graph.tensors.get(name), producers.get(name)
@@ -416,6 +479,6 @@ def _several(layers: Sequence[Layer], noun: str) -> str:
 
 
 _RULES: tuple[Callable[[_ProfileView], list[Finding]], ...] = (
-    _fallback, _layouts, _conversions, _activations, _batch_norms, _far, _dynamic, _as_float, _held_back, _tiny,
-    _outside, _start,
+    _fallback, _layouts, _conversions, _chains, _activations, _batch_norms, _far, _dynamic, _as_float, _held_back,
+    _tiny, _outside, _start,
 )  # fmt: skip

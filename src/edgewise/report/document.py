@@ -126,16 +126,18 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The answer first, then tables, then sections.
+    """The answer first, then what comes before the tables, then tables, then sections.
 
     Attributes:
         answer: the conclusion, one sentence a line, where `title` does not say it.
+        lead: sections that stand before the tables.
     """
 
     title: str
     tables: tuple[Table, ...]
     sections: tuple[Section, ...] = field(default=())
     answer: tuple[str, ...] = ()
+    lead: tuple[Section, ...] = ()
 
 
 Columns = list[tuple[Column, Callable[[T], Cell]]]

@@ -25,7 +25,11 @@ def render_document_page(document: Document, *, kind: str) -> str:
     return render_result_page(
         kind,
         one_line(document.title),
-        [*urgent_parts(document.sections), *table_parts(document.tables), *section_parts(document.sections)],
+        [
+            *urgent_parts((*document.lead, *document.sections)),
+            *table_parts(document.tables),
+            *section_parts((*document.lead, *document.sections)),
+        ],
         evidence=" ".join(document.answer),
     )
 

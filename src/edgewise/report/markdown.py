@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from edgewise.report.document import Cell, Document, Table, number_notes
+from edgewise.report.document import Cell, Document, Section, Table, number_notes
 from edgewise.text import for_markdown
 
 
 def render_markdown(document: Document, *, only_tables: bool = False) -> str:
-    """Heading, answer, tables with footnotes, sections as lists; or the tables with their footnotes alone."""
+    """Heading, answer, leading sections, tables with footnotes, sections; or the tables with their footnotes alone."""
     numbers = number_notes(document.tables)
     footnotes = "\n".join(f"[^{number}]: {for_markdown(note)}" for note, number in numbers.items())
     if only_tables:
         return "\n\n".join(filter(None, [*(_table(table, numbers) for table in document.tables), footnotes])) + "\n"
     blocks = [f"# {for_markdown(document.title)}"]
     blocks += ["  \n".join(map(for_markdown, document.answer))]
+    blocks += [block for section in document.lead for block in _section(section)]
     for table in document.tables:
         if table.title != document.title:
             blocks.append(f"## {for_markdown(table.title)}")
@@ -21,10 +22,19 @@ def render_markdown(document: Document, *, only_tables: bool = False) -> str:
         if table.notes:
             blocks.append("\n".join(f"- {for_markdown(note)}" for note in table.notes))
     for section in document.sections:
-        blocks += [f"## {for_markdown(section.title)}", "\n".join(f"    {line}" for line in section.drawing)]
-        blocks.append("\n".join(f"- {for_markdown(line)}" for line in section.lines))
+        blocks += _section(section)
     blocks.append(footnotes)
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _section(section: Section) -> list[str]:
+    """Heading, drawing and lines of a section, each a block."""
+    drawing = "\n".join(f"    {line}" for line in section.drawing)
+    return [
+        f"## {for_markdown(section.title)}",
+        drawing,
+        "\n".join(f"- {for_markdown(line)}" for line in section.lines),
+    ]
 
 
 def _table(table: Table, numbers: dict[str, int]) -> str:

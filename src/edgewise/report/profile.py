@@ -60,27 +60,32 @@ def ranked(layers: Iterable[Layer]) -> list[Layer]:
 def profile_document(
     runs: Sequence[Run], *, top: int = MOST_ROWS, title: str = "", width: int | None = None
 ) -> Document:
-    """Tables of layers, then per run its conservation, memory, findings and method; two runs are compared too.
+    """Findings, tables of types and layers, two runs compared, then per run its conservation, memory and method.
 
     Args:
         top: rows of layers; the rest is folded into one row with its sum.
         width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
     """
+    from edgewise.report.profile_types import type_table
+
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
-    tables = [layer_table(run, top=top, label=label) for run, label in labelled if is_profiled(run)]
+    profiled = [(run, label) for run, label in labelled if is_profiled(run)]
+    tables = [type_table(run, label=label) for run, label in profiled]
+    tables += [layer_table(run, top=top, label=label) for run, label in profiled]
     if (diff := diff_table(runs)) is not None:
         tables.append(diff)
     sections: list[Section] = []
     for run, label in labelled:
         sections += [*sum_sections(run, label), *memory_sections(run, label, width=width)]
-        sections += [*finding_sections(run, label), *method_sections(run, label)]
+        sections += method_sections(run, label)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     return Document(
         title=title or f"Profile of {default_title(runs)}",
         tables=tuple(tables),
         sections=tuple(sections),
         answer=(*filter(None, [headline_of(runs)]), *map(header, runs)),
+        lead=tuple(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
     )
 
 

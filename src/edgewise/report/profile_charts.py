@@ -32,12 +32,17 @@ from edgewise.report.names import distinct_names, layer_names, short_names, shor
 from edgewise.report.profile import header, operator_names, ranked
 from edgewise.report.profile_roofline import roofline_chart
 from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
-from edgewise.report.trace import place_layers, place_overheads
+from edgewise.report.trace import place_in_latency
+from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration
 
 MOST_BARS = 20
 MOST_CHANGES = 14
 MOST_STEPS = 400
+CHARACTER = 7
+"""Pixels of a character on a bar, at most."""
+LEAST_CHARACTERS = 5
+"""A bar with room for no more has no name."""
 KINDS = ("timeline", "layers", "roofline", "memory")
 """The charts that a file of its own can hold."""
 
@@ -92,25 +97,21 @@ def _bar(layer: Layer, name: str, factor: float) -> Spec:
 
 def timeline_chart(run: Run) -> Chart | None:
     """Layers along one inference; None where no layer has a time."""
-    placed, lanes = place_layers(run)
-    if not placed:
+    placed = place_in_latency(run)
+    if all(lane is None for _, lane, _, _ in placed):
         return None
     end = max(ts + dur for _, _, ts, dur in placed)
-    overheads = list(place_overheads(run, end))
-    end = max([end, *(ts + dur for _, ts, dur in overheads)])
     unit, factor = time_unit_of(end * 1e-6)
-    names = ["layers", *(f"layers ({lane + 1})" for lane in range(1, lanes)), "overheads"]
-    spans = [(layer, names[lane], ts, dur) for layer, lane, ts, dur in placed]
-    spans += [(layer, "overheads", ts, dur) for layer, ts, dur in overheads]
+    lanes = max(lane for _, lane, _, _ in placed if lane is not None)
+    names = ["layers", *(f"layers ({lane + 1})" for lane in range(1, lanes + 1)), "overheads"]
+    spans = [(layer, names[-1 if lane is None else lane], ts, dur) for layer, lane, ts, dur in placed]
     colours, scale = colours_of(run), factor * 1e-6
-    short = layer_names(run, 14)
     rows = [
-        _span(layer, short[layer.index], lane, (ts * scale, dur * scale)) | {"op": op_of(layer, colours)}
+        _span(layer, lane, (ts * scale, dur * scale), room=int(dur / end * WIDE / CHARACTER))
+        | {"op": op_of(layer, colours)}
         for layer, lane, ts, dur in spans
     ]
-    labels = [
-        row | {"x": (row["x"] + row["x2"]) / 2} for row in rows if row["x2"] - row["x"] > 0.07 * end * factor * 1e-6
-    ]
+    labels = [row | {"x": (row["x"] + row["x2"]) / 2} for row in rows if row["short"]]
     y = {"field": "lane", "type": "nominal", "title": None, "sort": names,
          "axis": {"ticks": False, "domain": False, "labelPadding": 8}}  # fmt: skip
     end_of_axis = _short(end * scale)
@@ -119,28 +120,30 @@ def timeline_chart(run: Run) -> Chart | None:
         {"data": {"values": rows}, "mark": {"type": "bar", "height": 40, "stroke": "var(--paper)", "strokeWidth": 0.6},
          "encoding": {"y": y, "x": x, "x2": {"field": "x2"}, "color": legend(colours, rows),
                       "description": {"field": "key", "type": "nominal"}}},
-        {"data": {"values": labels}, "mark": {"type": "text", "color": "var(--paper)", "fontSize": 11, "limit": 90},
+        {"data": {"values": labels}, "mark": {"type": "text", "color": "var(--paper)", "fontSize": 11},
          "encoding": {"y": y, "x": {**x}, "text": {"field": "short", "type": "nominal"}}},
     ]  # fmt: skip
-    lacking = sum(layer.start is None for layer, *_ in placed)
+    lacking = any(layer.start is None for layer, lane, *_ in placed if lane is not None)
     where = "" if not lacking else " The engine does not report when layers begin: they are drawn one after another."
     return profile_chart(
         "The inference in time",
         layers,
         height={"step": 56},
-        description=f"{len(placed)} layers in {format_duration(end * 1e-6)}, with profiling on",
-        caption="Medians of the profiled inferences; what is blank is time outside the layers. Overheads without a "
-        f"place follow the last layer.{where}",
+        description=f"{sum(lane is not None for _, lane, _, _ in placed)} layers in {format_duration(end * 1e-6)}",
+        caption="Layers in the order and for the time that the profiler saw; the profiler's own time between them is "
+        f"left out. What is blank is time outside the layers. Overheads without a place follow the last layer.{where}",
     )
 
 
-def _span(layer: Layer, name: str, lane: str, place: tuple[float, float]) -> Spec:
+def _span(layer: Layer, lane: str, place: tuple[float, float], *, room: int) -> Spec:
+    """A bar of the timeline, with as many characters of the end of its layer's name as it has room for."""
     begin, length = place
+    title = one_line(layer.title)
     return {
         "lane": lane,
         "x": rounded(begin, 8),
         "x2": rounded(begin + length, 8),
-        "short": name,
+        "short": title if len(title) <= room else f"…{title[1 - room :]}" if room > LEAST_CHARACTERS else "",
         "key": f"layer {layer.index}",
     }
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgewise.profiling.slowdown import explain_slowdown
 from edgewise.record import Finding, Profile, Run
-from edgewise.report.conditions import labels_of
+from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import Section
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -20,16 +21,32 @@ def titled(title: str, label: str) -> str:
     return f"{title}: {label}" if label else title
 
 
-def finding_sections(run: Run, label: str = "") -> list[Section]:
-    """Possible savings, the largest first, each with its evidence."""
+def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -> list[Section]:
+    """Possible savings, the largest first, each with its evidence, and what `others` fuse of it."""
     if run.profile is None:
         return []
-    found = ranked_findings(run.profile)
+    found = [with_fusions(finding, run, others) for finding in ranked_findings(run.profile)]
     if not found:
         why = "no avoidable cost was found" if run.source is None else "layers of another tool are not searched"
         return [Section(title=titled("Findings", label), lines=(f"none: {why}",))]
     lines = tuple(f"{place}. {finding_line(finding, run.profile)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def with_fusions(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
+    """`finding`, where it is of element-wise chains with how many of them other runs of the model fuse."""
+    if finding.code != "element-wise-chains":
+        return finding
+    chained = [set(layer.nodes) for layer in run.layers if layer.index in finding.layers]
+    sha256, message = run.job.model.sha256, finding.message.rstrip(".")
+    for other in others:
+        if other.id == run.id or not sha256 or other.job.model.sha256 != sha256:
+            continue
+        steps = {node: set(layer.nodes) for layer in other.layers for node in layer.nodes}
+        fused = sum(any(steps.get(node, nodes) - nodes for node in nodes) for nodes in chained)
+        if fused:
+            message += f"; {engine_of(other)} runs {fused} of these {len(chained)} together with other operators"
+    return replace(finding, message=message)
 
 
 def headline_of(runs: Sequence[Run]) -> str:

@@ -1,4 +1,4 @@
-"""The page of profiles: what changed between two runs, then tiles, findings, charts and layers of each."""
+"""The page of profiles: tiles, findings, types, charts and layers of each, then what changed between two runs."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, headline_of, ranked_findings
+from edgewise.report.profile_findings import evidence_of, headline_of, ranked_findings, with_fusions
 from edgewise.report.profile_provenance import how_times, provenance_of_derived
 from edgewise.report.profile_style import colours_of
+from edgewise.report.profile_types import type_table
 from edgewise.report.provenance import how_of
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
@@ -52,13 +53,13 @@ _NAME_WIDTH = 60
 
 
 def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
-    """The page of `runs`: what changed where there are two, then each run's profile.
+    """The page of `runs`: each run's profile, then what changed where there are two.
 
     Where vl-convert-python is missing the page has no charts and says how to get them.
     """
     drawing = ChartRenderer()
     labels = labels_of(runs)
-    views = [_run_view(run, labels[place - 1], place, drawing) for place, run in enumerate(runs, 1)]
+    views = [_run_view(run, labels[place - 1], place, drawing, runs) for place, run in enumerate(runs, 1)]
     diff, changes = diff_table(runs, most=None), None
     whole: list[tuple[str, How]] = []
     if diff is not None:
@@ -81,8 +82,8 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     )
 
 
-def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[str, Any]:
-    """Everything that the template says of one run."""
+def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer, runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything that the template says of one of `runs`."""
     view: dict[str, Any] = {
         "key": place,
         "label": label,
@@ -99,7 +100,8 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer) -> dict[
         "tiles": _tiles(run, profile),
         "parts": _parts(profile),
         "conservation": sum_line(run),
-        "findings": [_finding_view(run, profile, index) for index in range(len(profile.findings))],
+        "findings": [_finding_view(run, profile, finding, runs) for finding in ranked_findings(profile)],
+        "types": view_table(type_table(run, most=None), f"types-{place}", sortable=True, headed=True),
         "layers": _layers_view(run),
         "stepless": [
             (title, [(layer.title, layer.op, time_reason(layer)) for layer in found])
@@ -220,8 +222,7 @@ def _parts(profile: Profile) -> list[tuple[str, str, float]]:
     return [(name, css, seconds / whole * 100) for name, css, seconds in found if whole > 0 and seconds > 0]
 
 
-def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
-    finding = ranked_findings(profile)[index]
+def _finding_view(run: Run, profile: Profile, finding: Finding, runs: Sequence[Run]) -> dict[str, Any]:
     names = layer_names(run, 48)
     share = 0.0 if finding.once or profile.latency <= 0 else finding.saving / profile.latency * 100
     return {
@@ -229,7 +230,7 @@ def _finding_view(run: Run, profile: Profile, index: int) -> dict[str, Any]:
         "how": _saving_tile(run, finding)["how"],
         "share": "once, at the start" if finding.once else f"{share:.1f} % of the whole" if share else "",
         "width": min(100.0, share),
-        "finding": finding,
+        "finding": with_fusions(finding, run, runs),
         "evidence": evidence_of(finding),
         "layers": [(at, names[at]) for at in finding.layers if at in names],
     }

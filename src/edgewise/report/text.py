@@ -34,7 +34,7 @@ _GAP = _PADDING + 1
 
 
 def print_document(document: Document, console: Console, *, details: bool = False, hint: bool = True) -> None:
-    """Print `document` on `console`: answer, tables, footnotes, sections.
+    """Print `document` on `console`: answer, leading sections, tables, footnotes, sections.
 
     Args:
         details: whether to print sections whole that have a `brief` line, and tables that are details.
@@ -44,7 +44,9 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
 
     for line in document.answer:
         console.print(Text(one_line(line), style="bold"))
-    if document.answer:
+    for section in document.lead:
+        _print_section(section, console)
+    if document.answer or document.lead:
         console.print()
     numbers: dict[str, int] = {}
     tables = [table for table in document.tables if details or not table.detail]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from edgewise import __version__
@@ -111,6 +112,30 @@ def place_overheads(run: Run, end: float) -> Iterator[tuple[Layer, float, float]
             dur = (layer.time or 0.0) * _MICRO
             yield layer, cursor, dur
             cursor += dur
+
+
+def place_in_latency(run: Run) -> list[tuple[Layer, int | None, float, float]]:
+    """(layer, lane or None for an overhead, beginning µs, duration µs) along an inference without the profiler.
+
+    Beginnings were seen under the profiler, whose own time lies between the layers. So what lies between them is
+    shortened until an inference ends at its latency.
+    """
+    placed, _ = place_layers(run)
+    end = max((ts + dur for _, _, ts, dur in placed), default=0.0)
+    spans: list[tuple[Layer, int | None, float, float]] = [*placed]
+    spans += [(layer, None, ts, dur) for layer, ts, dur in place_overheads(run, end)]
+    spans.sort(key=lambda span: span[2])
+    gaps, reached = [], 0.0
+    for _, _, ts, dur in spans:
+        gaps.append(max(0.0, ts - reached))
+        reached = max(reached, ts + dur)
+    latency = run.profile.latency * _MICRO if run.profile is not None else 0.0
+    total = sum(gaps)
+    taken = (reached - max(latency, reached - total)) / total if total > 0 else 0.0
+    return [
+        (layer, lane, ts - before * max(0.0, taken), dur)
+        for (layer, lane, ts, dur), before in zip(spans, accumulate(gaps), strict=True)
+    ]
 
 
 def _inference(run: Run, end: float, process: int) -> Event:

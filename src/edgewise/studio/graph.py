@@ -8,7 +8,7 @@ parts lack it has none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import takewhile
@@ -74,9 +74,11 @@ class Block:
 
     Attributes:
         children: indices of nodes, and blocks, in the order of execution.
+        is_part: it is no module but some of the many parts of one.
     """
 
     name: str
+    is_part: bool = False
     children: list[int | Block] = field(default_factory=list)
     inside: dict[str, Block] = field(default_factory=dict)
 
@@ -106,7 +108,7 @@ class Block:
         if len(found) > MOST_CHILDREN:
             size = max(10, -(-len(found) // (MOST_CHILDREN // 2)))
             parts = [found[at : at + size] for at in range(0, len(found), size)]
-            found = [Block(name=f"part {at} of {len(parts)}", children=part) for at, part in enumerate(parts, 1)]
+            found = [Block(name=f"part {at}", is_part=True, children=part) for at, part in enumerate(parts, 1)]
         self.children = found
 
 
@@ -212,13 +214,25 @@ def short_line(text: str) -> str:
     return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…"
 
 
-def scopes_of(name: str) -> list[str]:
-    """``"a/b/conv"`` → ``["a", "b"]``: the modules that a name tells; of names joined by ``;`` the first counts."""
+def scopes_of(name: str, types: Collection[str] = ()) -> list[str]:
+    """``"a/b/conv"`` → ``["a", "b"]``: the modules that a name tells; of names joined by ``;`` the first counts.
+
+    Args:
+        types: types of the network's operators (`plain_type`). ``p2o.Conv.58`` is the 58th Conv, not part 58 of a
+            module "Conv": exporters number operators by type where they know no modules.
+    """
     name = name.partition(";")[0][: _LONGEST * 4]
     sign = "/" if "/" in name else "."
     head, _, last = name.rpartition(sign)
     parts = _parts(head, sign) if last.strip() else _parts(name, sign)[:-1]
+    if parts and last.strip().isdecimal() and plain_type(parts[-1]) in types:
+        parts = parts[:-1]
     return list(parts[:_DEEPEST])
+
+
+def plain_type(op: str) -> str:
+    """A type of operators as names are compared with it: ``DEPTHWISE_CONV_2D`` → ``depthwiseconv2d``."""
+    return op.lower().replace("_", "")
 
 
 @lru_cache(4096)  # most layers share their block with others
@@ -228,7 +242,8 @@ def _parts(text: str, sign: str) -> tuple[str, ...]:
 
 def _paths(layers: Sequence[Layer]) -> list[list[str]]:
     """The blocks that each layer is in. Work between two layers is in the blocks that both are in."""
-    own = [None if layer.kind == "overhead" else scopes_of(layer.title) for layer in layers]
+    types = frozenset(plain_type(layer.op) for layer in layers if layer.kind != "overhead")
+    own = [None if layer.kind == "overhead" else scopes_of(layer.title, types) for layer in layers]
     following: list[list[str]] = []
     upcoming: list[str] = []
     for path in reversed(own):
@@ -277,6 +292,25 @@ def _add_blocks(graph: Graph) -> None:
             break
         graph.opened += [places[id(block)] for block in level]
         level = [child for block in level for child in block.children if isinstance(child, Block)]
+    _open_hottest(graph)
+
+
+def _open_hottest(graph: Graph) -> None:
+    """Name parts after their most expensive layers, and unfold those around the most expensive layer of all."""
+
+    def weight(node: int) -> float:
+        layers = (*graph.pairs[node].before, *graph.pairs[node].after)
+        return sum(layer.time or 0.0 for layer in layers)
+
+    count = len(graph.pairs)
+    for block, nodes in zip(graph.blocks, graph.inside, strict=True):
+        if block.is_part:
+            block.name = f"{block.name}: {short_line(graph.pairs[max(nodes, key=weight)].name)}"
+    above = graph.parents[max(range(count), key=weight)]
+    while above >= 0:
+        if graph.blocks[above - count].is_part and above not in graph.opened:
+            graph.opened.append(above)
+        above = graph.parents[above]
 
 
 def _add_edges(graph: Graph) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, with_range
 from edgewise.profiling.layer_matching import LayerPair, are_reliable
-from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record import LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.profile_diff import pair_row, verdict_cell, whole_row
+from edgewise.report.trace import place_in_latency
 from edgewise.studio.graph import METRICS, Graph, Number, change_ends, chief_of, make_graph, short_line
 from edgewise.studio.pages import templates
 from edgewise.text import one_line
@@ -134,7 +135,7 @@ def document_of(graph: Graph) -> dict[str, Any]:
     chiefs = [chief_of(pair) for pair in graph.pairs]
     document: dict[str, Any] = {
         "runs": [
-            {"id": run.id, "label": label, "layers": _layer_columns(run.layers, texts)}
+            {"id": run.id, "label": label, "layers": _layer_columns(run, texts)}
             for run, label in zip(graph.runs, labels_of(graph.runs), strict=True)
         ],
         "keys": list(graph.metrics),
@@ -205,18 +206,23 @@ def _rounded(values: Iterable[Number]) -> list[Number]:
 
 
 _NUMBERS = (
-    *("time", "low", "high", "start", "intensity", "ops_per_second", "roof", "roof_share"),
+    *("time", "low", "high", "intensity", "ops_per_second", "roof", "roof_share"),
     *("ops", "parameters", "weight_bytes", "activation_bytes"),
 )
 _WORDS = {"op": "op", "kernel": "engine_op", "dtype": "dtype", "provider": "provider", "bound": "bound"}
 
 
-def _layer_columns(layers: Sequence[Layer], texts: _Texts) -> dict[str, list[Any]]:
-    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
-    number = texts.number
+def _layer_columns(run: Run, texts: _Texts) -> dict[str, list[Any]]:
+    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`.
+
+    Begins are those of an inference without the profiler.
+    """
+    number, layers = texts.number, run.layers
+    begins = {layer.index: ts * 1e-6 for layer, _, ts, _ in place_in_latency(run) if layer.start is not None}
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
     columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
     return columns | {
+        "start": _rounded(begins.get(one.index) for one in layers),
         "name": [short_line(one.name) for one in layers],
         "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],
         "steps": [short_line(", ".join(one.engine_nodes)) for one in layers],

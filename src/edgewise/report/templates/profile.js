@@ -1,11 +1,28 @@
-// Filtering of layers, and the way from a chart to a layer's row. The page reads without any of it.
+// Long tables begin with 20 rows; filtering of layers, and the way from a chart to a layer's row. The page reads without any of it.
 {
+  const FIRST = 20;
+  for (const table of (document.getElementById("part") ?? document).querySelectorAll("section > .scroll > table")) {
+    const rows = Math.max(...[...table.tBodies].map((body) => body.rows.length));
+    if (rows <= FIRST + 5) continue;
+    table.classList.add("folded");
+    const more = document.createElement("button");
+    Object.assign(more, { type: "button", className: "more" });
+    more.textContent = `Show all ${rows} rows`;
+    more.addEventListener("click", () => unfold(table));
+    table.parentElement.after(more);
+  }
+  const unfold = (table) => {
+    if (!table.classList.contains("folded")) return;
+    table.classList.remove("folded");
+    table.parentElement.nextElementSibling.remove();
+  };
   for (const box of document.querySelectorAll(".filter")) {
     const field = box.querySelector("input");
     const told = box.querySelector("output");
     const rows = [...document.getElementById(field.dataset.table).querySelectorAll("tr[data-words]")];
     const apply = () => {
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      if (words.length) unfold(rows[0].closest("table"));
       let count = 0;
       let time = 0;
       let share = 0;
@@ -55,6 +72,7 @@
   const show = (row) => {
     for (const other of document.querySelectorAll("tr.chosen")) other.classList.remove("chosen");
     row.hidden = false;
+    unfold(row.closest("table"));
     row.classList.add("chosen");
     const inside = row.querySelector("details");
     if (inside) inside.open = true;

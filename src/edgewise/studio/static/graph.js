@@ -4,6 +4,7 @@ import { flame, lane } from "./graph_places.js";
 
 const MOST_DRAWN = 400; // nodes that are laid out along their edges; above, in the order of execution
 const MOST_FRAMES = 24; // around unfolded blocks; dagre's time grows with their square
+const READABLE = 0.55; // scale below which names on nodes can't be read
 const PATIENCE = 6000; // ms for a layout
 const NODE = { w: 176, h: 44 };
 let worker = newWorker(); // it loads while the rest begins
@@ -159,9 +160,9 @@ function recolour() {
   looks = new Map();
   for (const { id } of scene.items) {
     const verdict = verdictOf(id);
-    const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0].split("/").slice(-2).join("/");
+    const label = isBlock(id) ? `${names[id]} (${leaves(id)})` : names[id].split(";")[0];
     const dashed = data.verdicts ? verdict !== "faster" && verdict !== "slower" : false;
-    looks.set(id, { label, value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
+    looks.set(id, { label, name: names[id], timed: state.metric === "time", op: isBlock(id) ? "" : text(data.ops[id]), value: [shownValue(id), valueOf(id) === null ? "" : verdict].filter(Boolean).join(", "), bold: isBlock(id), dashed, ...(state.open.has(id) ? { fill: colours.rule, ink: colours.ink } : scale.of(valueOf(id))) });
   }
   const ends = scale.ends.map((value) => quantity(value, metrics[state.metric].unit));
   at("graph-ramp").style.background = `linear-gradient(90deg, ${scale.ramp.filter((_, step) => step % 7 === 0).map((each) => each.fill).join(", ")})`;
@@ -209,12 +210,21 @@ function fitView() {
   const { left, top, width, height } = bounds();
   const [wide, high] = [stage.clientWidth - 24, stage.clientHeight - 24];
   let scale = Math.min(wide / width, high / height, 1.2);
-  // A long network begins readable at its top; 0 shows the whole.
-  if (stage.dataset.layout === "graph" && scale < 0.55 && stage.dataset.fitted !== turn.toString()) scale = Math.min(0.75, Math.max(wide / width, 0.3));
+  // A network too large for the panel begins readable, at its hottest part; 0 shows the whole.
+  const begins = stage.dataset.layout === "graph" && scale < READABLE && stage.dataset.fitted !== turn.toString();
+  if (begins) scale = 0.75;
   stage.dataset.fitted = turn;
   view = scene.wide
     ? { kx: wide / width, ky: 1, x: 12 - left * (wide / width), y: 12 - top }
     : { kx: scale, ky: scale, x: Math.max((wide - width * scale) / 2, 0) + 12 - left * scale, y: 12 - top * scale };
+  if (begins) centre(hottest());
+}
+const centre = (item) => Object.assign(view, { x: (stage.clientWidth - item.w * view.kx) / 2 - item.x * view.kx, y: (stage.clientHeight - item.h * view.ky) / 2 - item.y * view.ky });
+const peak = (id) => (isBlock(id) ? Math.max(...kids.get(id).map(peak)) : Math.abs(valueOf(id, first) ?? 0));
+function hottest() {
+  const items = scene.items.filter((item) => !item.frame);
+  const peaks = items.map((item) => peak(item.id));
+  return items[peaks.indexOf(Math.max(...peaks))];
 }
 function zoom(factor, x = stage.clientWidth / 2, y = stage.clientHeight / 2) {
   const kx = Math.min(Math.max(view.kx * factor, 0.005), 400);
@@ -247,7 +257,7 @@ function reveal(id) {
   if (!item) return;
   const [x, y] = [item.x * view.kx + view.x, item.y * view.ky + view.y];
   const [width, height] = [item.w * view.kx, item.h * view.ky];
-  if (x < 0 || y < 0 || x + Math.min(width, 80) > stage.clientWidth || y + height > stage.clientHeight) pan(stage.clientWidth / 2 - x - width / 2, stage.clientHeight / 2 - y - height / 2);
+  if (x < 0 || y < 0 || x + Math.min(width, 80) > stage.clientWidth || y + height > stage.clientHeight) centre(item);
 }
 function fold(id) {
   if (isBlock(id) && !state.open.has(id)) state.open.add(id);

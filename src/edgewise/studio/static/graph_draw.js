@@ -116,14 +116,14 @@ export class SvgSurface {
   }
 }
 
-const roomOf = (width, size) => Math.floor(width / (size * 0.6));
+const roomOf = (width, size) => Math.floor(width / (size * 0.64));
 const fit = (text, width, size) => {
   const room = roomOf(width, size);
   if (text.length <= room) return text;
   return room < 4 ? "" : `…${text.slice(text.length - room + 1)}`;
 };
 
-// Draws what of a scene is in sight. `look(id)` tells label, value, fill, ink, dashed, dim, frame and bold of an item.
+// Draws what of a scene is in sight. `look(id)` tells label, name, op, value, whether that is a time, fill, ink, dashed, dim, frame and bold of an item.
 export function draw(surface, scene, view, size, colours, look) {
   const at = ({ x, y }) => [x * view.kx + view.x, y * view.ky + view.y];
   const seen = (x, y, width, height) => x + width > 0 && y + height > 0 && x < size.width && y < size.height;
@@ -153,9 +153,12 @@ export function draw(surface, scene, view, size, colours, look) {
     const ink = told.dim || !told.fill ? colours.ink : told.ink;
     if (width > 34 && height > 11) {
       const two = height > 30;
-      surface.text(fit(told.label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
+      const label = told.bold && told.label.length > roomOf(width - 12, 12) ? told.name : told.label;
+      surface.text(fit(label, width - 12, 12), x + 6, y + height * (two ? 0.33 : 0.5), { fill: ink, size: 12, weight: told.bold ? 650 : 400 });
       // A number stands there whole or not at all.
-      const value = [told.value, told.value.split(",")[0], ""].find((each) => each.length <= roomOf(width - 12, 11));
+      const whole = item.piece === undefined ? told.value : `${told.timed ? quantity(item.piece, "s") : "part"} of ${told.value}`;
+      const values = [told.op ? `${told.op} · ${whole}` : whole, whole, item.piece === undefined ? told.value.split(",")[0] : "", ""];
+      const value = values.find((each) => each.length <= roomOf(width - 12, 11));
       if (two) surface.text(value, x + 6, y + height * 0.7, { fill: ink, size: 11 });
     }
     if (told.hit) surface.rect(x - 1, y - 1, width + 2, height + 2, { stroke: colours.ink, line: 2 });

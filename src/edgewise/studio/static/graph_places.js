@@ -26,13 +26,17 @@ export function flame(tree, times, starts) {
     if (shown >= 0) path.length = shown + 1;
     const same = path.findIndex((id, level) => last[level]?.id !== id);
     last.length = same < 0 ? path.length : same;
-    last.forEach((item) => (item.end = at));
+    last.forEach((item) => Object.assign(item, { end: at, time: item.time + time }));
     for (const id of path.slice(last.length)) {
-      const item = { id, begin, end: at, level: last.length };
+      const item = { id, begin, end: at, time, level: last.length };
       last.push(item);
       items.push(item);
     }
   }
+  // A block that others interrupt has several pieces; each tells its own time.
+  const pieces = new Map();
+  for (const { id } of items) pieces.set(id, (pieces.get(id) ?? 0) + 1);
+  for (const item of items) if (pieces.get(item.id) > 1) item.piece = item.time;
   const whole = Math.max(...items.map((item) => item.end), 1e-12);
   for (const item of items) {
     Object.assign(item, { x: (item.begin / whole) * LENGTH, w: ((item.end - item.begin) / whole) * LENGTH, y: item.level * LEVEL, h: LEVEL - 2 });

@@ -1,0 +1,70 @@
+"""Where the time of a profile goes, by type of operator."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from edgewise.record import Layer, Run
+from edgewise.report.document import DASH, Cell, Column, Table, absent
+from edgewise.report.profile import layers_of, share_of, time_reason, time_unit
+from edgewise.report.profile_provenance import how_times
+from edgewise.report.provenance import facts_of_run, provenance_of_column
+from edgewise.text import one_line
+from edgewise.units import significant
+
+MOST_TYPES = 8
+"""Types with a row of their own; the others are summed in one row."""
+_SUM = "none: a sum of times, each of which has one in the table of layers"
+
+
+def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> Table:
+    """Number of layers and time of each type of operator, the most expensive first, then the engine's overheads.
+
+    Args:
+        most: types with a row of their own; None for all.
+    """
+    found: dict[str, list[Layer]] = {}
+    for layer in layers_of(run, "operator"):
+        found.setdefault(one_line(layer.op), []).append(layer)
+    order = sorted(found, key=lambda op: -_seconds(found[op]))
+    shown = order if most is None or len(order) <= most + 1 else order[:most]
+    parts = [(op, found[op]) for op in shown]
+    if rest := order[len(shown) :]:
+        parts.append((f"… {len(rest)} more types", [layer for op in rest for layer in found[op]]))
+    if overheads := layers_of(run, "overhead"):
+        parts.append(("(overheads of the engine)", overheads))
+    unit, factor = time_unit(_seconds(layers) for _, layers in parts)
+    how = partial(provenance_of_column, "Share of the whole", "derived", "sum of the times over the whole", _SUM)
+    columns = (
+        Column(title="Type of operator", name=True),
+        Column(title="Layers", numeric=True),
+        Column(title=f"Time ({unit})", numeric=True, how=how_times(run, title="Time of a type", interval=_SUM)),
+        Column(title="%", numeric=True, how=partial(how, facts_of_run(run))),
+    )
+    fused = any(len(layer.nodes) > 1 for layer in run.layers)
+    title = f"Time by type of operator: {label}" if label else "Time by type of operator"
+    note = "of operators that run together the time counts for the most expensive one's type"
+    return Table(
+        title=title,
+        columns=columns,
+        rows=tuple(_row(run, name, layers, factor=factor) for name, layers in parts),
+        notes=(note,) if fused else (),
+    )
+
+
+def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Cell, ...]:
+    timed = [layer for layer in layers if layer.time is not None]
+    lacking = len(layers) - len(timed)
+    reasons = "; ".join(dict.fromkeys(time_reason(layer) for layer in layers if layer.time is None))
+    notes = (f"{lacking} of them without a time: {reasons}",) if lacking else ()
+    head = (Cell(text=name, notes=notes if timed else ()),)
+    count = Cell(text=str(len(layers)), value=len(layers))
+    if not timed or run.profile is None:
+        return (*head, count, absent(*notes), DASH)
+    seconds, share = _seconds(timed), sum(share_of(layer, run.profile) or 0.0 for layer in timed) * 100
+    time = Cell(text=significant(seconds * factor), value=seconds * factor)
+    return (*head, count, time, Cell(text=f"{share:.1f}", value=share))
+
+
+def _seconds(layers: list[Layer]) -> float:
+    return sum(layer.time or 0.0 for layer in layers)
