@@ -11,7 +11,8 @@ from edgewise.model.identity import open_model
 from edgewise.record import Origin, Scenario, Stopping, TargetSpec
 from edgewise.registry import Availability
 from edgewise.report.bench import bench_document
-from edgewise.report.recommendation import comparable_groups, recommendation
+from edgewise.report.candidates import comparable_groups
+from edgewise.report.recommendation import recommendation
 from edgewise.report.runs import run_document
 from edgewise.report.text import to_text
 from edgewise.run.dispatch import Dispatcher

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.record import Caution, Scenario, Trust
-from edgewise.report.recommendation import comparable_groups, recommendation, recommendations
+from edgewise.record import Caution, InTurns, Scenario, Trust
+from edgewise.report.candidates import comparable_groups, finalists
+from edgewise.report.recommendation import answer_of, recommendation, recommendations
 from sample_runs import (
     MISMATCH,
     VWW,
@@ -182,3 +183,90 @@ def test_the_order_of_runs_changes_nothing(seed, order):
         failed_run(4),
     ]
     assert recommendation([runs[index] for index in order]).run == run_id(3)
+
+
+def in_turns(*runs, **speeds):
+    """`runs` with ratios of what each would take in turns, as ``r1=…``; more than 3 % apart is proven."""
+    times = {run.id: speeds[f"r{number}"] for number, run in enumerate(runs, 1)}
+
+    def told(own, other):
+        ratio = times[own] / times[other]
+        verdict = "same" if abs(ratio - 1) < 0.03 else "faster" if ratio < 1 else "slower"
+        return InTurns(
+            against=other, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, verdict=verdict, method="5 pairs"
+        )
+
+    return [replace(run, in_turns=tuple(told(run.id, other.id) for other in runs if other is not run)) for run in runs]
+
+
+def test_of_what_cannot_be_told_apart_the_fewest_threads_win_then_the_grade():
+    """142 µs with 1 thread, grade B, beside 137 µs with 2, grade C: nothing is gained by the second core."""
+    one, two = make_run(1, latency=1.42e-4, memory=60e6), make_run(2, latency=1.37e-4, threads=2, grade="C")
+    found = recommendation([one, two])
+    assert found.run == run_id(1)
+    assert "fewest threads of those: 1 against onnxruntime/cpu · 2 threads 2" in found.why
+    assert answer_of([one, two])[0].endswith("2 threads can't be told apart from it")
+    better, lean = make_run(1, latency=1.42e-4, memory=60e6), make_run(2, runtime="litert", latency=1.37e-4, grade="C")
+    found = recommendation([better, lean])
+    assert found.run == run_id(1)
+    assert "best grade of those: B against litert/cpu C" in found.why
+
+
+def test_threads_that_win_say_what_they_cost():
+    slow = make_run(1, latency=1.09e-4, half=1e-6)
+    fast = make_run(2, latency=1.0e-4, half=1e-6, threads=2)
+    assert answer_of([slow, fast])[0].endswith("2 threads: twice the cores for 1.09×")
+    fast = make_run(2, latency=0.4e-4, half=1e-6, threads=6)
+    assert "6 threads: 6 times the cores for 2.7×" in answer_of([slow, fast])[0]
+    turned = in_turns(make_run(1, half=2e-4), make_run(2, half=2e-4, threads=2), r1=1.09, r2=1.0)
+    assert "2 threads: twice the cores for 1.09× [1.07, 1.11]" in answer_of(turned)[0]
+
+
+def test_what_turns_prove_outweighs_the_values_and_their_intervals():
+    """The value with 2 threads is smaller, and in turns they are 1.14 times slower: two thirds of a noisy hour."""
+    one, two = in_turns(make_run(1, latency=1.42e-4, half=8e-5), make_run(2, half=1e-6, latency=7.3e-5, threads=2),
+                        r1=1.0, r2=1.14)  # fmt: skip
+    found = recommendation([one, two])
+    assert found.run == run_id(1)
+    assert (
+        found.why[0].startswith("1.14× [1.1")
+        and "faster than onnxruntime/cpu · 2 threads, measured in turns" in found.why[0]
+    )
+    assert "2 threads are 1.14× [1.1" in answer_of([one, two])[0]
+    one, two = in_turns(make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="litert"), r1=1.0, r2=1.5)
+    assert "litert/cpu is 1.50× [1.48, 1.52] slower" in answer_of([two, one])[0]
+
+
+def test_throughputs_in_turns_are_better_high():
+    one, two = offline_run(7), offline_run(8)
+    two = replace(two, job=replace(two.job, runtime=replace(two.job.runtime, name="litert")))
+    low = InTurns(against=run_id(8), ratio=2.0, low=1.9, high=2.1, verdict="faster", method="5 pairs")
+    high = InTurns(against=run_id(7), ratio=0.5, low=1 / 2.1, high=1 / 1.9, verdict="slower", method="5 pairs")
+    runs = [replace(one, in_turns=(low,)), replace(two, in_turns=(high,))]
+    assert recommendation(runs).run == run_id(7)
+    assert recommendation(runs).why[0].startswith("2.00× [1.90, 2.10] faster than litert")
+    assert "slower" in answer_of(runs)[0] and "2.00× [1.90, 2.10]" in answer_of(runs)[0]
+
+
+def test_grade_d_is_recommended_where_turns_decided():
+    wide = Trust(grade="D", reasons=("the interval spans more than a factor of 2",))
+    runs = [replace(make_run(number, threads=number), trust=wide) for number in (1, 2)]
+    assert [[run.id for run in some] for some in finalists(runs)] == [[run_id(1), run_id(2)]]
+    assert recommendation(runs) is None
+    assert recommendation(in_turns(*runs, r1=1.0, r2=1.2)).run == run_id(1)
+
+
+def test_finalists_are_those_that_may_be_the_fastest():
+    fast, near = make_run(1, latency=1e-4), make_run(2, latency=1.05e-4, runtime="litert")
+    far, other = make_run(3, latency=3e-4, runtime="openvino"), make_run(4, latency=1.02e-4, model=VWW)
+    wrong = with_caution(make_run(5, latency=0.9e-4, runtime="fake"), "output-mismatch", MISMATCH)
+    found = finalists([far, wrong, near, failed_run(6), fast, other])
+    assert [[run.id for run in some] for some in found] == [[run_id(1), run_id(4), run_id(2)]]
+    assert finalists([fast, far]) == [] and finalists([]) == []
+
+
+def test_a_run_that_took_no_turns_is_no_peer_of_those_that_did():
+    """There were too many finalists; the one that was left out was slower than they, with fewer threads."""
+    left_out = make_run(3, latency=4.4e-4, half=5e-5)
+    runs = in_turns(make_run(1, threads=2, half=5e-5), make_run(2, threads=4, half=5e-5), r1=1.0, r2=1.2)
+    assert recommendation([*runs, left_out]).run == run_id(1)

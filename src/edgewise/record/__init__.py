@@ -15,7 +15,18 @@ from edgewise.record.job import (
     Workload,
 )
 from edgewise.record.layer import Finding, Layer, LayerTensor, Peak, Profile
-from edgewise.record.run import SCHEMA, Failure, Measurement, Run, SessionRecord, Summary, Trust, Variation, new_run_id
+from edgewise.record.run import (
+    SCHEMA,
+    Failure,
+    InTurns,
+    Measurement,
+    Run,
+    SessionRecord,
+    Summary,
+    Trust,
+    Variation,
+    new_run_id,
+)
 from edgewise.record.source import Source
 from edgewise.record.sustained import Sustained, Window
 
@@ -29,6 +40,7 @@ __all__ = [
     "Evaluation",
     "Failure",
     "Finding",
+    "InTurns",
     "InputSpec",
     "Job",
     "Layer",

@@ -38,6 +38,7 @@ Cause = Literal[
 ]
 Grade = Literal["A", "B", "C", "D"]
 VariationSource = Literal["learnt", "assumed", "spread"]
+RatioVerdict = Literal["faster", "slower", "same", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +191,25 @@ class Variation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InTurns:
+    """What measuring in turns found of two runs of one command that could not be told apart.
+
+    Attributes:
+        against: id of the other run.
+        ratio, low, high: this run's headline over the other's, and its 95 % interval; None where there is none.
+        verdict: of this run: ``faster`` is the better side, ``same`` within what doesn't matter.
+        method: how that came about, in words.
+    """
+
+    against: str
+    ratio: float
+    low: float | None
+    high: float | None
+    verdict: RatioVerdict
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
     """The trust grade of the headline, A to D, with every reason that it is not A."""
 
@@ -209,6 +229,7 @@ class Run(Shown):
         environment: description of host, device and engine.
         variation: how this machine's speed varies between runs; None in records of earlier versions, and if a session
             used a simulated clock.
+        in_turns: against each other run of its command that was measured in turns with it; empty where none was.
         layers: layers of a profiled run in the order of execution, with overheads and eliminated operators.
         profile: what the layers add up to; None if the run was not profiled.
         profile_absent_because: why a requested profile is missing.
@@ -229,6 +250,7 @@ class Run(Shown):
     measurements: tuple[Measurement, ...] = ()
     sessions: tuple[SessionRecord, ...] = ()
     variation: Variation | None = None
+    in_turns: tuple[InTurns, ...] = ()
     layers: tuple[Layer, ...] = ()
     profile: Profile | None = None
     profile_absent_because: str | None = None

@@ -9,6 +9,7 @@ from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.accuracy import judged_on
 from edgewise.report.bench_table import bench_tables, ranking_table
+from edgewise.report.candidates import comparable_groups, sweeps
 from edgewise.report.cautions import caution_sections
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import (
@@ -23,12 +24,7 @@ from edgewise.report.conditions import (
     told_apart,
 )
 from edgewise.report.document import Document, Section, Table
-from edgewise.report.recommendation import (
-    answer_of,
-    comparable_groups,
-    recommendations,
-    sweeps,
-)
+from edgewise.report.recommendation import answer_of, recommendations
 from edgewise.report.sustained import sustained_sections
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
 from edgewise.run.variation import half_width_of

@@ -11,6 +11,7 @@ from edgewise.metrics import METRICS, SHARES
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.accuracy import chief_metric
+from edgewise.report.candidates import comparable_groups
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, reason_of_absence, times
 from edgewise.report.conditions import (
     path_of,
@@ -20,11 +21,7 @@ from edgewise.report.conditions import (
 )
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.provenance import how_of
-from edgewise.report.recommendation import (
-    comparable_groups,
-    group_title,
-    rank_models,
-)
+from edgewise.report.recommendation import group_title, rank_models
 from edgewise.text import one_line, tells_apart
 from edgewise.units import significant
 

@@ -14,6 +14,7 @@ from edgewise.report import charts
 from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, preparation_of
 from edgewise.report.bench import bench_document, default_title
 from edgewise.report.bench_table import GRADE_TONES
+from edgewise.report.candidates import comparable_groups
 from edgewise.report.cautions import uncovered_reasons
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.charts import Series
@@ -32,7 +33,7 @@ from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
 from edgewise.report.page import ChartRenderer, render_page, view_table
 from edgewise.report.provenance import how_of, provenance_of_column
-from edgewise.report.recommendation import comparable_groups, group_title, recommendations
+from edgewise.report.recommendation import group_title, recommendations
 from edgewise.report.sustained import sustained_charts
 from edgewise.text import one_line
 from edgewise.units import significant

@@ -1,25 +1,39 @@
 """The conclusion of a benchmark: the recommended runtime of a model and why; the fastest and smallest model of several.
 
-Only comparable runs are set against each other, and only by what was measured.
+Only comparable runs are set against each other, and only by what was measured: by their ratio where they took turns,
+else by their intervals. Among those that can't be told apart from the fastest, the cheapest is recommended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from edgewise.comparing.fairness import limits_text
 from edgewise.formatting import factor_text, plus_minus, quantity, time_unit_of
 from edgewise.metrics import METRICS
-from edgewise.record import Measurement, Run
-from edgewise.record.facts import precision_of
-from edgewise.report.cells import failure_of, reason_of_absence
+from edgewise.record import InTurns, Run
+from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.candidates import (
+    NOT_TOLD,
+    Candidate,
+    are_apart,
+    candidates_of,
+    comparable_groups,
+    in_order,
+    interval_of,
+    noun_of,
+    objection_of,
+    peers_of,
+    prefer,
+    sweeps,
+    turns_of,
+)
+from edgewise.report.cells import failure_of
 from edgewise.report.conditions import (
     is_original,
     labels_of,
     path_of,
-    processor_of,
     provider_of,
     scenario_of,
     short_providers,
@@ -28,17 +42,6 @@ from edgewise.report.conditions import (
 from edgewise.run.agreement import REFERENCE
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
-
-PRACTICAL = 0.05
-"""Memory or start-up that differs by less than this share decides nothing."""
-
-
-DISQUALIFYING = {
-    "output-mismatch": "outputs differ",
-    "output-not-finite": "outputs not finite",
-    "overloaded": "overloaded",
-}
-"""Code of a caution with which a run is not recommended → why, in few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,46 +63,6 @@ class Recommendation:
     def to_document(self) -> dict[str, object]:
         """``{"run": id or null, "why": […]}``, the shape on the command line."""
         return {"run": self.run, "why": list(self.why)}
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A run that qualifies, with its headline's measurement."""
-
-    run: Run
-    label: str
-    row: Measurement
-
-    @property
-    def value(self) -> float:
-        """The headline in its SI unit."""
-        return self.row.value if self.row.value is not None else float("nan")
-
-
-def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that may be compared with each other, in order of first appearance.
-
-    Model file, shapes, batch, scenario, headline, device, limits and processor are the same; threads, precision and
-    engine may differ.
-    """
-    groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in runs:
-        job = run.job
-        scenario = replace(job.workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
-        # Exports of one network may name its inputs differently.
-        named = job.model.origin is None
-        shapes = tuple((spec.name if named else "", spec.shape) for spec in job.workload.inputs)
-        target = (
-            job.target.device,
-            job.target.transport,
-            job.target.memory_limit_bytes,
-            job.target.constraints,
-            processor_of(run),
-        )
-        # A run that failed before its environment was read still belongs to the others of its command.
-        key = (job.model.family, job.command, shapes, job.workload.batch, scenario, run.headline, target)
-        groups.setdefault(key, []).append(run)
-    return list(groups.values())
 
 
 def group_title(run: Run) -> str:
@@ -130,90 +93,17 @@ def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
     return [_recommend(group) for group in comparable_groups(told_apart(runs))]
 
 
-def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
-    """The runs of a comparable group that qualify, the fastest first, and the objection to each of the others."""
-    metric = group[0].headline
-    candidates: list[Candidate] = []
-    objections: list[str] = []
-    for run, label in zip(group, labels_of(group), strict=True):
-        objection = _objection(run).full
-        row = run.measurement(metric)
-        if objection or row is None:
-            objections.append(f"{label} is left out: {objection}")
-        else:
-            candidates.append(Candidate(run, label, row))
-    higher = METRICS[metric].better == "higher"
-    return sorted(candidates, key=lambda one: -one.value if higher else one.value), objections
-
-
 def _recommend(group: Sequence[Run]) -> Recommendation:
     title = group_title(group[0])
     ranked, objections = candidates_of(group)
     if not ranked:
         return Recommendation(run=None, why=tuple(objections), group=title)
-    best = ranked[0]
-    peers = [best, *(other for other in ranked[1:] if not are_apart(best, other))]
-    chosen, reasons = _prefer(peers)
+    chosen, reasons = prefer(peers_of(ranked))
     why = _why(chosen, ranked, group[0].headline) + reasons
     why += _remarks(chosen, ranked)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
     return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label)
-
-
-class Objection(NamedTuple):
-    """Why a run can't be recommended, in a word or two and in a sentence; both are empty where it can."""
-
-    brief: str
-    full: str
-
-
-def _objection(run: Run) -> Objection:
-    if run.status != "done":
-        return Objection(run.failure.cause if run.failure is not None else run.status, failure_of(run))
-    codes = {caution.code: caution.message for caution in run.cautions}
-    for code, words in DISQUALIFYING.items():
-        if code in codes:
-            return Objection(words, f"{words}: {one_line(codes[code])}")
-    value = run.value(run.headline)
-    if value is None or not value > 0:
-        return Objection("no number", f"no {_noun(run)}: {reason_of_absence(run, run.headline)}")
-    if run.trust is not None and run.trust.grade == "D":
-        why = one_line("; ".join(run.trust.reasons)) or "its numbers are unreliable"
-        return Objection("grade D", f"grade D: {why}")
-    return Objection("", "")
-
-
-def _interval(row: Measurement) -> tuple[float, float] | None:
-    return (row.low, row.high) if row.low is not None and row.high is not None else None
-
-
-def are_apart(one: Candidate, other: Candidate) -> bool:
-    """Whether the 95 % intervals don't overlap; a value without an interval is never apart from another."""
-    a, b = _interval(one.row), _interval(other.row)
-    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
-
-
-def _prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
-    """Among runs whose speeds can't be told apart: least memory, then quickest start-up, then the fastest."""
-    left, reasons = list(peers), []
-    for metric, words in (("memory_peak", "least peak memory"), ("startup_time", "quickest start-up")):
-        # One sample decides nothing, so only values with an interval count.
-        rows = {one.run.id: one.run.measurement(metric) for one in left}
-        known = {key: row.value for key, row in rows.items() if row and row.value is not None and row.low is not None}
-        if len(left) < 2 or len(known) < len(left):
-            continue
-        limit = min(known.values()) * (1 + PRACTICAL)
-        near = [one for one in left if known[one.run.id] <= limit]
-        far = [one for one in left if known[one.run.id] > limit]
-        if far:
-            unit = METRICS[metric].unit
-            against = ", ".join(f"{one.label} {quantity(known[one.run.id], unit)}" for one in far)
-            reasons.append(f"{words} of those: {quantity(known[near[0].run.id], unit)} against {against}")
-        left = near
-    if len(left) > 1:
-        reasons.append("chosen by its headline alone: no other measurement distinguishes these runs")
-    return left[0], reasons
 
 
 def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[str]:
@@ -228,6 +118,9 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
         if other is chosen:
             continue
         numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
+        if (turns := turns_of(chosen, other)) is not None:
+            lines.append(_of_turns(turns, other, higher=higher))
+            continue
         ratio = chosen.value / other.value if higher else other.value / chosen.value
         if are_apart(chosen, other) and ratio > 1:
             factor = _factor(chosen, other, higher=higher) if is_original(other.run) else f"{_times(ratio)}×"
@@ -235,7 +128,7 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
         elif are_apart(chosen, other):
             lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
         else:
-            both = _interval(chosen.row) is not None and _interval(other.row) is not None
+            both = interval_of(chosen.row) is not None and interval_of(other.row) is not None
             because = "the 95 % intervals overlap" if both else "there is no interval for both"
             lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}): {because}")
     return lines
@@ -243,11 +136,75 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
 
 def _factor(chosen: Candidate, other: Candidate, *, higher: bool) -> str:
     """``2.1× [1.9, 2.3]``: the quotient of two intervals that don't overlap, at its widest."""
-    fast, slow = _interval(chosen.row), _interval(other.row)
+    fast, slow = interval_of(chosen.row), interval_of(other.row)
     assert fast is not None and slow is not None
     above, below = (fast, slow) if higher else (slow, fast)
     value = chosen.value / other.value if higher else other.value / chosen.value
     return factor_text(value, above[0] / below[1], above[1] / below[0])
+
+
+def _of_turns(turns: InTurns, other: Candidate, *, higher: bool) -> str:
+    """What measuring in turns says of a run against `other`."""
+    factor = _speed_text(turns, higher=higher, inverted=turns.verdict == "slower")
+    if turns.verdict in ("faster", "slower"):
+        return f"{factor} {turns.verdict} than {other.label}, measured in turns"
+    word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
+    return f"{word} {other.label}: {factor} its speed, measured in turns"
+
+
+def _speed_text(turns: InTurns, *, higher: bool, inverted: bool = False) -> str:
+    """How many times as fast a run is as the other; `inverted`: as slow."""
+    if higher != inverted:
+        return factor_text(turns.ratio, turns.low, turns.high)
+    low, high = (1.0 / end if end else None for end in (turns.high, turns.low))
+    return factor_text(1.0 / turns.ratio, low, high)
+
+
+def _beside(other: Candidate, chosen: Candidate) -> str:
+    """What taking `other` instead costs: ``1.8× [1.7, 1.9] slower``, ``as fast``; "" where they can't be told apart."""
+    higher = METRICS[other.row.metric].better == "higher"
+    turns = turns_of(other, chosen)
+    if not are_apart(other, chosen):
+        return "as fast" if turns is not None and turns.verdict == "same" else ""
+    if turns is not None:
+        return f"{_speed_text(turns, higher=higher, inverted=turns.verdict == 'slower')} {turns.verdict}"
+    ratio = chosen.value / other.value if higher else other.value / chosen.value
+    return f"{_times(ratio)}× slower" if ratio > 1 else f"{_times(1 / ratio)}× faster"
+
+
+def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """What the threads of `chosen` cost, or what more would gain; "" where its engine had one number of threads."""
+    own = threads_of(chosen.run)
+    alike = {
+        count: one
+        for one in reversed(ranked)
+        if provider_of(one.run) == provider_of(chosen.run) and path_of(one.run) == path_of(chosen.run)
+        if (count := threads_of(one.run)) is not None and count != own
+    }
+    if own is None or not alike:
+        return ""
+    least = min(alike)
+    if least > own:
+        best = next(one for one in ranked if one in alike.values())
+        said = _beside(best, chosen)
+        return f"{threads_of(best.run)} threads {f'are {said}' if said else NOT_TOLD}"
+    other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
+    turns, higher = turns_of(chosen, other), METRICS[chosen.row.metric].better == "higher"
+    ratio = chosen.value / other.value if higher else other.value / chosen.value
+    gain = f"{_times(ratio)}×" if turns is None else _speed_text(turns, higher=higher)
+    return f"{own} threads: {cores} the cores for {gain}"
+
+
+def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """What the fastest other engine costs; "" where there is none."""
+    own = provider_of(chosen.run)
+    other = next((one for one in ranked if provider_of(one.run) != own), None)
+    return f"{other.label} {_is_beside(other, chosen)}" if other is not None else ""
+
+
+def _is_beside(other: Candidate, chosen: Candidate) -> str:
+    said = _beside(other, chosen)
+    return f"is {said}" if said else NOT_TOLD
 
 
 def _times(ratio: float) -> str:
@@ -284,7 +241,7 @@ class RankedModel:
     """One model among others.
 
     Attributes:
-        run: the model's fastest run that qualifies, else its first.
+        run: the model's recommended run, else its first.
         place: 1 for the fastest and all that can't be told from it, 2 for the fastest of the rest, and so on; None
             where no run of the model qualifies.
     """
@@ -298,28 +255,10 @@ class RankedModel:
         return one_line(self.run.job.model.name)
 
 
-def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that differ in model, engine and settings alone: same scenario, batch, target and processor."""
-    found: dict[tuple[object, ...], list[Run]] = {}
-    for run in runs:
-        target = run.job.target
-        key = (
-            scenario_of(run),
-            run.job.workload.batch,
-            run.headline,
-            target.device,
-            target.memory_limit_bytes,
-            target.constraints,
-            processor_of(run),
-        )
-        found.setdefault(key, []).append(run)
-    return list(found.values())
-
-
 def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
     """The models of one of `sweeps`, the fastest first, then those without a run that qualifies.
 
-    Two models can't be told apart where the 95 % intervals of their fastest runs overlap, or one has none.
+    Two models can't be told apart where their recommended runs can't, see `are_apart`.
     """
     groups = comparable_groups(runs)
     best: list[Candidate] = []
@@ -327,11 +266,10 @@ def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
     for group in groups:
         candidates, _ = candidates_of(group)
         if candidates:
-            best.append(candidates[0])
+            best.append(prefer(peers_of(candidates))[0])
         else:
             rest.append(RankedModel(run=group[0], place=None))
-    higher = METRICS[runs[0].headline].better == "higher"
-    best.sort(key=lambda one: one.value, reverse=higher)
+    best = in_order(best)
     places: dict[str, int] = {}
     for leader in best:
         if leader.run.id not in places:
@@ -361,13 +299,24 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     if not first:
         fastest = "Fastest: can't be told"
     else:
-        place = _where(first[0].run, short_providers(runs))
-        fastest = f"Fastest: {first[0].model} {place}, {headline_text(first[0].run)}"
-        alike = [f"{one.model} ({headline_text(one.run, interval=False)})" for one in first[1:]]
-        fastest += f"; {enumerate_few(alike)} can't be told apart from it" if alike else ""
-        after = next((one for one in ranked if one.place == 2), None)
-        fastest += f"; next {after.model}, {headline_text(after.run)}" if after is not None else ""
-    if left := [f"{one.model} ({_objection(one.run).brief})" for one in ranked if one.place is None]:
+        every = in_order([one for group in comparable_groups(runs) for one in candidates_of(group)[0]])
+        own = {one.run.id: one for one in every}
+        chosen, _ = prefer([own[one.run.id] for one in first])
+        short = short_providers(runs)
+        fastest = f"Fastest: {_named(chosen.run, short)}, {headline_text(chosen.run)}"
+        others = [one.run for one in first if one.run.id != chosen.run.id]
+        alike = [f"{_named(run, short)} ({headline_text(run, interval=False)})" for run in others]
+        fastest += f"; {enumerate_few(alike)} {NOT_TOLD}" if alike else ""
+        family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
+        fastest += f"; {threads}" if (threads := _of_threads(chosen, family)) else ""
+        after = next((one.run for one in ranked if one.place == 2), None)
+        if after is not None:
+            cost = _beside(own[after.id], chosen) or NOT_TOLD
+            fastest += f"; next {_named(after, short)}, {headline_text(after)} ({cost})"
+        told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
+        second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
+        fastest += f"; {_named(second.run, short)} {_is_beside(second, chosen)}" if second is not None else ""
+    if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     sizes = {one.model: one.run.job.model.size_bytes for one in ranked if one.run.job.model.size_bytes}
     least = min(sizes.values(), default=0)
@@ -379,24 +328,28 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
     """The recommended runtime of one model, and its advantage."""
     if len(runs) == 1:
         run = runs[0]
-        what = failure_of(run) if run.status != "done" else f"{_noun(run)} {_judged_text(run)}"
+        what = failure_of(run) if run.status != "done" else f"{noun_of(run)} {_judged_text(run)}"
         return f"{one_line(run.job.model.name)} {_where(run, {})}: {what}"
     (found,) = recommendations(runs)
     if found.run is None:
-        said = [f"{label} ({_objection(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
+        said = [f"{label} ({objection_of(run).brief})" for run, label in zip(runs, labels_of(runs), strict=True)]
         return f"No run can be recommended: {enumerate_few(said)}"
-    chosen = next(run for run in runs if run.id == found.run)
-    return f"Recommended: {found.label}, {_noun(chosen)} {_judged_text(chosen)}; {found.why[0]}"
+    ranked, _ = candidates_of(runs)
+    chosen = next(one for one in ranked if one.run.id == found.run)
+    why = [told for told in (_of_threads(chosen, ranked), _of_second_engine(chosen, ranked)) if told] or [found.why[0]]
+    return f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
+
+
+def _named(run: Run, short: Mapping[str, str]) -> str:
+    """``kws.onnx on onnxruntime, 2 threads``; a thread goes without saying."""
+    threads = threads_of(run) or 1
+    return f"{one_line(run.job.model.name)} {_where(run, short)}" + (f" with {threads} threads" if threads > 1 else "")
 
 
 def _where(run: Run, short: Mapping[str, str]) -> str:
     """Return ``on onnxruntime/cpu``, or its name in `short`; for a program ``(mechanism cgroup-v2)``."""
     engine = provider_of(run)
     return f"(mechanism {engine.partition('/')[2]})" if run.job.command else f"on {short.get(engine, engine)}"
-
-
-def _noun(run: Run) -> str:
-    return METRICS[run.headline].label.lower()
 
 
 def _judged_text(run: Run) -> str:

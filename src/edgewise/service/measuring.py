@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
 from edgewise.errors import StoreError, Unavailable
+from edgewise.progress import StageStarted, emit
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import NetworkFile, Plan, make_plan
@@ -86,20 +87,49 @@ def _find_target(request: BenchRequest | ProfileRequest) -> None:
 def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measured:
     """Every job of the request, one after the other, saving each run as soon as it is there."""
     with planned(request) as plan:
-        return execute(plan, context, meters=isinstance(request, BenchRequest) and request.meters)
+        if isinstance(request, BenchRequest):
+            return execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
+        return execute(plan, context, meters=False)
 
 
-def execute(plan: Plan, context: Context, *, meters: bool) -> Measured:
-    """Execute `plan` while its device is held, saving each run as soon as it is there."""
+def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) -> Measured:
+    """Execute `plan` while its device is held, saving each run as soon as it is there.
+
+    Args:
+        turns: measure the runs that may be the fastest, and can't be told apart, once more in turns.
+    """
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
     with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
         sensors = None if meters else METERS_OFF
         dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
         try:
             runs, interrupted = dispatcher.execute(plan), False
+            if turns:
+                _take_turns(runs, saver.save, context)
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
+        except KeyboardInterrupt:
+            interrupted = True
     return Measured(runs=runs, skipped=plan.skipped, save_errors=saver.errors, interrupted=interrupted)
+
+
+def _take_turns(runs: list[Run], save: Callable[[Run], None], context: Context) -> None:
+    """Replace the finalists among `runs` by themselves with the ratios that turns prove, and save them again."""
+    from edgewise.comparing.finals import EACH_S, MOST, can_take_turns, with_turns
+    from edgewise.report.candidates import finalists
+
+    for some in finalists(runs):
+        few = [run for run in some if can_take_turns(run)][:MOST]
+        if len(few) < 2:
+            continue
+        emit(
+            StageStarted(
+                title=f"{len(few)} runs can't be told apart: measured in turns for {EACH_S * len(few):g} s at most"
+            )
+        )
+        for run in with_turns(few, context.history):
+            runs[next(place for place, old in enumerate(runs) if old.id == run.id)] = run
+            save(run)
 
 
 def inspect(request: InspectRequest, context: Context) -> list[Inspection]:

@@ -54,6 +54,12 @@ class BenchRequest(ProtocolRequest):
             background_kind=self.background_kind or ("compute" if self.background_load else None),
         )
 
+    @property
+    def is_prescribed(self) -> bool:
+        """Whether the protocol is the user's own: then nothing is added to it."""
+        given = (self.iterations, self.warmup, self.duration, self.sustained, self.sessions, self.spread)
+        return any(value is not None for value in given) or self.scenario == "cold-start"
+
     def stopping(self) -> Stopping:
         """As a job has it."""
         given = (self.iterations, self.warmup, self.duration, self.sustained)

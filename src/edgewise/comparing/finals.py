@@ -1,0 +1,112 @@
+"""Runs of one command that can't be told apart, measured once more in turns: what their ratios prove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from edgewise.comparing.comparison import Comparison, Variant
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.metrics import compare_pairs
+from edgewise.comparing.trial import TrialSettings, run_trial
+from edgewise.device.mlperf_tiny import MlperfTiny
+from edgewise.device.target import BoardTarget
+from edgewise.metrics import METRICS
+from edgewise.progress import reporting_to
+from edgewise.record import InTurns, Run
+from edgewise.record.facts import emulation_of
+from edgewise.record.run import RatioVerdict
+from edgewise.run.facts import target_of
+from edgewise.run.run_builder import METERS_OFF
+from edgewise.run.variation import History
+from edgewise.runtime.base import runtimes
+from edgewise.runtime.device_tools import DeviceTool
+
+MOST = 6
+"""Most finalists: each costs time, and those that were slower are less likely to be the fastest."""
+EACH_S = 15.0
+"""Time limit for each finalist, s. Two cheap models are decided in about ten seconds on a quiet machine."""
+
+_OPPOSITE: dict[RatioVerdict, RatioVerdict] = {
+    "faster": "slower", "slower": "faster", "same": "same", "inconclusive": "inconclusive"
+}  # fmt: skip
+
+
+def can_take_turns(run: Run) -> bool:
+    """Whether the job of `run` can take turns with others: in an engine's worker, with a clock of its own."""
+    engine = runtimes().get(run.job.runtime.name)
+    if isinstance(engine, DeviceTool | MlperfTiny) or isinstance(target_of(run.job.target), BoardTarget):
+        return False
+    return not run.job.command and not emulation_of(run.environment)
+
+
+def with_turns(finalists: Sequence[Run], history: History) -> list[Run]:
+    """`finalists`, two or more of one headline and target, with the ratios that measuring them in turns found.
+
+    The runs in turns are not kept: a latency beside others is not the one that is asked for.
+
+    Raises `KeyboardInterrupt` where it is interrupted.
+    """
+    metric = finalists[0].headline
+    criteria = Criteria(metrics=(metric,), force=True)  # other models, threads and engines are what is asked for
+
+    def settled(variants: Sequence[Variant]) -> str | None:
+        rows, _ = _of_leader_and_rest(variants, criteria)
+        is_open = any(row.verdict == "inconclusive" and row.ratio is not None for row in rows)
+        return None if is_open else "it is decided which are the fastest"
+
+    with reporting_to(lambda event: None):  # a row of progress for each of them again would look like a second run
+        found = run_trial(
+            [run.job for run in finalists],
+            labels=[run.id for run in finalists],
+            criteria=criteria,
+            trial=TrialSettings(budget_s=EACH_S * len(finalists)),
+            save=lambda run: None,
+            sensors=METERS_OFF,
+            history=history,
+            settled=settled,
+        )
+    if found.interrupted:
+        raise KeyboardInterrupt
+    rows = [row for some in _of_leader_and_rest(found.variants, criteria) for row in some if row.ratio is not None]
+    return [
+        replace(run, in_turns=tuple(_told(row, run.id) for row in rows if run.id in (row.a, row.b)))
+        for run in finalists
+    ]
+
+
+def _of_leader_and_rest(
+    variants: Sequence[Variant], criteria: Criteria
+) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
+    """The one that is ahead of most others against each of them, and the rest of the pairs.
+
+    What is asked is which are as fast as the leader: its rows are corrected together, and not for the others' pairs.
+    """
+    places = range(len(variants))
+    pairs = list(combinations(places, 2))
+    every = compare_pairs(variants, pairs, criteria.metrics, criteria=criteria)
+    wins = [sum(_is_ahead(row, variants[place].label) for row in every) for place in places]
+    leader = max(places, key=lambda place: wins[place])
+    rest = [row for pair, row in zip(pairs, every, strict=True) if leader not in pair]
+    own = [(leader, place) for place in places if place != leader]
+    return compare_pairs(variants, own, criteria.metrics, criteria=criteria), rest
+
+
+def _is_ahead(row: Comparison, label: str) -> bool:
+    """Whether the side `label` of `row` has the better number."""
+    if label not in (row.a, row.b) or row.ratio is None or row.ratio == 1.0:
+        return False
+    return (label == row.b) == ((row.ratio < 1.0) == (METRICS[row.metric].better == "lower"))
+
+
+def _told(row: Comparison, own: str) -> InTurns:
+    """`row` from the side of the run `own`."""
+    assert row.ratio is not None
+    if own == row.b:
+        return InTurns(
+            against=row.a, ratio=row.ratio, low=row.low, high=row.high, verdict=row.verdict, method=row.method
+        )
+    low, high = (None if end is None or end <= 0.0 else 1.0 / end for end in (row.high, row.low))
+    verdict = _OPPOSITE[row.verdict]
+    return InTurns(against=row.b, ratio=1.0 / row.ratio, low=low, high=high, verdict=verdict, method=row.method)

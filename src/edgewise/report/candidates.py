@@ -1,0 +1,239 @@
+"""The runs that may be recommended, in order: who is proven faster than whom, and what is taken of those that are not.
+
+Runs are set against each other by their ratio where they took turns, else by their intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from edgewise.formatting import quantity
+from edgewise.metrics import METRICS
+from edgewise.record import InTurns, Measurement, Run
+from edgewise.record.facts import threads_of
+from edgewise.report.cells import failure_of, reason_of_absence
+from edgewise.report.conditions import labels_of, processor_of, scenario_of
+from edgewise.text import one_line
+
+PRACTICAL = 0.05
+"""Memory or start-up that differs by less than this share decides nothing."""
+
+NOT_TOLD = "can't be told apart from it"
+
+DISQUALIFYING = {
+    "output-mismatch": "outputs differ",
+    "output-not-finite": "outputs not finite",
+    "overloaded": "overloaded",
+}
+"""Code of a caution with which a run is not recommended → why, in few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A run that qualifies, with its headline's measurement."""
+
+    run: Run
+    label: str
+    row: Measurement
+
+    @property
+    def value(self) -> float:
+        """The headline in its SI unit."""
+        return self.row.value if self.row.value is not None else float("nan")
+
+
+def comparable_groups(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that may be compared with each other, in order of first appearance.
+
+    Model file, shapes, batch, scenario, headline, device, limits and processor are the same; threads, precision and
+    engine may differ.
+    """
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        job = run.job
+        scenario = replace(job.workload.scenario, streams=None, requests=None)  # the engine's own setting may differ
+        # Exports of one network may name its inputs differently.
+        named = job.model.origin is None
+        shapes = tuple((spec.name if named else "", spec.shape) for spec in job.workload.inputs)
+        target = (
+            job.target.device,
+            job.target.transport,
+            job.target.memory_limit_bytes,
+            job.target.constraints,
+            processor_of(run),
+        )
+        # A run that failed before its environment was read still belongs to the others of its command.
+        key = (job.model.family, job.command, shapes, job.workload.batch, scenario, run.headline, target)
+        groups.setdefault(key, []).append(run)
+    return list(groups.values())
+
+
+def sweeps(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that differ in model, engine and settings alone: same scenario, batch, target and processor."""
+    found: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        target = run.job.target
+        key = (
+            scenario_of(run),
+            run.job.workload.batch,
+            run.headline,
+            target.device,
+            target.memory_limit_bytes,
+            target.constraints,
+            processor_of(run),
+        )
+        found.setdefault(key, []).append(run)
+    return list(found.values())
+
+
+def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
+    """The runs of a comparable group that qualify, the fastest first, and the objection to each of the others."""
+    metric = group[0].headline
+    candidates: list[Candidate] = []
+    objections: list[str] = []
+    for run, label in zip(group, labels_of(group), strict=True):
+        objection = objection_of(run).full
+        row = run.measurement(metric)
+        if objection or row is None:
+            objections.append(f"{label} is left out: {objection}")
+        else:
+            candidates.append(Candidate(run, label, row))
+    return in_order(candidates), objections
+
+
+def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The fastest first: those that took turns by their ratios, then the others, which were slower, by their values."""
+    first = next((one.run for one in candidates if one.run.in_turns), None)
+    ratios = {} if first is None else {first.id: 1.0} | {each.against: 1.0 / each.ratio for each in first.in_turns}
+
+    def key(one: Candidate) -> tuple[bool, float]:
+        value = ratios.get(one.run.id, one.value)
+        return one.run.id not in ratios, -value if METRICS[one.row.metric].better == "higher" else value
+
+    return sorted(candidates, key=key)
+
+
+def finalists(runs: Sequence[Run]) -> list[list[Run]]:
+    """Of each of `sweeps`, the runs of which any may be the fastest: two or more that one measurement can't tell apart.
+
+    How trustworthy their own numbers are is no matter, as their ratios are to be measured.
+    """
+    found = []
+    for sweep in sweeps(runs):
+        able = [run for run in sweep if objection_of(run).brief in ("", _UNRELIABLE)]
+        rows = [Candidate(run, "", row) for run in able if (row := run.measurement(run.headline)) is not None]
+        ranked = in_order(rows)
+        found.append([one.run for one in ranked if one is ranked[0] or not are_apart(ranked[0], one)])
+    return [some for some in found if len(some) > 1]
+
+
+def peers_of(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The fastest, and those that can't be told from it; where it took turns, only others that did."""
+    best = ranked[0]
+    return [
+        one
+        for one in ranked
+        if one is best or not (are_apart(best, one) or (best.run.in_turns and not one.run.in_turns))
+    ]
+
+
+_UNRELIABLE = "grade D"
+
+
+class Objection(NamedTuple):
+    """Why a run can't be recommended, in a word or two and in a sentence; both are empty where it can."""
+
+    brief: str
+    full: str
+
+
+def objection_of(run: Run) -> Objection:
+    """What speaks against recommending a run; grade D does not where its ratios were measured in turns."""
+    if run.status != "done":
+        return Objection(run.failure.cause if run.failure is not None else run.status, failure_of(run))
+    codes = {caution.code: caution.message for caution in run.cautions}
+    for code, words in DISQUALIFYING.items():
+        if code in codes:
+            return Objection(words, f"{words}: {one_line(codes[code])}")
+    value = run.value(run.headline)
+    if value is None or not value > 0:
+        return Objection("no number", f"no {noun_of(run)}: {reason_of_absence(run, run.headline)}")
+    if run.trust is not None and run.trust.grade == "D" and not run.in_turns:
+        why = one_line("; ".join(run.trust.reasons)) or "its numbers are unreliable"
+        return Objection(_UNRELIABLE, f"{_UNRELIABLE}: {why}")
+    return Objection("", "")
+
+
+def interval_of(row: Measurement) -> tuple[float, float] | None:
+    """The 95 % interval; None where there is none."""
+    return (row.low, row.high) if row.low is not None and row.high is not None else None
+
+
+def turns_of(one: Candidate, other: Candidate) -> InTurns | None:
+    """What measuring both in turns found, from the side of `one`; None where they were not."""
+    return next((each for each in one.run.in_turns if each.against == other.run.id), None)
+
+
+def are_apart(one: Candidate, other: Candidate) -> bool:
+    """Whether the verdict in turns says so; without one, whether the 95 % intervals don't overlap.
+
+    A value without an interval is never apart from another.
+    """
+    if (turns := turns_of(one, other)) is not None:
+        return turns.verdict in ("faster", "slower")
+    a, b = interval_of(one.row), interval_of(other.row)
+    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+
+def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
+    """Among runs whose speeds can't be told apart: fewest threads, better grade, least memory, quickest start-up.
+
+    A metric decides nothing unless all of them have it.
+    """
+    left, reasons = list(peers), []
+    for words, read, shown, share in _COSTS:
+        known = {one.run.id: read(one.run) for one in left}
+        costs = {key: cost for key, cost in known.items() if cost is not None}
+        if len(left) < 2 or len(costs) < len(left):
+            continue
+        limit = min(costs.values()) * (1 + share)
+        near = [one for one in left if costs[one.run.id] <= limit]
+        far = [one for one in left if costs[one.run.id] > limit]
+        if far:
+            against = ", ".join(f"{one.label} {shown(costs[one.run.id])}" for one in far)
+            reasons.append(f"{words} of those: {shown(costs[near[0].run.id])} against {against}")
+        left = near
+    if len(left) > 1:
+        reasons.append("chosen by its headline alone: no other measurement distinguishes these runs")
+    return left[0], reasons
+
+
+def _cost_in(metric: str) -> Callable[[Run], float | None]:
+    """What a run costs in a metric. One sample decides nothing, so only values with an interval count."""
+
+    def read(run: Run) -> float | None:
+        row = run.measurement(metric)
+        return row.value if row is not None and row.low is not None else None
+
+    return read
+
+
+_COSTS: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], float], ...] = (
+    ("fewest threads", threads_of, lambda value: f"{value:g}", 0.0),
+    (
+        "best grade",
+        lambda run: None if run.trust is None else float(ord(run.trust.grade)),
+        lambda cost: chr(int(cost)),
+        0.0,
+    ),
+    ("least peak memory", _cost_in("memory_peak"), lambda value: quantity(value, "B"), PRACTICAL),
+    ("quickest start-up", _cost_in("startup_time"), lambda value: quantity(value, "s"), PRACTICAL),
+)
+"""In the order in which they decide: what it is, how a run tells it, its text, and the share that doesn't matter."""
+
+
+def noun_of(run: Run) -> str:
+    """``"latency"``, ``"throughput"``: what the run is about."""
+    return METRICS[run.headline].label.lower()

@@ -1,0 +1,83 @@
+"""Runs that can't be told apart, measured in turns: which ratios they get, and when it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgewise.comparing.finals import can_take_turns, with_turns
+from edgewise.progress import Event, reporting_to
+from edgewise.record import Measurement, Run, Stopping, TargetSpec
+from edgewise.record.job import Scenario
+from edgewise.run import interleaving
+from edgewise.run.plan import Axes, make_plan
+from edgewise.testing import write_fake_model
+from sample_runs import make_run, run_id
+from threaded_workers import install
+
+MS = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def transport(monkeypatch, clock):
+    """Workers are threads with clocks of their own."""
+    yield install(monkeypatch, turns=8)
+
+
+def run_of(number: int, folder: Path, milliseconds: float) -> Run:
+    path = write_fake_model(folder / f"m{number}", latency_ns=[round(milliseconds * MS)])
+    plan = make_plan(
+        [path],
+        axes=Axes(runtimes=("fake",)),
+        scenario=Scenario(),
+        stopping=Stopping(timeout_s=60.0),
+        target=TargetSpec(),
+    )
+    row = Measurement.of("latency", milliseconds / 1e3, "made up")
+    return Run(
+        id=run_id(number), created_at="2026-01-01T00:00:00.000+00:00", job=plan.jobs[0], status="done",
+        measurements=(row,),
+    )  # fmt: skip
+
+
+def test_ratios_of_finalists_are_those_of_their_turns(tmp_path):
+    first, second, third = (run_of(number, tmp_path, ms) for number, ms in ((1, 1.0), (2, 1.09), (3, 1.0)))
+    events: list[Event] = []
+    with reporting_to(events.append):
+        found = with_turns([first, second, third], lambda machine: [])
+    assert [run.id for run in found] == [first.id, second.id, third.id]
+    told = {run.id: {one.against: one for one in run.in_turns} for run in found}
+    assert told[second.id][first.id].ratio == pytest.approx(1.09, rel=1e-6)
+    assert told[first.id][second.id].ratio == pytest.approx(1 / 1.09, rel=1e-6)
+    assert (told[first.id][second.id].verdict, told[second.id][first.id].verdict) == ("faster", "slower")
+    assert (told[first.id][third.id].verdict, told[third.id][first.id].verdict) == ("same", "same")
+    low, high = (getattr(told[first.id][second.id], name) for name in ("low", "high"))
+    assert low <= 1 / 1.09 + 1e-9 and high >= 1 / 1.09 - 1e-9
+    assert "pairs of fresh processes" in told[first.id][second.id].method
+    assert not events  # rows of progress would look like a second run
+
+
+def test_it_ends_once_the_leader_is_known(tmp_path, monkeypatch):
+    rounds = []
+
+    def count(schedule):
+        rounds.append(1)
+        return schedule
+
+    taken = interleaving._State.take_places
+    monkeypatch.setattr(interleaving._State, "take_places", lambda state: (count(state), taken(state))[1])
+    with_turns([run_of(1, tmp_path, 1.0), run_of(2, tmp_path, 2.0)], lambda machine: [])
+    assert len(rounds) == 5
+
+
+def test_a_finalist_that_fails_leaves_the_others_as_they_were(tmp_path):
+    first, second = run_of(1, tmp_path, 1.0), run_of(2, tmp_path, 1.0)
+    Path(second.job.model.path).write_text("{}")
+    found = with_turns([first, second], lambda machine: [])
+    assert [run.in_turns for run in found] == [(), ()]
+
+
+def test_programs_and_tools_of_devices_take_no_turns():
+    assert can_take_turns(make_run(1))
+    assert not can_take_turns(make_run(1, runtime="benchmark_model"))
