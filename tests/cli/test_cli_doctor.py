@@ -1,17 +1,22 @@
 import json
 import subprocess
 import sys
+import time
+from dataclasses import replace
 
 import pytest
 
 from edgewise.cli import doctor
 from edgewise.cli.main import run
 from edgewise.errors import Unavailable
+from edgewise.record import SessionRecord
 from edgewise.record.reference import Reading, machine_key
 from edgewise.registry import Availability, Registry
+from edgewise.run.environment import fingerprint
 from edgewise.run.reference import VERSION
 from edgewise.runtime.base import Provider
 from edgewise.store import open_store
+from sample_runs import make_run
 
 
 @pytest.fixture(autouse=True)
@@ -184,6 +189,40 @@ def test_the_variation_between_runs_is_told_before_and_after_it_was_learnt(capsy
     assert "'compute': 40 blocks of sessions over 20 min" in told["method"]
     assert run(["doctor"]) == 0
     assert "Variation of the machine's speed between runs: ± 1.1% (95 %), learnt" in capsys.readouterr().out
+
+
+def test_the_history_is_shown_by_period_and_forgotten(capsys, tmp_path):
+    """A noisy hour two hours ago: what widens intervals is named, and gone when it was forgotten."""
+    now, store = time.time(), str(tmp_path / "runs.db")
+
+    def run_at(number, ago_s, times):
+        told = [{"at": now - ago_s + n, "compute_s": times[n % 2], "copy_s": 1e-3} for n in range(20)]
+        records = tuple(
+            SessionRecord(index=0, started_at="", pid=1, facts={"reference": {
+                "version": VERSION, "start": told[n], "end": told[n + 1]}})
+            for n in range(0, 20, 2)
+        )  # fmt: skip
+        return replace(make_run(number), environment=fingerprint(), sessions=records)
+
+    with open_store(store) as opened:
+        for number in range(1, 7):
+            noisy = [1e-3, 2e-3] if number % 2 else [3e-3, 4e-3]
+            opened.save(run_at(number, 7200.0 + 100 * number, noisy))
+            opened.save(run_at(number + 10, 1800.0 + 100 * number, [1e-3, 1e-3]))
+    assert run(["doctor", "--json"]) == 0
+    hour, day = json.loads(capsys.readouterr().out)["variation"]["history"]
+    assert (hour["title"], hour["blocks"], hour["half_width"]) == ("in the last hour", 12, 0.0)
+    assert (day["title"], day["blocks"], day["half_width"] > 0.5) == ("in the day before it", 12, True)
+    assert run(["doctor"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "± 0.0% in the last hour (12 blocks of sessions), ± " in words
+    assert "edgewise doctor --forget" in words
+    assert run(["doctor", "--forget", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["variation"]["history"] == []
+    assert "forgot 240 reference times of local; its runs are kept" in captured.err
+    with open_store(store) as opened:
+        assert len(opened.list()) == 12
 
 
 def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monkeypatch):

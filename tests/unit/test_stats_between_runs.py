@@ -138,3 +138,31 @@ def test_a_machine_that_jumps_between_two_speeds_is_no_slow_part():
     part = estimate_between_runs(join_blocks(times, np.where(rng.random(400) < 0.5, 73e-6, 105e-6)))
     assert part.noise == pytest.approx((math.log(105 / 73) / 2) ** 2 / 10, rel=0.1)
     assert part.sigma < 0.6 * math.sqrt(part.noise)
+
+
+def hours(*, noisy, quiet, ago_s):
+    """Blocks a minute apart: `noisy` of them, alternating by 60 %, ended `ago_s` before the `quiet` ones began."""
+    levels = [-7.0 + 0.6 * (index % 2) for index in range(noisy)] + [
+        -7.0 + 0.01 * (index % 2) for index in range(quiet)
+    ]
+    times = [60.0 * index + (ago_s if index >= noisy else 0.0) for index in range(len(levels))]
+    moments = [at + reading for at in times for reading in range(10)]
+    return join_blocks(moments, [math.exp(level) for level in levels for _ in range(10)])
+
+
+def test_a_noisy_hour_is_forgotten_once_enough_is_known_since():
+    recovered = estimate_between_runs(hours(noisy=60, quiet=30, ago_s=3600.0))
+    assert 0.005 < recovered.sigma < 0.03 and recovered.degrees > 10
+    assert recovered.level == pytest.approx(-6.995, abs=0.006)
+    still = estimate_between_runs(hours(noisy=60, quiet=3, ago_s=3600.0))
+    assert still.sigma > 0.25
+
+
+def test_what_is_old_counts_in_full_where_nothing_newer_is_known():
+    days = 86400.0 * np.arange(12)
+    times = [day + reading for day in days for reading in range(10)]
+    levels = [-7.0, -6.98] * 6
+    part = estimate_between_runs(join_blocks(times, [math.exp(level) for level in levels for _ in range(10)]))
+    variance = np.var(levels, ddof=1)
+    assert part.sigma == pytest.approx(math.sqrt(variance * (1 + 1 / 12)))
+    assert part.degrees == 11

@@ -444,6 +444,10 @@ def test_reference_times_are_found_by_machine(store):
     store.remove([run(3).id])
     assert len(store.readings(key)) == 6
     assert store.readings("0" * 16) == []
+    assert store.forget_readings(key) == 6
+    assert store.readings(key) == [] and store.forget_readings(key) == 0
+    assert len(store.readings(machine_key(read(3, machine="other")["environment"]))) == 2
+    assert store.get(run(1).id).sessions  # the runs are kept
 
 
 def test_readings_of_an_older_store_have_no_job(tmp_path, monkeypatch):

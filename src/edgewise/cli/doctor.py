@@ -43,6 +43,12 @@ OPTIONS = (
         options.OUTPUT,
         "Learn how the machine's speed varies between runs: measure the bundled network for this long",
     ),
+    option(
+        "--forget",
+        options.OUTPUT,
+        "Forget how the machine's speed varied until now, such as in a noisy hour: it widens intervals no more",
+        bool,
+    ),
     options.STORE,
 )
 
@@ -58,6 +64,9 @@ def command(values: Values) -> int:
 
     store, calibrate, device = values["store"], values["calibrate"], values["device"]
     find_device(device)
+    if values["forget"]:
+        forgotten = _forget(store, device)
+        err().print(f"forgot {forgotten} reference time{'' if forgotten == 1 else 's'} of {device}; its runs are kept")
     code = 0 if calibrate is None else _calibrate(parse_duration(calibrate), store, device)
     if code:
         return code
@@ -107,6 +116,19 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     return PRESENTATION.finish(measured, output=output)
 
 
+def _forget(store: str | None, device: str) -> int:
+    """Forget the reference times of a device; how many."""
+    from edgewise.record.reference import machine_key
+    from edgewise.run.environment import fingerprint
+    from edgewise.store import open_store
+
+    key = machine_key(fingerprint() if device == LOCAL else _check(device).environment)
+    if key is None:
+        return 0
+    with open_store(store) as opened:
+        return opened.forget_readings(key)
+
+
 def examine(
     device: str = LOCAL, *, sleep: Callable[[float], None] = time.sleep, store: str | None = None
 ) -> dict[str, Any]:
@@ -130,7 +152,8 @@ def examine(
     found = None if device == LOCAL else _check(device)
     spec = TargetSpec() if found is None else TargetSpec(device=device, transport=found.device.transport)
     environment = fingerprint() if found is None else found.environment
-    variation = SpeedHistory(environment, stored_history(store)).usual()
+    speed = SpeedHistory(environment, stored_history(store))
+    variation = speed.usual()
     board = "board" in environment
     quiet = {} if board else activity_at(spec, QUIET_S, sleep=sleep)
     fitness = assess_fitness(environment, quiet)
@@ -157,6 +180,7 @@ def examine(
             "half_width": half_width_of(variation),
             "source": variation.source,
             "method": variation.method,
+            "history": [asdict(period) for period in speed.periods(time.time())],
         },
     }
 
@@ -265,10 +289,19 @@ def _document(found: Mapping[str, Any]) -> Document:
             Section(
                 title=f"Variation of the machine's speed between runs: ± {variation['half_width']:.1%} (95 %), "
                 f"{variation['method']}",
-                lines=(assumed,) if variation["source"] == "assumed" and "board" not in device["environment"] else (),
+                lines=(
+                    *((_history_in_words(variation["history"], where),) if variation["history"] else ()),
+                    *((assumed,) if variation["source"] == "assumed" and "board" not in device["environment"] else ()),
+                ),
             ),
         ),
     )
+
+
+def _history_in_words(periods: Sequence[Mapping[str, Any]], where: str) -> str:
+    """What the history has of each period, and how it is forgotten."""
+    told = [f"± {each['half_width']:.1%} {each['title']} ({each['blocks']} blocks of sessions)" for each in periods]
+    return f"{', '.join(told)}; what is near in time weighs more → forget all of it: edgewise doctor --forget{where}"
 
 
 def _meter_in_words(row: Mapping[str, Any]) -> str:

@@ -150,6 +150,19 @@ def stored_history(url: str | None = None) -> History:
     return read
 
 
+PERIODS = (("in the last hour", 3600.0), ("in the day before it", 90000.0), ("earlier", math.inf))
+"""Title of a period, and how long before now it begins, s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """How a machine's speed varied within a period: blocks of readings, and the half-width of the 95 % interval."""
+
+    title: str
+    blocks: int
+    half_width: float
+
+
 class SpeedHistory:
     """The variation of this machine's speed, learnt from earlier runs. Reads the store on first use."""
 
@@ -180,6 +193,24 @@ class SpeedHistory:
     def usual(self) -> Variation:
         """Return the variation between runs of any model on this machine."""
         return self._variation(())
+
+    def periods(self, now: float) -> list[Period]:
+        """How the machine's speed varied in the last hour, the day before it and earlier, as far as that is known.
+
+        Args:
+            now: s since 1970.
+        """
+        known = [reading for reading in self._earlier() if reading.version == VERSION]
+        found, end = [], math.inf
+        for title, age in PERIODS:
+            begin = now - age
+            parts = _of_kernels([reading for reading in known if begin <= reading.at < end]).values()
+            end = begin
+            if parts:
+                worst = max(parts, key=lambda part: _reach(part.scatter))
+                half = math.expm1(min(_reach(worst.scatter), LARGEST))
+                found.append(Period(title=title, blocks=worst.blocks, half_width=half))
+        return found
 
     def _variation(
         self, readings: Sequence[Reading], *, job: Job | None = None, headline: Measurement | None = None

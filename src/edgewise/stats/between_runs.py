@@ -22,6 +22,11 @@ LEAST_IN_BLOCK, LEAST_BLOCKS, LEAST_SPAN_S = 4, 8, 300.0
 """What it takes to learn: readings in a block, blocks, and the time from the first to the last."""
 
 
+NEAR_S, ENOUGH = 1200.0, 16
+"""Blocks up to this old, beside the newest one, weigh the same, older ones less: a sixteenth at twice that age. The age
+is doubled until the weights are worth that many equal ones, so that little is lost where little is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scatter:
     """An estimate of a variance, and its degrees of freedom."""
@@ -164,19 +169,43 @@ def join_blocks(times: Sequence[float], seconds: Sequence[float]) -> ReadingBloc
 def estimate_between_runs(blocks: ReadingBlocks) -> BetweenRuns | None:
     """The slow part of the variance; None where there are fewer than two blocks. See also `BetweenRuns.is_learnt`.
 
-    Consecutive blocks are correlated, so that their variance is too small by that of their mean; the long-run variance
-    tells how much, and how many independent blocks they are worth.
+    What is near in time weighs more, see `NEAR_S`. Consecutive blocks are correlated, so that their variance is too
+    small by that of their mean; the long-run variance tells how much, and how many independent blocks they are worth.
     """
     count = len(blocks.levels)
     if count < 2:
         return None
-    between = float(blocks.levels.var(ddof=1))
-    noise = long_run([blocks.levels])
+    weights, worth = _weights(blocks.ends)
+    deviations = np.sqrt(weights) * (blocks.levels - float(np.average(blocks.levels, weights=weights)))
+    between = float((deviations**2).mean()) * worth / (worth - 1.0)
+    noise = long_run([deviations])
     return BetweenRuns(
-        level=float(np.median(blocks.levels)),
-        sigma=math.sqrt(max(0.0, between - blocks.noise) + noise.variance / count),
-        degrees=noise.degrees,
+        level=_weighted_median(blocks.levels, weights),
+        sigma=math.sqrt(max(0.0, between - blocks.noise) + noise.variance / worth),
+        degrees=max(1.0, noise.degrees * (worth - 1.0) / (count - 1.0)),
         noise=blocks.noise,
         blocks=count,
         span_s=float(blocks.ends[-1] - blocks.starts[0]),
     )
+
+
+def _weights(times: Samples) -> tuple[Samples, float]:
+    """Weights of blocks by their age, 1 in the mean, and how many of equal weight they are worth.
+
+    Source of the second: L. Kish, "Survey Sampling" (1965).
+    """
+    ages, near = times.max() - times, NEAR_S
+    while True:
+        weights = np.minimum(1.0, near / np.maximum(ages, near)) ** 4
+        weights /= weights.mean()
+        worth = len(times) ** 2 / float((weights**2).sum())
+        if worth >= min(ENOUGH, len(times)) or near > ages.max():
+            return weights, worth
+        near *= 2.0
+
+
+def _weighted_median(values: Samples, weights: Samples) -> float:
+    """Where half the weight lies below; the median where all weigh the same."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order]) - weights[order] / 2.0
+    return float(np.interp(weights.sum() / 2.0, below, values[order]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from sqlalchemy import Connection, null, select, tuple_
+from sqlalchemy import Connection, delete, null, select, tuple_
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import Run
@@ -384,6 +384,11 @@ class Store:
         query = query.order_by(table.c.at.desc()).limit(MOST_READINGS)
         with self._database.reading() as connection:
             return [Reading(**row) for row in connection.execute(query).mappings()]
+
+    def forget_readings(self, machine: str) -> int:
+        """Forget the times of the reference kernels on `machine`; how many. Its runs stay, and `reindex` reads them."""
+        with self._writing() as (connection, _):
+            return connection.execute(delete(tables.readings).where(tables.readings.c.machine == machine)).rowcount
 
     def remove(self, ids: Iterable[str]) -> int:
         """Remove the runs with these whole ids, all or none; how many. Raises `BadInput` for an unknown id."""
