@@ -39,9 +39,10 @@ from edgewise.report.conditions import (
     short_providers,
     told_apart,
 )
-from edgewise.run.agreement import REFERENCE
+from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
+from edgewise.workload.input_shapes import ASSUMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +290,35 @@ def answer_of(runs: Sequence[Run]) -> tuple[str, ...]:
         scope = f"{scenario_of(sweep[0])}, batch {sweep[0].job.workload.batch}: " if len(found) > 1 else ""
         several = len(comparable_groups(sweep)) > 1
         lines += [f"{scope}{line}" for line in (_of_models(sweep) if several else [_of_runtimes(sweep)])]
-    return tuple(lines)
+    return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
+
+
+def _of_files(runs: Sequence[Run]) -> list[str]:
+    """Whether files of one network put out the same, as far as they were compared."""
+    names = list(dict.fromkeys(run.job.model.name for run in runs))
+    told = [(run, name, row) for run in runs if (row := run.measurement("output_max_rel_error")) for name in names]
+    said = []
+    for run, name, row in told:
+        if row.value is None and (row.absent_because or "").startswith(not_compared(name)):
+            said.append(f"{run.job.model.name} {row.absent_because}")
+        elif row.value is not None and row.method.startswith(compared_with(name)):
+            words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
+            share = f"{significant(100 * row.value)} % of their scale"
+            said.append(f"{run.job.model.name} {words.format(name)} {share}")
+    return [f"Outputs: {one_line('; '.join(said))}"] if said else []
+
+
+def _of_assumed_sizes(runs: Sequence[Run]) -> list[str]:
+    """Sizes of inputs that the files leave open: with others, every number may be another one."""
+    found = dict.fromkeys(
+        (spec.name, spec.shape) for run in runs for spec in run.job.workload.inputs if ASSUMED in spec.note
+    )
+    if not found:
+        return []
+    shown = [f"{name} {'×'.join(map(str, shape)) or 'its value'}" for name, shape in found]
+    name, shape = next(((name, shape) for name, shape in found if shape), ("", ()))
+    advice = f" → set yours: --shape {name}={'x'.join(map(str, shape))}" if shape else ""
+    return [one_line(f"Assumed: {enumerate_few(shown)}; other sizes take other times{advice}")]
 
 
 def _of_models(runs: Sequence[Run]) -> list[str]:

@@ -94,7 +94,11 @@ def compare_outputs(outputs: Sequence[Outputs]) -> dict[str, Verdict]:
         cautions = []
         if index not in majority or not clear:
             cautions.append(_mismatch(own, outputs, majority if clear else None))
-        rows = absent_measurements(REFERENCE) if own is reference else _measurements(difference, reference.label)
+        rows = (
+            absent_measurements(REFERENCE)
+            if own is reference
+            else measurements_of_difference(difference, reference.label)
+        )
         verdicts[own.run_id] = Verdict(rows, tuple(cautions))
     return verdicts
 
@@ -238,19 +242,32 @@ BEYOND = "more than rounding explains"
 REFERENCE = "this run is the reference"
 """Why the reference has no difference: it was not compared with anything."""
 
-_METRICS = ("output_max_abs_error", "output_max_rel_error", "agreement_top1")
+METRICS_OF_AGREEMENT = ("output_max_abs_error", "output_max_rel_error", "agreement_top1")
+
+
+def compared_with(label: str) -> str:
+    """The method of a comparison of outputs with those of `label`."""
+    return f"outputs of one inference compared with those of {label}, on the same inputs"
+
+
+def not_compared(label: str) -> str:
+    """How the reason begins why outputs were not compared with those of `label`."""
+    return f"not compared with those of {label}: "
 
 
 def absent_measurements(because: str) -> tuple[Measurement, ...]:
     """What agreement adds to a run that was not compared."""
-    return tuple(Measurement.absent(metric, because) for metric in _METRICS)
+    return tuple(Measurement.absent(metric, because) for metric in METRICS_OF_AGREEMENT)
 
 
-def _measurements(difference: Difference, label: str) -> tuple[Measurement, ...]:
-    method = f"outputs of one inference compared with those of {label}, on the same inputs"
+def measurements_of_difference(difference: Difference, label: str) -> tuple[Measurement, ...]:
+    """How far a run's outputs are from those of `label`."""
+    method = compared_with(label)
     method += "" if difference.close else f"; {BEYOND}"
     rows = []
-    for metric, value in zip(_METRICS, (difference.max_abs, difference.max_rel, difference.top1), strict=True):
+    for metric, value in zip(
+        METRICS_OF_AGREEMENT, (difference.max_abs, difference.max_rel, difference.top1), strict=True
+    ):
         if value is not None and np.isfinite(value):
             rows.append(Measurement.of(metric, value, method))
             continue

@@ -104,32 +104,42 @@ def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) 
         dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
         try:
             runs, interrupted = dispatcher.execute(plan), False
-            if turns:
-                _take_turns(runs, saver.save, context)
         except Interrupted as stop:
             runs, interrupted = list(stop.runs), True
+        try:
+            if not interrupted:
+                runs = _compare_files(runs, saver.save)
+                runs = _take_turns(runs, saver.save, context) if turns else runs
         except KeyboardInterrupt:
             interrupted = True
     return Measured(runs=runs, skipped=plan.skipped, save_errors=saver.errors, interrupted=interrupted)
 
 
-def _take_turns(runs: list[Run], save: Callable[[Run], None], context: Context) -> None:
-    """Replace the finalists among `runs` by themselves with the ratios that turns prove, and save them again."""
+def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
+    """The runs with the agreement of files of one network, where there are several."""
+    if len({run.job.model.family for run in runs}) < 2:
+        return runs
+    from edgewise.comparing.files_agreement import compare_files
+
+    return compare_files(runs, save)
+
+
+def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Context) -> list[Run]:
+    """The runs, finalists among them with the ratios that turns prove, and these saved again."""
     from edgewise.comparing.finals import EACH_S, MOST, can_take_turns, with_turns
     from edgewise.report.candidates import finalists
 
+    known = {run.id: run for run in runs}
     for some in finalists(runs):
         few = [run for run in some if can_take_turns(run)][:MOST]
         if len(few) < 2:
             continue
-        emit(
-            StageStarted(
-                title=f"{len(few)} runs can't be told apart: measured in turns for {EACH_S * len(few):g} s at most"
-            )
-        )
+        most = f"{EACH_S * len(few):g} s at most"
+        emit(StageStarted(title=f"{len(few)} runs can't be told apart: measuring them in turns, {most}"))
         for run in with_turns(few, context.history):
-            runs[next(place for place, old in enumerate(runs) if old.id == run.id)] = run
+            known[run.id] = run
             save(run)
+    return list(known.values())
 
 
 def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
