@@ -270,3 +270,17 @@ def test_a_run_that_took_no_turns_is_no_peer_of_those_that_did():
     left_out = make_run(3, latency=4.4e-4, half=5e-5)
     runs = in_turns(make_run(1, threads=2, half=5e-5), make_run(2, threads=4, half=5e-5), r1=1.0, r2=1.2)
     assert recommendation([*runs, left_out]).run == run_id(1)
+
+
+def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_second_engine_costs():
+    runs = [
+        make_run(1, latency=1e-4, half=1e-6, runtime="litert"),
+        make_run(2, latency=2e-4, half=1e-6, runtime="litert", threads=2),
+        make_run(3, latency=3e-4, half=1e-6, model=VWW, runtime="litert"),
+        make_run(4, latency=1.5e-4, half=1e-6),
+    ]
+    (fastest, *_) = answer_of(runs)
+    assert fastest == (
+        "Fastest: kws.onnx on litert with 1 thread, 100 ± 1 µs; 2 threads are 2.0× slower; "
+        "next vww.tflite on litert, 300 ± 1 µs (3.0× slower); kws.onnx on onnxruntime is 1.5× slower"
+    )

@@ -293,6 +293,10 @@ def answer_of(runs: Sequence[Run]) -> tuple[str, ...]:
     return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
 
 
+LEAST_SHARE = 0.001
+"""In percent: smaller differences of outputs are told as at most this."""
+
+
 def _of_files(runs: Sequence[Run]) -> list[str]:
     """Whether files of one network put out the same, as far as they were compared."""
     names = list(dict.fromkeys(run.job.model.name for run in runs))
@@ -303,7 +307,7 @@ def _of_files(runs: Sequence[Run]) -> list[str]:
             said.append(f"{run.job.model.name} {row.absent_because}")
         elif row.value is not None and row.method.startswith(compared_with(name)):
             words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
-            share = f"{significant(100 * row.value)} % of their scale"
+            share = f"{significant(max(100 * row.value, LEAST_SHARE))} % of their scale"
             said.append(f"{run.job.model.name} {words.format(name)} {share}")
     return [f"Outputs: {one_line('; '.join(said))}"] if said else []
 
@@ -332,7 +336,9 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         own = {one.run.id: one for one in every}
         chosen, _ = prefer([own[one.run.id] for one in first])
         short = short_providers(runs)
-        fastest = f"Fastest: {_named(chosen.run, short)}, {headline_text(chosen.run)}"
+        varied = len({threads_of(run) for run in runs}) > 1
+        threads = " with 1 thread" if varied and threads_of(chosen.run) == 1 else ""
+        fastest = f"Fastest: {_named(chosen.run, short)}{threads}, {headline_text(chosen.run)}"
         others = [one.run for one in first if one.run.id != chosen.run.id]
         alike = [f"{_named(run, short)} ({headline_text(run, interval=False)})" for run in others]
         fastest += f"; {enumerate_few(alike)} {NOT_TOLD}" if alike else ""
