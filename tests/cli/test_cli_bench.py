@@ -8,13 +8,15 @@ import pty
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import edgewise
 from edgewise.cli.main import run
-from edgewise.record import SCHEMA
+from edgewise.record import SCHEMA, InTurns
+from edgewise.store import open_store
 from edgewise.testing import write_fake_model
 
 MS = 1_000_000
@@ -511,3 +513,29 @@ def test_a_request_that_runs_code_says_so(tmp_path, capsys):
     assert run(["run", "request.json"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"this request runs code: {tmp_path}/nets.py:make") and "called" in said
+
+
+def test_finalists_are_measured_in_turns_and_a_prescribed_protocol_is_left_alone(tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def with_turns(some, history):
+        asked.append([one.job.model.name for one in some])
+        verdicts = {some[0].id: ("slower", 1.25), some[1].id: ("faster", 0.8)}
+        return [
+            replace(one, in_turns=(InTurns(
+                against=other.id, ratio=verdicts[one.id][1], low=None, high=None, verdict=verdicts[one.id][0], method="m"),))
+            for one, other in (some, some[::-1])
+        ]  # fmt: skip
+
+    monkeypatch.setattr("edgewise.comparing.finals.with_turns", with_turns)
+    models = [fake(tmp_path, name) for name in ("a.fake", "b.fake")]
+    assert run(["bench", *models, "--iterations", "9", "--json", "-q"]) == 0
+    assert not asked and [one["in_turns"] for one in json.loads(capsys.readouterr().out)["runs"]] == [[], []]
+    assert run(["bench", *models, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert [sorted(names) for names in asked] == [["a.fake", "b.fake"]]
+    assert "2 runs can't be told apart: measuring them in turns" in captured.err
+    found = json.loads(captured.out)["runs"]
+    assert sorted(one["in_turns"][0]["verdict"] for one in found) == ["faster", "slower"]
+    with open_store() as store:
+        assert all(store.get(one["id"]).in_turns for one in found)
