@@ -365,12 +365,19 @@ class OpenVinoTrials:
         """``{}``, or its ``refused`` options, where a model with the operator is taken; None where none is as it has no
         rule for it; "unknown" where all are refused for something else.
         """
-        models = list(contexts(schema.domain, schema.name, last_opset(schema)))
-        said = [self.in_context(model.SerializeToString()) for model in models]
-        accepted = [model for model, words in zip(models, said, strict=True) if words == ""]
-        refused = [model for model, words in zip(models, said, strict=True) if words]
+        accepted: dict[tuple[object, ...], onnx.ModelProto] = {}
+        refused, said = [], []
+        for model in contexts(schema.domain, schema.name, last_opset(schema)):
+            words = tuple(sorted(item for item in options_of(schema.name, model).items() if is_choice(item[1])))
+            if words in accepted:
+                continue  # it tells nothing new
+            said.append(self.in_context(model.SerializeToString()))
+            if said[-1] == "":
+                accepted[words] = model
+            else:
+                refused.append(model)
         if accepted:
-            options = self.refused_options(schema.name, accepted, refused)
+            options = self.refused_options(schema.name, [*accepted.values()], refused)
             return {"refused": options} if options else {}
         said += [self.alone(model) for model in self._models_alone(schema)]
         if "" in said:
