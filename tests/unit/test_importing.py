@@ -322,7 +322,9 @@ def test_a_log_of_trtexec_7_has_blocks_of_lines_and_counts_no_queries(tmp_path):
     (tmp_path / "log.txt").write_text(f"&&&& RUNNING {name}\n{body}&&&& PASSED {name}\n")
     (run,) = import_file(tmp_path / "log.txt")
     assert run.status == "done" and run.value("throughput") is None
-    found = {name: run.value(name) for name in ("latency", "latency_engine", "latency_min", "latency_max", "latency_p99")}
+    found = {
+        name: run.value(name) for name in ("latency", "latency_engine", "latency_min", "latency_max", "latency_p99")
+    }
     assert found == {
         "latency": 0.00175, "latency_engine": 0.0015625, "latency_min": 0.001625, "latency_max": 0.00625,
         "latency_p99": 0.0025,

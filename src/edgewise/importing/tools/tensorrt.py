@@ -9,7 +9,7 @@ from __future__ import annotations
 from edgewise.importing.spec import Field, Form, Importer, Rows
 
 _LATENCY = r"(?<!H2D )(?<!D2H )Latency: [^\n]{0,400}?\b"
-_SEVEN = r"\[I\] Host Latency *\n(?:[^\n]*\[I\] [a-z]+: [^\n]*\n){0,5}?[^\n]*\[I\] "
+_SEVEN = r"\[I\] Host Latency {0,300}\n(?:[^\n]{0,80}\[I\] [a-z]+: [^\n]{0,300}\n){0,5}?[^\n]{0,80}\[I\] "
 """TensorRT 7 has a block of lines; the times in brackets overlap with the next inference."""
 _STATISTICS = (
     ("latency_min", "min"), ("latency_max", "max"), ("latency_mean", "mean"), ("latency", "median"),
