@@ -368,7 +368,8 @@ class OpenVinoTrials:
         accepted: dict[tuple[object, ...], onnx.ModelProto] = {}
         refused, said = [], []
         for model in contexts(schema.domain, schema.name, last_opset(schema)):
-            words = tuple(sorted(item for item in options_of(schema.name, model).items() if is_choice(item[1])))
+            options = sorted(options_of(schema.name, model).items())
+            words = tuple((option, value if is_choice(value) else "") for option, value in options)
             if words in accepted:
                 continue  # it tells nothing new
             said.append(self.in_context(model.SerializeToString()))
@@ -377,8 +378,8 @@ class OpenVinoTrials:
             else:
                 refused.append(model)
         if accepted:
-            options = self.refused_options(schema.name, [*accepted.values()], refused)
-            return {"refused": options} if options else {}
+            found = self.refused_options(schema.name, [*accepted.values()], refused)
+            return {"refused": found} if found else {}
         said += [self.alone(model) for model in self._models_alone(schema)]
         if "" in said:
             return {}
