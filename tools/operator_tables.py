@@ -7,7 +7,8 @@ taken from their documentation.
 ONNX models have one operator of unknown rank, so that an engine gets as far as looking for its kernel. An engine that
 loads such a model supports the operator; one that says that it has no kernel, no conversion rule or no such operator
 does not. Any other complaint (about shapes, missing options) may come before that look: then ONNX Runtime's own
-registry of kernels answers, and where it has none either, the table says "unknown".
+registry of kernels answers, and where it has none either, the table says "unknown". OpenVINO also gets each operator
+as networks use it (`operator_contexts`): it takes an operator that it takes in one model.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import cache, partial
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import onnx
 from onnx import TensorProto, helper
+from operator_contexts import contexts, with_option
 
 FOLDER = Path(__file__).parents[1] / "src" / "edgewise" / "data" / "operators"
 #: ONNX's word in type strings → number in TensorProto, numpy's name
@@ -43,6 +46,8 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 }
 GIVEN = {"INT": 1, "FLOAT": 1.0, "STRING": "x", "INTS": [1, 1], "FLOATS": [1.0], "STRINGS": ["x"],
          "TENSOR": helper.make_tensor("t", TensorProto.FLOAT, [1], [1.0])}  # fmt: skip
+#: kinds of options that are numbers, words and lists of them
+SIMPLE = [onnx.AttributeProto.AttributeType.Value(kind) for kind in ("INT", "FLOAT", "STRING")]
 #: how ONNX Runtime writes "and all later versions" in the range of a kernel
 FOREVER = 2**31 - 1
 #: custom operators that models of MediaPipe, TensorFlow and its converter have; LiteRT brings kernels for some
@@ -54,16 +59,17 @@ CUSTOM = (
 
 #: what a trial tells: supported, not supported, or neither
 Answer = bool | None
+Told = TypeVar("Told")
 
 
-class Trials:
+class Trials(Generic[Told]):
     """Runs trials in a process of their own, since some models crash an engine; a crash tells nothing."""
 
-    def __init__(self, trial: Callable[[bytes], Answer]) -> None:
+    def __init__(self, trial: Callable[[bytes], Told]) -> None:
         self.trial = trial
         self.pool: ProcessPoolExecutor | None = None
 
-    def __call__(self, model: bytes) -> Answer:
+    def __call__(self, model: bytes) -> Told | None:
         """What the trial tells of `model`; None where it crashes."""
         self.pool = self.pool or ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         try:
@@ -119,14 +125,19 @@ def successors() -> dict[tuple[str, str, int], int]:
     }
 
 
+def last_opset(schema: Any) -> int:
+    """The last operator set in which this definition of an operator holds."""
+    since = schema.since_version
+    return successors().get((schema.domain, schema.name, since), since + 1) - 1
+
+
 def build(schema: Any, types: dict[str, str]) -> bytes:
     """A model of one operator, of the last opset where its definition holds; optional inputs are left out.
 
     Raises:
         KeyError: it can't be built.
     """
-    since = schema.since_version
-    opset = successors().get((schema.domain, schema.name, since), since + 1) - 1
+    opset = last_opset(schema)
     names, infos = [], []
     for at, formal in enumerate(schema.inputs):
         if formal.option.name == "Optional" or (schema.name == "Loop" and at == 2):
@@ -227,15 +238,19 @@ def combinations(schema: Any, allowed: dict[str, list[str]], parameter: str, kin
             yield {name: kinds[0] for name, kinds in fitting.items()}
 
 
-def probe_onnx(supports: Callable[[Any, dict[str, str]], Answer], limits: dict[str, Any]) -> dict[str, Any]:
-    """Operator → since which opset → its types as `probe_schema` tells them, None where it is not supported."""
+def probe_onnx(probe: Callable[[Any], Any], limits: dict[str, Any]) -> dict[str, Any]:
+    """Operator → since which opset → what `probe` tells of it, None where it is not supported."""
     found: dict[str, Any] = {}
     for schema in schemas():
         newest = limits["newest_opsets"].get(schema.domain or "ai.onnx")
         if newest is None or schema.since_version <= newest:
-            name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
-            found.setdefault(name, {})[str(schema.since_version)] = probe_schema(schema, supports)
+            found.setdefault(name_of(schema), {})[str(schema.since_version)] = probe(schema)
     return found
+
+
+def name_of(schema: Any) -> str:
+    """The name of an operator with its domain, as the tables have it."""
+    return f"{schema.domain}.{schema.name}" if schema.domain else str(schema.name)
 
 
 def probe_schema(schema: Any, supports: Callable[[Any, dict[str, str]], Answer]) -> dict[str, Any] | str | None:
@@ -306,7 +321,8 @@ def onnxruntime_table() -> dict[str, Any]:
 
     limits = find_limits(loads)
     return {"name": "onnxruntime/cpu", "title": "ONNX Runtime, CPU", "format": "onnx", "complete": True, **limits,
-            "engine": f"ONNX Runtime {version('onnxruntime')}", "operators": probe_onnx(supports, limits)}  # fmt: skip
+            "engine": f"ONNX Runtime {version('onnxruntime')}",
+            "operators": probe_onnx(partial(probe_schema, supports=supports), limits)}  # fmt: skip
 
 
 @cache
@@ -317,36 +333,113 @@ def openvino_core() -> Any:
     return openvino.Core()
 
 
-def read_openvino(model: bytes) -> Answer:
-    """Whether OpenVINO has a conversion rule for all operators of an ONNX model."""
-    try:
-        openvino_core().read_model(model)
-    except Exception as error:
-        return "No conversion rule" not in str(error)
-    return True
+def say_openvino(model: bytes, *, suffix: str = ".onnx", compiles: bool = False) -> str:
+    """What OpenVINO says where it does not read a file, or does not compile it; "" where it does.
+
+    From a file, as `edgewise bench` gives it: from memory, functions such as Bernoulli are replaced by their bodies.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"model{suffix}"
+        file.write_bytes(model)
+        try:
+            network = openvino_core().read_model(file)
+            if compiles:
+                openvino_core().compile_model(network, "CPU")
+        except Exception as error:
+            return str(error) or type(error).__name__
+    return ""
+
+
+class OpenVinoTrials:
+    """Trials of ONNX operators in OpenVINO. It converts types itself, so only operators and options are refused."""
+
+    def __init__(self) -> None:
+        self.alone = Trials(say_openvino)
+        self.in_context = Trials(partial(say_openvino, compiles=True))
+
+    def reads(self, model: bytes) -> bool:
+        """Whether OpenVINO reads `model`."""
+        return self.alone(model) == ""
+
+    def probe(self, schema: Any) -> dict[str, Any] | str | None:
+        """``{}``, or its ``refused`` options, where a model with the operator is taken; None where none is as it has no
+        rule for it; "unknown" where all are refused for something else.
+        """
+        accepted: dict[tuple[object, ...], onnx.ModelProto] = {}
+        refused, said = [], []
+        for model in contexts(schema.domain, schema.name, last_opset(schema)):
+            options = sorted(options_of(schema.name, model).items())
+            words = tuple((option, value if is_choice(value) else "") for option, value in options)
+            if words in accepted:
+                continue  # it tells nothing new
+            said.append(self.in_context(model.SerializeToString()))
+            if said[-1] == "":
+                accepted[words] = model
+            else:
+                refused.append(model)
+        if accepted:
+            found = self.refused_options(schema.name, [*accepted.values()], refused)
+            return {"refused": found} if found else {}
+        said += [self.alone(model) for model in self._models_alone(schema)]
+        if "" in said:
+            return {}
+        lacks = re.compile(rf"No conversion rule[^\n]*[ :]{re.escape(name_of(schema))}(-\d+)?(,|\s|$)")
+        return None if any(lacks.search(words or "") for words in said) else "unknown"
+
+    def _models_alone(self, schema: Any) -> Iterator[bytes]:
+        """The operator alone, with each combination of types."""
+        allowed = {each.type_param_str: sorted(each.allowed_type_strs) for each in schema.type_constraints}
+        pairs = [(parameter, kind) for parameter, kinds in allowed.items() for kind in kinds]
+        tried = {tuple(types.items()): types for pair in pairs for types in combinations(schema, allowed, *pair)}
+        for types in tried.values() or [{}]:
+            with suppress(KeyError):  # what can't be built can't be tried
+                yield build(schema, types)
+
+    def refused_options(
+        self, name: str, accepted: Sequence[onnx.ModelProto], refused: Sequence[onnx.ModelProto]
+    ) -> dict[str, list[str | None]]:
+        """Option → its values in refused models alone that make accepted models refused, too; None: left out."""
+        good, bad = [options_of(name, each) for each in accepted], [options_of(name, each) for each in refused]
+        found: dict[str, list[str | None]] = {}
+        for option in sorted({option for each in good + bad for option in each}):
+            suspects = {each.get(option) for each in bad} - {each.get(option) for each in good}
+            for value in sorted((each for each in suspects if is_choice(each)), key=str):
+                changed = [model for base in accepted for model in with_option(base, name, option, value)]
+                if changed and all(self.in_context(model.SerializeToString()) for model in changed):
+                    found.setdefault(option, []).append(value)
+        return found
+
+
+def is_choice(value: object) -> bool:
+    """Whether an option's value alone can be at fault: a word or left out; numbers must fit the shapes."""
+    return value is None or isinstance(value, str)
+
+
+def options_of(name: str, model: onnx.ModelProto) -> dict[str, Any]:
+    """The options of the operator `name` in a model; lists as tuples, words as text."""
+    node = next(each for each in model.graph.node if each.op_type == name)
+    values = {each.name: helper.get_attribute_value(each) for each in node.attribute if each.type in SIMPLE}
+    return {key: value.decode() if isinstance(value, bytes) else value for key, value in values.items()}
+
+
+def refused_types(trials: OpenVinoTrials) -> list[str]:
+    """Types of tensors, by numpy's names, that OpenVINO reads in no model."""
+    cast = next(each for each in reversed(schemas()) if not each.domain and each.name == "Cast")
+    kinds = next(sorted(each.allowed_type_strs) for each in cast.type_constraints if each.type_param_str == "T1")
+    read = {kind: trials.reads(build(cast, {"T1": kind, "T2": "tensor(float)"})) for kind in kinds}
+    return [TYPES[kind[7:-1]][1] for kind, answer in read.items() if not answer]
 
 
 def openvino_onnx_table() -> dict[str, Any]:
-    """OpenVINO's reader of ONNX. It converts types itself, so only operators are refused.
-
-    The operators tried are those that the installed ONNX Runtime defines.
-    """
-    reads = Trials(read_openvino)
-
-    def supports(schema: Any, types: dict[str, str]) -> Answer:
-        try:
-            return reads(build(schema, types))
-        except KeyError:
-            return None
-
-    limits = find_limits(reads)
-    plain = {
-        name: {since: types if isinstance(types, str | None) else {} for since, types in found.items()}
-        for name, found in probe_onnx(supports, limits).items()
-    }
+    """OpenVINO's reader of ONNX. The operators tried are those that the installed ONNX Runtime defines."""
+    trials = OpenVinoTrials()
+    limits = find_limits(trials.reads)
+    # An input, not an option, tells that a Dropout trains.
+    training = trials.in_context(next(contexts("", "Dropout in training", 22)).SerializeToString())
     return {"name": "openvino/cpu", "title": "OpenVINO, CPU", "format": "onnx", "complete": False, **limits,
             "engine": f"OpenVINO {version('openvino')}", "defined_by": f"ONNX Runtime {version('onnxruntime')}",
-            "operators": plain}  # fmt: skip
+            "refused_types": refused_types(trials), "inference_only": ["Dropout"] if training else [],
+            "operators": probe_onnx(trials.probe, limits)}  # fmt: skip
 
 
 def builtin_names() -> dict[int, str]:
@@ -455,14 +548,7 @@ def litert_table() -> dict[str, Any]:
 
 def read_openvino_file(model: bytes, suffix: str, words: str) -> Answer:
     """Whether OpenVINO reads a file without complaining in one of `words`."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"model{suffix}"
-        file.write_bytes(model)
-        try:
-            openvino_core().read_model(file)
-        except Exception as error:
-            return not re.search(words, str(error))
-        return True
+    return not re.search(words, say_openvino(model, suffix=suffix))
 
 
 def openvino_tflite_table() -> dict[str, Any]:

@@ -173,6 +173,12 @@ def test_ai_hub_jobs_count_once_and_failed_ones_not_at_all(tmp_path):
     assert row.latency_s == pytest.approx(0.0165)
 
 
+def test_ai_hub_jobs_that_failed_are_told(tmp_path, capsys):
+    write(tmp_path / "models" / "act" / "perf.yaml", PERF)
+    assert run(["atlas", "import", "ai-hub", str(tmp_path / "models")]) == 0
+    assert "1 of 2 jobs have no time, as they failed, and are left out" in capsys.readouterr().err
+
+
 def facts(row):
     return row.model, row.variant, row.device, row.runtime, row.precision, row.unit, row.setting
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from edgewise.cli.main import run
-from edgewise.device.devices import Device, add_device, find_device, transport_of
+from edgewise.device.devices import Device, add_device, find_device, read_devices, transport_of
 from edgewise.errors import Unavailable
 
 pytest.importorskip("asyncssh", reason="needs asyncssh")
@@ -72,10 +72,26 @@ def test_what_can_not_be_registered_is_one_clear_error(words, told, file, capsys
     assert not file.exists()
 
 
-def test_a_name_is_registered_once(capsys):
-    assert run(["devices", "add", "a", "ssh://a"]) == 0
-    assert run(["devices", "add", "a", "ssh://b"]) == 2
-    assert "is already in" in capsys.readouterr().err
+def test_a_name_that_is_registered_gets_the_new_address_and_what_it_was_is_told(file, capsys):
+    for words in (["b", "ssh://b"], ["a", "ssh://a", "--set", "python=p"], ["c", "ssh://c"], ["a", "ssh://d"]):
+        assert run(["devices", "add", *words]) == 0
+    assert "a replaced in" in (told := capsys.readouterr().err) and "it was ssh://a, python=p" in told
+    assert {name: (each.url, dict(each.settings)) for name, each in read_devices(file).items()} == {
+        "b": ("ssh://b", {}), "c": ("ssh://c", {}), "a": ("ssh://d", {}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["add", "a", "ssh://b"], ["rm", "a"]])
+def test_a_device_in_another_form_of_toml_is_left_to_its_author(words, file, capsys):
+    file.parent.mkdir()
+    file.write_text('a = {url = "ssh://a"}\n')
+    assert run(["devices", *words]) == 2
+    assert "by hand" in capsys.readouterr().err and read_devices(file)["a"].url == "ssh://a"
+
+
+def test_a_setting_that_is_given_twice_is_refused(file, capsys):
+    assert run(["devices", "add", "a", "ssh://a", "--set", "python=p", "--set", "python=q"]) == 2
+    assert "python is given twice" in capsys.readouterr().err and not file.exists()
 
 
 def test_devices_that_are_added_at_once_are_all_kept(file, capsys):

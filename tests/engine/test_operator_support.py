@@ -71,6 +71,13 @@ def contributed(op, inputs, *, domain="com.microsoft", **options):
     return [node], inputs, [value("y", FLOAT, None)], [], {"": 17, domain: 1}
 
 
+def written(text, opset=17):
+    """A graph in ONNX's text form."""
+    graph = onnx.parser.parse_graph(f"g {text}")
+    sets = {"": opset, "com.microsoft": 1}
+    return list(graph.node), list(graph.input), list(graph.output), list(graph.initializer), sets
+
+
 IMAGE = value("x", FLOAT, 1, 3, 8, 8)
 CASES = {
     "tree classifier": (8, classical("TreeEnsembleClassifier", labels=True, **TREE, **CLASSES)),
@@ -94,6 +101,24 @@ CASES = {
     "fused product": (8, contributed("FusedMatMul", [value("x", FLOAT, 2, 4), value("z", FLOAT, 4, 3)])),
     "an operator for graphics processors": (
         8, contributed("BiasSplitGelu", [value("x", FLOAT, 1, 4, 8), value("z", FLOAT, 8)]),
+    ),
+    "Bernoulli": (8, written("(float[4] x) => (float[4] y) {y = Bernoulli (x)}")),
+    "Bernoulli with a seed": (8, written("(float[4] x) => (float[4] y) {y = Bernoulli <seed = 1.0> (x)}")),
+    "dropout in training": (
+        8, written("(float[4] x) => (float[4] y) <float r = {0.5}, bool t = {1}> {y = Dropout (x, r, t)}"),
+    ),
+    "dropout": (8, written("(float[4] x) => (float[4] y) <float r = {0.5}, bool t = {0}> {y = Dropout (x, r, t)}")),
+    "a sequence": (
+        8,
+        written("(float[2] a, float[2] b) => (float[4] y) "
+                "{s = SequenceConstruct (a, b) y = ConcatFromSequence <axis = 0> (s)}"),
+    ),
+    "an optional value": (8, written("(float[4] x) => (float[4] y) {o = Optional (x) y = OptionalGetElement (o)}")),
+    "unique values of ONNX Runtime": (
+        8, written("(float[4] x) => (float[N] y, int64[N] i, int64[N] c) {y, i, c = com.microsoft.Unique (x)}"),
+    ),
+    "padding that wraps": (
+        9, written('(float[4] x) => (float[6] y) <int64[2] p = {1, 1}> {y = Pad <mode = "wrap"> (x, p)}', 19),
     ),
     "a custom operator": (8, contributed("Mine", [value("x", FLOAT, 2, 4)], domain="com.example")),
     "IR version 13": (13, relu()),

@@ -225,7 +225,8 @@ def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(f
 
     far()
     told = facts_of(TargetSpec(device="far", transport="far"))
-    without = {**told.engines, "onnxruntime": Availability(False, "the package is not installed")}
+    absent = facts._there(target.find_target("far").transport, "onnxruntime", Availability(False, "not installed"))
+    without = {**told.engines, "onnxruntime": absent}
     traits = {**told.traits, "thermal": Traits(rate_hz=7.0)}  # read on the device, not here
     monkeypatch.setitem(facts._KNOWN, target.find_target("far"), replace(told, engines=without, traits=traits))
     assert edgewise_command(["doctor", "-d", "far", "--json"]) == 0
@@ -233,8 +234,37 @@ def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(f
     assert {row["name"]: row["rate_hz"] for row in found["meters"]}["thermal"] == 7.0
     rows = {row["name"]: row for row in found["runtimes"]}
     assert not rows["onnxruntime"]["available"]
-    assert rows["onnxruntime"]["install_hint"].startswith("there: ")
+    assert rows["onnxruntime"]["reason"] == "not installed on far"
+    assert rows["onnxruntime"]["install_hint"].startswith("on far: ")
     assert rows["onnxruntime"]["install_hint"].endswith("-m pip install onnxruntime")
+
+
+def test_bench_measures_on_every_device_that_is_named(far, capsys):
+    far()
+    words = ["bench", str(MODEL), "-r", "onnxruntime", "--iterations", "5", "--sessions", "1", "--no-store", "--quiet"]
+    command = [*words, "-d", "local", "-d", "far"]
+    assert edgewise_command([*command, "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(run["job"]["target"]["device"], run["status"]) for run in runs] == [("local", "done"), ("far", "done")]
+    assert edgewise_command([*command, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "-d local,far" in told or "--device local,far" in told
+    assert len([line for line in told.splitlines() if line.startswith("job: ")]) == 2 and "on far" in told
+    assert edgewise_command([*command[:-1], "moon"]) == 3
+    assert "unknown device 'moon'" in capsys.readouterr().err
+
+
+def test_bench_tells_of_a_device_without_the_engine_and_measures_on_the_others(far, capsys, monkeypatch):
+    from edgewise.run import facts
+
+    far()
+    told = facts_of(TargetSpec(device="far", transport="far"))
+    absent = {**told.engines, "onnxruntime": Availability(False, "not installed on far", "on far: pip")}
+    monkeypatch.setitem(facts._KNOWN, target.find_target("far"), replace(told, engines=absent))
+    words = ["bench", str(MODEL), "-r", "onnxruntime", "--iterations", "5", "--sessions", "1", "--no-store", "--quiet"]
+    command = [*words, "-d", "far,local"]
+    assert edgewise_command(command) == 4
+    assert "not installed on far (on far: pip)" in " ".join(capsys.readouterr().err.split())
 
 
 # --- a link that drops, a disk that fills ---

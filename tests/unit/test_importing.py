@@ -310,6 +310,28 @@ def test_reasons_for_absent_numbers():
     assert reasons("benchmark_app.txt")["latency"].startswith("benchmark_app reads the engine's own clock")
 
 
+def test_a_log_of_trtexec_7_has_blocks_of_lines_and_counts_no_queries(tmp_path):
+    lines = [
+        "Timing trace has 0 queries over 3 s", "Host Latency", "min: 1.625 ms (end to end 1.75 ms)",
+        "max: 6.25 ms (end to end 7.5 ms)", "mean: 1.875 ms (end to end 3 ms)", "median: 1.75 ms (end to end 3 ms)",
+        "percentile: 2.5 ms at 99% (end to end 3.5 ms at 99%)", "throughput: 0 qps", "Enqueue Time", "min: 0.5 ms",
+        "max: 2 ms", "median: 0.75 ms", "GPU Compute", "min: 1.5 ms", "max: 6 ms", "mean: 1.625 ms",
+        "median: 1.5625 ms", "percentile: 2 ms at 99%",
+    ]  # fmt: skip
+    body = "".join(f"[05/10/2021-12:24:30] [I] {line}\n" for line in lines)
+    name = "TensorRT.trtexec # trtexec --onnx=net.onnx"
+    (tmp_path / "log.txt").write_text(f"&&&& RUNNING {name}\n{body}&&&& PASSED {name}\n")
+    (run,) = import_file(tmp_path / "log.txt")
+    assert run.status == "done" and run.value("throughput") is None
+    found = {
+        name: run.value(name) for name in ("latency", "latency_engine", "latency_min", "latency_max", "latency_p99")
+    }
+    assert found == {
+        "latency": 0.00175, "latency_engine": 0.0015625, "latency_min": 0.001625, "latency_max": 0.00625,
+        "latency_p99": 0.0025,
+    }  # fmt: skip
+
+
 def test_ai_hub_names_the_unit_of_each_layer_and_its_own_statistic():
     (run,) = import_file(FOLDER / "ai-hub_profile.json")
     assert [(layer.name, layer.op, layer.provider, layer.time) for layer in run.layers] == [

@@ -26,8 +26,12 @@ def tried_engines(monkeypatch, request):
     monkeypatch.setattr("edgewise.model.operator_sets.version", lambda package: getattr(request, "param", "0.0"))
 
 
-def answer(asked, name, *, dtype="float32", version="opset 17", number=0, domain="", custom=False, metadata=None):
-    operator = replace(op(name, "", ["x"], ["y"], op=name), version=number, domain=domain, custom=custom)
+def answer(
+    asked, name, *, dtype="float32", version="opset 17", number=0, domain="", custom=False, metadata=None, kind="",
+    **options,
+):  # fmt: skip
+    made = op(name, kind, ["x"], ["y"], op=name)
+    operator = replace(made, version=number, domain=domain, custom=custom, attributes=options)
     made = replace(
         graph([tensor("x", 1, dtype=dtype), tensor("y", 1)], [operator]), version=version, metadata=metadata or {}
     )
@@ -86,10 +90,36 @@ def test_openvino_converts_types_but_not_every_operator():
     assert "conversion rule" in ask(OpenVinoOnnx(), "Scaler", domain="ai.onnx.ml")
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "word"),
+    [
+        ("BitCast", {"version": "opset 26"}, "conversion rule"),
+        ("TensorScatter", {"version": "opset 24"}, "conversion rule"),
+        ("SequenceMap", {}, "conversion rule"),
+        ("OptionalGetElement", {"version": "opset 18"}, "conversion rule"),
+        ("GridSample", {"domain": "com.microsoft"}, "conversion rule"),
+        ("Unique", {"domain": "com.microsoft"}, "conversion rule"),
+        ("ConcatFromSequence", {"dtype": "seq(tensor(float))"}, None),
+        ("Attention", {"domain": "com.microsoft"}, None),
+        ("Bernoulli", {}, "conversion rule"),  # read from memory, it is replaced by its body
+        ("Loop", {"dtype": "int64"}, None),
+        ("Pad", {"version": "opset 19", "mode": "wrap"}, "with mode=wrap"),
+        ("Pad", {"version": "opset 19", "mode": "edge"}, None),
+        ("Dropout", {"kind": "elementwise"}, "in training mode"),
+        ("Dropout", {"kind": "movement"}, None),
+        ("Cast", {"dtype": "float8_e4m3fnuz"}, "reads no tensors of float8e4m3fnuz"),
+    ],
+)
+def test_openvino_takes_operators_in_the_models_and_with_the_options_that_were_tried(name, settings, word):
+    found = ask(OpenVinoOnnx(), name, **settings)
+    assert found is None if word is None else word in found
+
+
 def test_what_was_not_tried_is_unknown_and_never_a_refusal():
     assert "was not tried" in unsure(OpenVinoOnnx(), "Frobnicate", domain="com.example", custom=True)
     assert "was inconclusive" in unsure(OnnxRuntimeCpu(), "CenterCropPad", version="opset 18", dtype="float64")
     assert "was inconclusive" in unsure(OnnxRuntimeCpu(), "CastMap", domain="ai.onnx.ml")
+    assert "depends on an input" in unsure(OpenVinoOnnx(), "Dropout")
     assert "was not tried" in unsure(LiteRtInterpreter(), "MyOp", custom=True)
     assert "was not tried" in unsure(LiteRtInterpreter(), "A_BUILTIN_OF_TOMORROW")
     assert "was not tried" in unsure(OpenVinoTflite(), "MyOp", custom=True)

@@ -103,7 +103,10 @@ def test_without_history_or_samples_the_kind_of_machine_is_assumed_and_said():
     assert (found.sigma, found.degrees, found.source) == (VIRTUAL.sigma, GUESS, "assumed")
     (caution,) = cautions_about(found)
     assert caution.code == "variation-assumed"
-    assert "the variation between runs, ± 7.6%, is assumed for a virtual machine or container: this" in caution.message
+    assert (
+        "the variation between runs, ± 7.6%, is assumed for a virtual machine or container: the machine"
+        in caution.message
+    )
     assert "doctor --calibrate" in caution.advice
 
 
@@ -114,7 +117,7 @@ def test_without_history_the_parts_of_the_run_tell_how_runs_differ():
     assert found.degrees == pytest.approx((unseen + seen) ** 2 / ((unseen**2 + seen**2) / GUESS))
     assert found.method == (
         "assumed for a virtual machine or container, and from the scatter of 50 parts of this run: "
-        "this machine has too few earlier runs to learn it"
+        "the machine has too few earlier runs to learn it"
     )
     assert [caution.code for caution in cautions_about(found)] == ["variation-assumed"]
 
@@ -211,7 +214,7 @@ def test_a_few_runs_of_the_same_job_narrow_or_widen_what_is_assumed():
     wild = SpeedHistory(BOX, own([(JOB.key, 1e-3), (JOB.key, 2e-3)])).variation(JOB, now, headline=headline)
     assert one == first  # a second run has no degree of freedom worth the name
     assert reach_of(calm) < reach_of(first) < reach_of(wild)
-    assert calm.source == "assumed" and "and 4 runs of this job over 15 min: this machine has too few" in calm.method
+    assert calm.source == "assumed" and "and 4 runs of this job over 15 min: the machine has too few" in calm.method
     others = SpeedHistory(BOX, own([("other", 2e-3), (None, 3e-3), (JOB.key, 0.0), (JOB.key, 1e-3)])).variation(
         JOB, now, headline=headline
     )

@@ -41,8 +41,14 @@ def import_table(
     """Read published results, or your own, into the atlas; 'edgewise calibrate' then uses them."""
     from edgewise.predicting.atlas import save
     from edgewise.predicting.tables import read_source
+    from edgewise.progress import LogLine, reporting_to
 
-    rows = read_source(kind, path, source=source, licence=licence)
+    def show(event: object) -> None:
+        if isinstance(event, LogLine):
+            err().print(event.text, markup=False, highlight=False, style="dim", soft_wrap=True)
+
+    with reporting_to(show):
+        rows = read_source(kind, path, source=source, licence=licence)
     name = name or (path.stem if kind in ("table", "runs") else kind)
     save(name, rows, overwrite=force)
     devices, models = len({row.device for row in rows}), len({row.model for row in rows})

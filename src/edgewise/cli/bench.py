@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     options.MODELS,
-    *options.WHERE,
+    options.RUNTIMES,
+    options.DEVICE.worded(
+        "Devices to measure on, one after the other: names, or URLs such as ssh://USER@HOST",
+        type=list[str],
+        default=None,
+        read=lambda given: ",".join(words.words(given)),
+    ),
+    options.PROVIDERS,
     options.THREADS.worded("Thread counts (default: 1; offline: all usable cores)"),
     options.SETTINGS,
     *options.FED,
@@ -106,8 +113,8 @@ class RunPresentation(Presentation["Measured"]):
         write_report(result.runs, path, overwrite=overwrite)
 
     def has_failed(self, result: Measured) -> bool:
-        """Whether a run failed."""
-        return any(run.status == "failed" for run in result.runs)
+        """Whether a run failed, or a device could not measure."""
+        return bool(result.devices_left_out) or any(run.status == "failed" for run in result.runs)
 
 
 PRESENTATION = RunPresentation()

@@ -44,15 +44,18 @@ def add(
     ] = None,
     file: FileOption = None,
 ) -> None:
-    """Register a device. No connection is made: see 'edgewise devices check'."""
+    """Register a device, or replace what is registered by its name. No connection: see 'edgewise devices check'."""
+    from edgewise.cli.words import once
     from edgewise.device.devices import Device
     from edgewise.service.devices import register
 
     pairs = [word.partition("=") for word in settings or []]
     if any(not key or not value for key, _, value in pairs):
         raise BadInput("--set needs KEY=VALUE", advice="for example --set 'python=~/venv/bin/python'")
-    device = Device(name=name, url=url, settings={key: value for key, _, value in pairs})
-    err().print(f"{name} added to {register(device, file)}", markup=False, highlight=False)
+    place, old = register(Device(name=name, url=url, settings=once((key, value) for key, _, value in pairs)), file)
+    words = [] if old is None else [old.url, *(f"{key}={value}" for key, value in old.settings.items())]
+    said = f"{name} added to {place}" if old is None else f"{name} replaced in {place}; it was {', '.join(words)}"
+    err().print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("list")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgewise.cli import options
@@ -186,19 +186,13 @@ def examine(
 
 
 def _check(device: str) -> DeviceCheck:
-    """What a remote device has; the advice for a missing engine is the command for that device."""
-    from edgewise.service.devices import check, install_advice
+    """What a remote device has."""
+    from edgewise.service.devices import check
 
     found = check(find_device(device))
     if not found.environment:
         raise Unavailable(f"{device} can't be examined: {found.missing[0].what}", advice=found.missing[0].advice)
-    if "board" in found.environment:
-        return found
-    engines = {
-        name: one if one else replace(one, install_hint=install_advice(name, one, found.pip))
-        for name, one in found.engines.items()
-    }
-    return replace(found, engines=engines)
+    return found
 
 
 def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> Iterator[dict[str, Any]]:

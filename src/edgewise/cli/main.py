@@ -15,7 +15,7 @@ import typer
 
 from edgewise import __version__
 from edgewise.cli.console import SteadyStreams, complain
-from edgewise.errors import BadField, EdgewiseError, ExitCode
+from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode
 
 #: command → (module, one-line help). Help is shown from here, so that ``--help`` imports no command. A module has
 #: either a function ``command`` or, where there are subcommands, a Typer called ``app``.
@@ -117,6 +117,7 @@ def _run(arguments: list[str]) -> int:
         group = typer.main.get_command(build(wanted))
         _take_plain_values(group)
         _hide_types(group)
+        _refuse_repetitions(group)
         answer = group(arguments, standalone_mode=False)
     except Exception as error:
         return explain(error, debug=debug, command=wanted or "")
@@ -139,6 +140,33 @@ def _hide_types(command: Any) -> None:
             param.display_type_rich = lambda ctx: None
         elif param.is_flag and param.metavar is None:
             param.metavar = ""
+
+
+def _refuse_repetitions(command: Any, path: str = "edgewise") -> None:
+    """Refuse an option that takes one value and is given several: Typer would take the last one without a word."""
+    make = command.make_parser
+
+    def make_parser(context: Any) -> Any:
+        parser = make(context)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            found = parse(args=args)
+            options, _, order = found
+            for param in order if not options.get("help") else ():
+                several = param.param_type_name == "option" and order.count(param) > 1 and not param.multiple
+                if several and (not param.is_flag or param.secondary_opts):
+                    flag = "/".join((param.opts[-1], *param.secondary_opts))
+                    advice = f"give it once; '{path}' takes one value of it"
+                    raise BadInput(f"{flag} is given {order.count(param)} times", advice=advice)
+            return found
+
+        parser.parse_args = parse_args
+        return parser
+
+    command.make_parser = make_parser
+    for name, inner in getattr(command, "commands", {}).items():
+        _refuse_repetitions(inner, f"{path} {name}")
 
 
 def _params_of(command: Any, parent: typer.Context | None = None) -> Iterator[Any]:

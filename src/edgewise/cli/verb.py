@@ -216,12 +216,14 @@ def _say_what_would_be_done(request: Request, output: Output) -> int:
 def _say_jobs(request: Any, console: Console) -> None:
     from edgewise.service.measuring import planned
 
-    with planned(request) as plan:
-        for job in plan.jobs:
-            sessions = job.workload.stopping.sessions
-            count = f"{sessions} session{'s' if sessions > 1 else ''}"
-            console.print(f"job: {escape(one_line(job.label))}, {count}", soft_wrap=True)
-        say_skipped(plan.skipped)
+    for each in request.on_each_device() if request.verb == "bench" else (request,):
+        with planned(each) as plan:
+            for job in plan.jobs:
+                sessions = job.workload.stopping.sessions
+                count = f"{sessions} session{'s' if sessions > 1 else ''}"
+                place = "" if job.target.device == "local" else f" on {job.target.device}"
+                console.print(f"job: {escape(one_line(job.label + place))}, {count}", soft_wrap=True)
+            say_skipped(plan.skipped)
 
 
 def _shown(value: Any) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from edgewise.errors import BadInput
 from edgewise.units import ENERGIES, parse_duration, parse_interval, parse_size
+
+T = TypeVar("T")
 
 
 def words(values: Sequence[str]) -> tuple[str, ...]:
@@ -33,7 +35,17 @@ def shapes(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """``NAME=1x3x224x224``, repeated; without a name for a model with one input."""
     from edgewise.workload.input_shapes import parse_shape
 
-    return dict(parse_shape(value) for value in values)
+    return once(parse_shape(value) for value in values)
+
+
+def once(entries: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """A mapping of names that are given once each. Raises `BadInput` for one that is given twice."""
+    found: dict[str, T] = {}
+    for name, value in entries:
+        if name in found:
+            raise BadInput(f"{name or 'the only input'} is given twice", advice="give it once")
+        found[name] = value
+    return found
 
 
 def cases(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
@@ -48,6 +60,8 @@ def cases(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
         name, equals, text = value.partition("=")
         if not equals or not name.strip().isidentifier():
             raise BadInput(f"{value!r} is not NAME=VALUE", advice="for example --what-if width=0.5")
+        if name.strip() in axes:
+            raise BadInput(f"{name.strip()} is given twice", advice=f"give its values together: {name.strip()}=0.5,1")
         axes[name.strip()] = _read_values(text.strip())
     count = math.prod(map(len, axes.values()))
     if count > MOST_CASES:
@@ -90,15 +104,11 @@ def limits(values: Sequence[str]) -> dict[str, float]:
 
 def pairs(values: Sequence[str]) -> dict[str, str]:
     """``["a=1", "b=2"]`` → mapping. Raises `BadInput`."""
-    found: dict[str, str] = {}
-    for value in values:
-        name, equals, text = value.partition("=")
+    split = [value.partition("=") for value in values]
+    for value, (name, equals, _) in zip(values, split, strict=True):
         if not equals or not name.strip():
             raise BadInput(f"{value!r} is not NAME=VALUE", advice="for example label=class")
-        if name.strip() in found:
-            raise BadInput(f"{name.strip()} is given twice", advice="give it once")
-        found[name.strip()] = text
-    return found
+    return once((name.strip(), text) for name, _, text in split)
 
 
 def decibels(value: str) -> float:
@@ -144,17 +154,16 @@ def floors(values: Sequence[str]) -> dict[str, float]:
     from edgewise.comparing.criteria import check_metric
     from edgewise.metrics import METRICS
 
-    found: dict[str, float] = {}
-    for word in words(values):
+    def floor(word: str) -> tuple[str, float]:
         name, equals, amount = (part.strip() for part in word.partition("="))
         if not equals:
             raise BadInput(f"{word!r} is not METRIC=AMOUNT", advice="for example latency=1us")
         unit = METRICS[check_metric(name)].unit
         if unit in ("s", "B"):
-            found[name] = time_with_unit(amount) if unit == "s" else float(size_with_unit(amount))
-        else:
-            found[name] = _amount(amount, unit)
-    return found
+            return name, time_with_unit(amount) if unit == "s" else float(size_with_unit(amount))
+        return name, _amount(amount, unit)
+
+    return once(map(floor, words(values)))
 
 
 def _amount(text: str, unit: str) -> float:

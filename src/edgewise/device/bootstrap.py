@@ -10,14 +10,35 @@ from edgewise.cancellation import wait_readable
 from edgewise.clock import now
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.target import RemoteTarget
-from edgewise.device.transport import Transport
-from edgewise.device.transports.ssh import BOOTSTRAPPED
+from edgewise.device.transport import Remote, Transport
+from edgewise.device.transports.container import ContainerTransport
+from edgewise.device.transports.ssh import BOOTSTRAPPED, SshTransport
 from edgewise.folders import job_folder
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
 
 TIMEOUT_S = 1800.0
 LINE_BYTES = 2**16
+PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
+"""Engine → the package that contains it."""
+
+
+def how_to_install(transport: Remote, engine: str, hint: str = "") -> str:
+    """How `engine`, or numpy, gets onto a device.
+
+    Args:
+        hint: for an engine without a package of its own, as it is on this machine.
+    """
+    python = " ".join(transport.python)
+    if engine not in PACKAGES and engine != "numpy":
+        return hint and f"on {transport.name}: {hint}"
+    # A Python that the user has set is taken instead of the one that --bootstrap makes.
+    if isinstance(transport, SshTransport) and "/" not in python:
+        return f"edgewise devices check {transport.name} --bootstrap" + (
+            "" if engine == "numpy" else f" --engines {engine}"
+        )
+    where = "in the image" if isinstance(transport, ContainerTransport) else f"on {transport.name}"
+    return f"{where}: {python} -m pip install {PACKAGES.get(engine, engine)}"
 
 
 def bootstrap(target: RemoteTarget, packages: Sequence[str]) -> None:

@@ -103,8 +103,10 @@ def _device(name: str, table: object, file: Path) -> Device:
     return Device(name=name, url=url, settings=settings)
 
 
-def add_device(device: Device, path: Path | None = None) -> Path:
-    """Append `device` to the file and return the file. Raises `BadInput` for a name or a value that can't be used."""
+def add_device(device: Device, path: Path | None = None) -> tuple[Path, Device | None]:
+    """Write `device` to the file, and return the file and what had its name there. Raises `BadInput` for a name or a
+    value that can't be used.
+    """
     file = devices_file(path)
     is_here = (device.name, device.url) == (LOCAL, LOCAL)
     if not _NAME.fullmatch(device.name) or (device.name in transports().names() and not is_here):
@@ -119,12 +121,15 @@ def add_device(device: Device, path: Path | None = None) -> Path:
     # A JSON string without control characters is a TOML string.
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in words.items()]
 
-    def append(before: str) -> str:
-        if device.name in read_devices(file):
-            raise BadInput(f"{device.name} is already in {file}", advice=f"edgewise devices rm {device.name}")
+    old: list[Device] = []
+
+    def write(before: str) -> str:
+        if device.name in (known := read_devices(file)):
+            old.append(known[device.name])
+            before = _without(device.name, before)
         return before + ("\n" if before else "") + f"[{device.name}]\n" + "".join(lines)
 
-    return _rewrite(file, append)
+    return _rewrite(file, write), next(iter(old), None)
 
 
 def remove_device(name: str, path: Path | None = None) -> Path:
@@ -132,11 +137,16 @@ def remove_device(name: str, path: Path | None = None) -> Path:
     file = devices_file(path)
     if name not in read_devices(file):
         raise BadInput(f"{name} is not in {file}", advice="see 'edgewise devices list'")
-    section = re.compile(
-        rf"^[ \t]*\[[ \t]*\"?{re.escape(name)}\"?[ \t]*\].*?(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL
-    )
+    return _rewrite(file, lambda before: _without(name, before))
 
-    return _rewrite(file, lambda before: section.sub("", before, count=1).rstrip("\n") + "\n")
+
+def _without(name: str, text: str) -> str:
+    """The text of the file without a device's lines."""
+    section = rf"^[ \t]*\[[ \t]*\"?{re.escape(name)}\"?[ \t]*\].*?(?=^[ \t]*\[|\Z)"
+    left = re.sub(section, "", text, count=1, flags=re.MULTILINE | re.DOTALL).rstrip("\n")
+    if name in tomllib.loads(left):
+        raise BadInput(f"{name} is not written as a table [{name}]", advice="remove it from the file by hand")
+    return left and f"{left}\n"
 
 
 def _rewrite(file: Path, edit: Callable[[str], str]) -> Path:

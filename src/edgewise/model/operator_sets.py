@@ -133,7 +133,7 @@ class _OnnxTable(_Table):
             return "no", f"{self.engine} has no {self.missing} for {name} of opset {since}"
         if types == "unknown":
             return "unknown", f"a trial of {name} of opset {since} on {self.engine} was inconclusive"
-        answer = self._judge_types(operator, graph, types)
+        answer = self._judge_use(operator, graph, types) or self._judge_types(operator, graph, types)
         if answer is None and (wrong := find_wrong_type(operator, graph, opsets)) is not None:
             return ("no", wrong) if self.checks_types else ("unknown", f"{wrong}; not tried on {self.engine}")
         return answer
@@ -149,22 +149,39 @@ class _OnnxTable(_Table):
                 return f"{self.engine} reads {domain} up to opset {limit}, not {number}"
         return None
 
+    def _judge_use(self, operator: Operator, graph: Graph, known: Mapping[str, Any]) -> Answer:
+        """What the engine refuses of an operator that it has: an option, training, a type of tensors."""
+        for option, refused in known.get("refused", {}).items():
+            if (value := operator.attributes.get(option)) in refused:
+                use = f"without {option}" if value is None else f"with {option}={value}"
+                return "no", f"{self.engine} does not take {operator.op} {use}"
+        # As its dialect has it: a Dropout that infers moves its input.
+        if operator.op in self.table.get("inference_only", ()) and operator.kind != "movement":
+            text = f"{self.engine} does not take {operator.op} in training mode"
+            return ("no", text) if operator.kind else ("unknown", f"{text}, which depends on an input")
+        for at in range(len(operator.inputs)):
+            if (dtype := _dtype_of(operator, graph, at)) in self.table.get("refused_types", ()):
+                return "no", f"{self.engine} reads no tensors of {dtype}"
+        return None
+
     def _judge_types(self, operator: Operator, graph: Graph, types: Mapping[str, Any]) -> Answer:
         unsure = types.get("unknown", {})
-        for position in (each for each in types if each != "unknown"):
-            at = int(position)
-            name = operator.inputs[at] if at < len(operator.inputs) else ""
-            dtype = (graph.tensors[name].container or graph.tensors[name].dtype) if name else None
+        for position in filter(str.isdigit, types):
+            dtype = _dtype_of(operator, graph, int(position))
             # Sequences and optional values are not in the table: nothing is said about them.
             if dtype is None or not re.fullmatch(r"[a-z]+[0-9]+[a-z0-9_]*|bool|string", dtype):
                 continue
-            # ONNX writes float8e4m3fn where graphs have float8_e4m3fn.
-            written = dtype.replace("_", "")
-            if written in unsure.get(position, ()):
+            if dtype in unsure.get(position, ()):
                 return "unknown", f"a trial of {operator.op} on {dtype} on {self.engine} was inconclusive"
-            if written not in types[position]:
+            if dtype not in types[position]:
                 return "no", f"{self.engine} has no kernel for {operator.op} on {dtype}"
         return None
+
+
+def _dtype_of(operator: Operator, graph: Graph, at: int) -> str | None:
+    """The type of an input as ONNX writes it: float8e4m3fn where graphs have float8_e4m3fn."""
+    name = operator.inputs[at] if at < len(operator.inputs) else ""
+    return (graph.tensors[name].container or graph.tensors[name].dtype).replace("_", "") if name else None
 
 
 def _find_opsets(graph: Graph) -> Mapping[str, int]:
@@ -201,6 +218,11 @@ class OpenVinoOnnx(_OnnxTable):
     package = "openvino"
     missing = "conversion rule"
     checks_types = False
+
+    @property
+    def source(self) -> str:
+        """Which engine was tried, and in which models."""
+        return f"each operator was tried alone and in ONNX's own examples on {self.engine}"
 
 
 class _TfliteTable(_Table):

@@ -14,6 +14,7 @@ from edgewise.predicting.atlas import GROUP_LENGTH, AtlasRow
 from edgewise.predicting.documents import read_hailo, read_mlperf_tiny, read_rknn, read_stm32, read_tflite_hosted
 from edgewise.predicting.points import UNITS
 from edgewise.predicting.source_files import Place, files_below, read_text
+from edgewise.progress import LogLine, emit
 
 NCNN_NAME, NCNN_TIME = r"[ \t]*(\S+)[ \t]+(?=min[ \t]*=)", r"[ \t]*=[ \t]*(\S+)"
 """Patterns of a line of benchncnn: the network at its beginning, and a time in ms after ``min``, ``max`` or ``avg``."""
@@ -139,12 +140,15 @@ def _ai_hub(path: Path) -> Iterator[AtlasRow]:
     for file in files_below(path, "perf.yaml"):
         document, model = parse_mapping(read_text(file), str(file)), file.resolve().parent.name
         try:
-            cells = [cell for cell in perf_cells(document) if has_time(cell[4])]
+            jobs = list(perf_cells(document))
+            cells = [job for job in jobs if has_time(job[4])]
         except (KeyError, AttributeError, TypeError) as error:
             raise BadInput(
                 f"{file} is no perf.yaml of AI Hub: {error!r}",
                 advice="precisions, components, performance_metrics are expected, as in releases since 2025",
             ) from None
+        if failed := len(jobs) - len(cells):
+            emit(LogLine(text=f"{file}: {failed} of {len(jobs)} jobs have no time, as they failed, and are left out"))
         for precision, component, device, runtime, cell in cells:
             where = Place(file, f"{precision}, {component}, {device}, {runtime}")
             yield AtlasRow(

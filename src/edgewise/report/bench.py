@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgewise.device.devices import LOCAL
 from edgewise.formatting import quantity
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
@@ -67,8 +68,14 @@ def default_title(runs: Sequence[Run]) -> str:
     """The models of the runs and the processor they were measured on."""
     models = list(dict.fromkeys(one_line(run.job.model.name) for run in runs))
     names = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
-    places = list(dict.fromkeys(place for run in runs if (place := processor_of(run) or system_of(run))))
+    places = list(dict.fromkeys(place for run in runs if (place := _machine_of(run))))
     return f"{names} on {places[0]}" if len(places) == 1 else names
+
+
+def _machine_of(run: Run) -> str:
+    """The processor, behind the name of a device that is not this machine."""
+    processor, device = processor_of(run) or system_of(run) or "", one_line(run.job.target.device)
+    return processor if device == LOCAL else f"{device} ({processor})" if processor else device
 
 
 def input_sections(runs: Sequence[Run]) -> list[Section]:
@@ -113,10 +120,17 @@ def interval_sections(runs: Sequence[Run]) -> list[Section]:
         methods[f"± {half_width_of(run.variation):.1%}, {one_line(run.variation.method)}"] = None
     if not within:
         return []
-    machine = "the same" if any(run.source is not None for run in runs) else "this"
-    lines = (f"for a re-run on {machine} machine, 95 %", *(f"between runs: {method}" for method in methods))
+    lines = (f"for a re-run on {_place_of(runs)}, 95 %", *(f"between runs: {method}" for method in methods))
     said = (*lines, f"within this run: {', '.join(within)}")
     return [Section(title="Intervals", lines=said, brief=lines[0])]
+
+
+def _place_of(runs: Sequence[Run]) -> str:
+    """Where the runs could be repeated."""
+    devices = {run.job.target.device for run in runs}
+    if devices == {LOCAL}:
+        return "the same machine" if any(run.source is not None for run in runs) else "this machine"
+    return one_line(devices.pop()) if len(devices) == 1 else "the same device"
 
 
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:

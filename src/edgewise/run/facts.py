@@ -11,9 +11,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from edgewise.device.board import advice_of
+from edgewise.device.bootstrap import how_to_install
 from edgewise.device.link import FREE_SPACE, TargetError, read_all
 from edgewise.device.target import BoardTarget, LocalTarget, RemoteTarget, Target, find_target
-from edgewise.device.transport import RunsPrograms, TellsEmulator
+from edgewise.device.transport import Remote, RunsPrograms, TellsEmulator
 from edgewise.errors import Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import TargetSpec
@@ -209,13 +210,14 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         with job_folder() as folder:
             told = ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
         if not told["numpy"]:
-            python = " ".join(target.transport.python)
-            raise Unavailable(f"{target.name} has no numpy", advice=f"pip install numpy, for its Python, {python}")
+            raise Unavailable(f"{target.name} has no numpy", advice=how_to_install(target.transport, "numpy"))
         environment = dict(told["environment"])
         if isinstance(target.transport, TellsEmulator) and target.transport.emulator:
             environment["virtualisation"] |= {"emulator": target.transport.emulator}
         return Facts(
-            engines={name: Availability(**each) for name, each in told["runtimes"].items()},
+            engines={
+                name: _there(target.transport, name, Availability(**each)) for name, each in told["runtimes"].items()
+            },
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
             traits={name: Traits(**each) for name, each in told["traits"].items()},
             environment=environment,
@@ -223,6 +225,14 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise target.unavailable(error) from error
+
+
+def _there(transport: Remote, engine: str, found: Availability) -> Availability:
+    """Where an engine is missing, and how it gets onto that device: its own words are of the machine that runs it."""
+    if found:
+        return found
+    hint = how_to_install(transport, engine, found.install_hint)
+    return replace(found, reason=f"{found.reason} on {transport.name}", install_hint=hint)
 
 
 def ask(

@@ -255,7 +255,7 @@ class SpeedHistory:
         return self._levels
 
 
-TOO_FEW = "this machine has too few earlier runs to learn it"
+TOO_FEW = "the machine has too few earlier runs to learn it"
 
 
 def _reach(scatter: Scatter) -> float:
@@ -353,6 +353,6 @@ def cautions_about(variation: Variation | None) -> tuple[Caution, ...]:
     if variation.shift:
         factor = math.exp(abs(variation.shift))
         word = "slower" if variation.shift > 0 else "faster"
-        message = f"the reference kernel ran {factor:.2f}× {word} than usual on this machine"
+        message = f"the reference kernel ran {factor:.2f}× {word} than usual on its machine"
         found.append(Caution.of("unusual-speed", message))
     return tuple(found)

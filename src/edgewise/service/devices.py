@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.device.bootstrap import bootstrap
+from edgewise.device.bootstrap import PACKAGES, bootstrap
 from edgewise.device.devices import POWER_METER, Device, add_device
 from edgewise.device.link import ClockOffset
 from edgewise.device.target import BoardTarget, RemoteTarget, find_target
 from edgewise.device.transport import RunsPrograms
-from edgewise.device.transports.container import Containers, ContainerTransport
+from edgewise.device.transports.container import ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.record import TargetSpec
 from edgewise.registry import Availability, availability_of
@@ -26,9 +26,6 @@ from edgewise.text import one_line
 
 LEAST_FREE_BYTES = 2**30
 """Less free space on a device is reported: a model, an engine's temporary files and its cache may not fit."""
-PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
-"""Engine → the package that contains it."""
-
 IN_IMAGE = "install what is missing in the image: FROM IMAGE, then RUN pip install numpy and the engines"
 
 
@@ -66,12 +63,6 @@ class DeviceCheck:
     environment: dict[str, Any] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
 
-    @property
-    def pip(self) -> str:
-        """The command that installs packages there."""
-        where = "in the image" if self.device.transport == Containers.name else "there"
-        return f"{where}: {self.python} -m pip install"
-
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
         found = asdict(self)
@@ -85,8 +76,8 @@ def device_document(device: Device) -> dict[str, Any]:
     return {"name": device.name, "url": device.url, "transport": device.transport, "settings": dict(device.settings)}
 
 
-def register(device: Device, path: Path | None = None) -> Path:
-    """Check the settings of `device`, append it to the file of devices, and return the file. Raises `BadInput`."""
+def register(device: Device, path: Path | None = None) -> tuple[Path, Device | None]:
+    """Check the settings of `device` and write it as `add_device` does. Raises `BadInput`."""
     if (url := device.settings.get(POWER_METER)) is not None:
         Source.parse(url)
     return add_device(device, path)
@@ -129,7 +120,7 @@ def _check(device: Device, *, install: Sequence[str] | None) -> DeviceCheck:
             engines=engines,
             sensors=sensors,
             environment=here,
-            missing=_missing_engines(engines, "pip install"),
+            missing=_missing_engines(engines),
         )
     if install is not None and isinstance(target.transport, ContainerTransport):
         raise BadInput("--bootstrap does not work for a container", advice=IN_IMAGE)
@@ -184,7 +175,7 @@ def _check_phone(device: Device, target: RemoteTarget) -> DeviceCheck:
         sensors=dict(facts.sensors),
         traits=dict(facts.traits),
         environment=dict(facts.environment),
-        missing=_missing_engines(engines, "there: pip install"),
+        missing=_missing_engines(engines),
     )
 
 
@@ -203,16 +194,13 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
     try:
         facts = facts_of(TargetSpec(device=device.name, transport=device.transport))
     except EdgewiseError as error:
-        in_image = isinstance(target.transport, ContainerTransport)
-        advice = IN_IMAGE if in_image else f"edgewise devices check {device.name} --bootstrap"
-        missing.append(Missing(what=error.message, advice=advice))
+        missing.append(Missing(what=error.message, advice=error.advice))
         return DeviceCheck(**known, missing=tuple(missing))
     assert facts is not None
     engines = {name: facts.engines[name] for name, runtime in runtimes() if runtime.in_default}
-    found = DeviceCheck(**known)
-    missing += _missing_engines(engines, found.pip)
-    return replace(
-        found,
+    missing += _missing_engines(engines)
+    return DeviceCheck(
+        **known,
         usable=any(engines.values()),
         engines=engines,
         traits=dict(facts.traits),
@@ -225,14 +213,9 @@ def _check_remote(device: Device, target: RemoteTarget) -> DeviceCheck:
     )
 
 
-def install_advice(name: str, found: Availability, install: str) -> str:
-    """The command that installs an engine with `install`, a command of pip; otherwise the engine's own advice."""
-    return f"{install} {PACKAGES[name]}" if name in PACKAGES else found.install_hint
-
-
-def _missing_engines(engines: dict[str, Availability], install: str) -> tuple[Missing, ...]:
+def _missing_engines(engines: dict[str, Availability]) -> tuple[Missing, ...]:
     return tuple(
-        Missing(what=f"{name}: {one_line(found.reason)}", advice=install_advice(name, found, install))
+        Missing(what=f"{name}: {one_line(found.reason)}", advice=found.install_hint)
         for name, found in engines.items()
         if not found
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
-from edgewise.errors import StoreError, Unavailable
+from edgewise.errors import BadInput, StoreError, Unavailable
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
@@ -34,12 +34,14 @@ class Measured:
         skipped: what was asked for and could not become a job, each with the reason.
         save_errors: why runs could not be saved; empty when all are.
         interrupted: whether the work was cancelled; `runs` are those finished, and the one in progress.
+        devices_left_out: those of several that could not measure it, as `skipped` says.
     """
 
     runs: Sequence[Run]
     skipped: Sequence[str] = ()
     save_errors: Sequence[StoreError] = ()
     interrupted: bool = False
+    devices_left_out: Sequence[str] = ()
 
     @property
     def recommendation(self) -> Recommendation | None:
@@ -86,10 +88,42 @@ def _find_target(request: BenchRequest | ProfileRequest) -> None:
 
 def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measured:
     """Every job of the request, one after the other, saving each run as soon as it is there."""
+    if isinstance(request, BenchRequest) and len(each := request.on_each_device()) > 1:
+        return _measure_on(each, context)
     with planned(request) as plan:
         if isinstance(request, BenchRequest):
             return execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
         return execute(plan, context, meters=False)
+
+
+def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
+    """The same on several devices; where one can't measure it, `Measured.skipped` says why.
+
+    Raises:
+        BadInput, Unavailable: no device can measure it, or one of them is not known.
+    """
+    for request in requests:
+        _find_target(request)
+    done: list[Measured] = []
+    failures: dict[str, BadInput | Unavailable] = {}
+    for request in requests:
+        try:
+            done.append(measure(request, context))
+        except (BadInput, Unavailable) as error:
+            failures[request.device] = error
+        if done and done[-1].interrupted:
+            break
+    if not done:
+        raise next(iter(failures.values()))
+    lines = [f"{each.message} ({each.advice})" for each in failures.values()]
+    named = [line if name in line else f"{name}: {line}" for name, line in zip(failures, lines, strict=True)]
+    return Measured(
+        runs=[run for each in done for run in each.runs],
+        skipped=(*dict.fromkeys(line for each in done for line in each.skipped), *named),
+        save_errors=[error for each in done for error in each.save_errors],
+        interrupted=done[-1].interrupted,
+        devices_left_out=tuple(failures),
+    )
 
 
 def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) -> Measured:

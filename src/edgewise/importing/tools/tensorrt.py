@@ -1,6 +1,6 @@
 """TensorRT's ``trtexec``.
 
-Formats of TensorRT 8.4 to 10: ``samples/common/sampleReporting.cpp`` of github.com/NVIDIA/TensorRT (summary,
+Formats of TensorRT 7 to 10: ``samples/common/sampleReporting.cpp`` of github.com/NVIDIA/TensorRT (summary,
 ``exportJSONTrace``, ``exportJSONProfile``) and ``samples/common/sampleOptions.cpp`` (options).
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 from edgewise.importing.spec import Field, Form, Importer, Rows
 
 _LATENCY = r"(?<!H2D )(?<!D2H )Latency: [^\n]{0,400}?\b"
+_SEVEN = r"\[I\] Host Latency {0,300}\n(?:[^\n]{0,80}\[I\] [a-z]+: [^\n]{0,300}\n){0,5}?[^\n]{0,80}\[I\] "
+"""TensorRT 7 has a block of lines; the times in brackets overlap with the next inference."""
 _STATISTICS = (
     ("latency_min", "min"), ("latency_max", "max"), ("latency_mean", "mean"), ("latency", "median"),
     ("latency_p90", r"percentile\(90%\)"), ("latency_p95", r"percentile\(95%\)"), ("latency_p99", r"percentile\(99%\)"),
@@ -38,12 +40,18 @@ class Trtexec(Importer):
                 Field(name="model", at=r"--(?:onnx|loadEngine)=(\S+)"),
                 Field(name="precision", at=r"\[I\] Precision: (.+)$"),
                 Field(name="streams", at=r"(?:Inference Streams|\[I\] Streams|--infStreams)(?:: |=)(\S+)"),
-                Field(name="iterations", at=r"Timing trace has (\S+) queries"),
-                Field(name="throughput", at=r"Throughput: (\S+) (?P<unit>qps)", per_call=True),
+                Field(name="iterations", at=r"Timing trace has (?!0 )(\S+) queries"),  # 0: TensorRT 7
+                Field(name="throughput", at=r"[Tt]hroughput: (?!0 )(\S+) (?P<unit>qps)", per_call=True),
                 Field(
                     name="latency_engine", at=r"GPU Compute Time: min = [^\n]{0,100}?median = (\S+) (?P<unit>[a-z]+)"
                 ),
                 *(Field(name=name, at=rf"{_LATENCY}{word} = (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS),
+                *(Field(name=name, at=rf"{_SEVEN}{word}: (\S+) (?P<unit>[a-z]+)") for name, word in _STATISTICS[:4]),
+                Field(name="latency_p99", at=rf"{_SEVEN}percentile: (\S+) (?P<unit>[a-z]+) at 99%"),
+                Field(
+                    name="latency_engine",
+                    at=rf"{_SEVEN.replace('Host Latency', 'GPU Compute')}median: (\S+) (?P<unit>[a-z]+)",
+                ),
             ),
             gives=("scenario",),
         ),

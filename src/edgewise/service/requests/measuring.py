@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -23,7 +23,11 @@ from edgewise.text import listing
 
 
 class BenchRequest(ProtocolRequest):
-    """Measure models on every runtime, side by side. The fields are the arguments of `edgewise.bench`."""
+    """Measure models on every runtime, side by side. The fields are the arguments of `edgewise.bench`.
+
+    Attributes:
+        device: several are parted by commas.
+    """
 
     verb: Literal["bench"] = "bench"
     scenario: ScenarioKind = "single-stream"
@@ -39,6 +43,11 @@ class BenchRequest(ProtocolRequest):
     background_load: Whole | None = None
     background_kind: LoadKind | None = None
     meters: bool = True
+
+    def on_each_device(self) -> tuple[Self, ...]:
+        """The same on one device each."""
+        names = dict.fromkeys(name.strip() for name in self.device.split(",") if name.strip())
+        return tuple(self.model_copy(update={"device": name}) for name in names) or (self,)
 
     def scenario_spec(self) -> Scenario:
         """As a job has it."""
