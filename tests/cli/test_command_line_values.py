@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -78,3 +79,22 @@ def test_help_shows_no_types_of_python(capsys, words):
     assert run([*words, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "--help" in shown and "bool" not in shown and "list[" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["runs", "delete", "last"], " runs rm"),
+        (["devices", "delete", "x"], " devices rm"),
+        (["quantize", "a.onnx"], " optimize"),
+        (["runs", "nothing"], " runs --help'"),
+    ],
+)
+def test_another_word_for_a_command_leads_to_it(capsys, words, meant):
+    assert run(words) == 2
+    assert capsys.readouterr().err.splitlines()[1].endswith(meant)
+
+
+def test_threads_have_a_short_flag(capsys):
+    assert run(["bench", "a.onnx", "-t", "1,2", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["threads"] == [1, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +55,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "studio": ("edgewise.studio.export", "Write what the studio shows as static pages."),
     "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
 }
+
+_SYNONYMS = (
+    ("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view", "info", "cat"), ("bench", "measure", "run"),
+    ("serve", "ui", "web"), ("convert", "export"), ("optimize", "quantize", "quantise"),
+)  # fmt: skip
+"""Words for one command, of which each group of commands has one."""
 
 # Typer's own copy of click is private; its public BadParameter leads to the family of all usage errors.
 _UsageError = typer.BadParameter.__mro__[1]
@@ -202,7 +209,13 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
             return ExitCode.BAD_INPUT  # the help has been printed
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "edgewise"
-        complain(error.format_message(), f"see '{command} --help'")  # type: ignore[attr-defined]
+        advice, message = f"see '{command} --help'", error.format_message()  # type: ignore[attr-defined]
+        if (unknown := re.match("No such command '(.+?)'", message)) and context is not None:
+            meant = [
+                one for words in _SYNONYMS if unknown[1] in words for one in words if one in context.command.commands
+            ]
+            advice = f"{command} {meant[0]}" if meant else advice
+        complain(message, advice)
         return ExitCode.BAD_INPUT
     complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
     return ExitCode.INTERNAL

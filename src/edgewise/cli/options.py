@@ -174,7 +174,7 @@ SETTINGS = option(
 PROVIDERS = option(
     "--provider A,B", VARY, "Providers by name (default: each runtime's first)", list[str], read=words.words
 )
-THREADS = option("--threads 1,2", VARY, "Thread counts (default: 1)", list[str], read=words.numbers)
+THREADS = option("-t --threads 1,2", VARY, "Thread counts (default: 1)", list[str], read=words.numbers)
 BATCHES = option("--batch 1,8", VARY, "Batch sizes (default: 1)", list[str], read=words.numbers)
 PRECISIONS = option(
     "--precision P,…", VARY, "f32 or fp32, bf16, f16 or fp16 (default: f32)", list[str], read=words.words

@@ -43,7 +43,7 @@ _PART = 1000
 
 # A letter first: run ids begin with a digit, so that no tag can be taken for the beginning of one.
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9._/+\-]{0,63}")
-_RESERVED = re.compile(r"all|last.*|group:.*", re.DOTALL)
+_RESERVED = ("all", "last")  # "last~2" and "group:ID" have characters that no tag has
 
 # `Store.list` hides the built-in name inside the class.
 _Runs = list[Run]
@@ -407,10 +407,10 @@ class Store:
         Raises:
             BadInput: a name that can't be one, or that another run has.
         """
-        if not _TAG.fullmatch(name) or _RESERVED.fullmatch(name):
+        if not _TAG.fullmatch(name) or name in _RESERVED:
             raise BadInput(
                 f"{name!r} can't be a tag",
-                advice="use a letter, then letters, digits and . _ / + -; 'all' and 'last…' are reserved",
+                advice="use a letter, then letters, digits and . _ / + -; 'all' and 'last' are reserved",
             )
         with self._writing() as (connection, writer):
             one = find_one(connection, reference)

@@ -152,7 +152,9 @@ def write_pages(
 
 def _title(run: Run) -> str:
     row = run.measurement(run.headline)
-    value = run.status if row is None or row.value is None else value_text(row.metric, row.unit, row.value)
+    value = run.status if run.failure is None else f"{run.status}: {run.failure.cause}"
+    if run.status == "done" and row is not None and row.value is not None:
+        value = value_text(row.metric, row.unit, row.value)
     return f"{run.job.label}: {value}, {run.created_at[:16].replace('T', ' ')} UTC"
 
 
