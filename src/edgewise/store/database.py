@@ -247,6 +247,13 @@ class Store:
                         )
                     yield RunRow(**dict(zip(columns, row, strict=True)), tags=tagged_by.get(row.id, ()))
 
+    def named(self, rows: Sequence[RunRow]) -> _Rows:
+        """`rows` for a person: with names that tell apart files of one name, and with command lines of programs."""
+        from edgewise.store.naming import named
+
+        with self._database.reading() as connection:
+            return named(connection, rows)
+
     def count(self, *, most: int = 10_000, **wanted: Unpack[RunFilter]) -> Count:
         """The number of runs that match everything in `wanted` but its page (`before`, `after`, `limit`).
 
