@@ -72,7 +72,7 @@ def _engine_cell(row: RunRow, *, short: bool) -> Cell:
     words = [f"{row.threads}T"] if row.threads else []
     words += [f"batch {row.batch}"] if row.batch != 1 else []
     words += [row.scenario] if row.scenario != "single-stream" else []
-    engine = row.runtime + (f"/{row.provider}" if row.provider else "")
+    engine = row.runtime + (f"/{row.provider}" if row.provider not in (None, row.runtime) else "")
     words = [] if row.scenario == row.runtime else words  # a program's
     return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]) if short else "")
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from sqlalchemy import Connection, null, select, tuple_
 
@@ -266,10 +266,10 @@ class Store:
         with self._database.reading() as connection:
             return counts.count(connection, conditions_of(connection, wanted, kept=kept), most=most, kept=kept)
 
-    def count_files(self, sha256s: Sequence[str]) -> Mapping[str, int]:
-        """The number of runs of each model file, by its sha256; files without runs are left out."""
+    def count_files(self, files: Sequence[str], *, by: Literal["sha256", "model"] = "sha256") -> Mapping[str, int]:
+        """The number of runs of each model file, by its sha256 or name; files without runs are left out."""
         with self._database.reading() as connection:
-            return counts.count_files(connection, sha256s)
+            return counts.count_files(connection, files, by=by)
 
     def facets(self, *, most: int = 20, **wanted: Unpack[RunFilter]) -> Mapping[str, FacetValues]:
         """For model, runtime, device, status and tag: the values of the runs that match `wanted`, with their numbers.
