@@ -223,8 +223,9 @@ def command_page() -> str:
     commands = {name: root.commands[name] for name in COMMANDS}
     parts = [
         "# Command line\n\n",
-        "This page is generated from the program; `edgewise COMMAND --help` prints the same. Results go to standard "
-        "output, progress and cautions to standard error. With `--json`, standard output holds exactly one JSON "
+        "This page is generated from the program; `edgewise COMMAND --help-all` prints the same, and "
+        "`--help` the common options. Results go to standard output, "
+        "progress and cautions to standard error. With `--json`, standard output holds exactly one JSON "
         "document and nothing else.\n\n",
         table(("Command", "What it does"), ((f"[{n}](#edgewise-{n})", short(c)) for n, c in commands.items())),
         "\n`edgewise --version` prints the version. `--debug`, anywhere on the line, shows a traceback on errors.\n\n",

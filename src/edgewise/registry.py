@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -130,10 +130,13 @@ class Registry(Generic[T]):
         group: the entry-point group, such as ``"edgewise.runtimes"``.
         noun: what one of them is called in messages, such as ``"runtime"``.
         members: attributes without which a plug-in can't be used.
+        meant: other word that users write → what they mean, which errors suggest.
     """
 
-    def __init__(self, group: str, noun: str, *, members: Sequence[str] = ()) -> None:
-        self._members = members
+    def __init__(
+        self, group: str, noun: str, *, members: Sequence[str] = (), meant: Mapping[str, str] | None = None
+    ) -> None:
+        self._members, self._meant = members, meant or {}
         self.group = group
         self.noun = noun
         self._instances: dict[str, T] = {}
@@ -181,7 +184,7 @@ class Registry(Generic[T]):
             from difflib import get_close_matches  # only a mistake needs it
 
             names = [each for each in self.names() if each not in FOR_TESTS]
-            near = get_close_matches(name, names, n=1)
+            near = [self._meant[name]] if name in self._meant else get_close_matches(name, names, n=1)
             known = f"existing: {', '.join(names) or 'none'}"
             advice = f"did you mean {near[0]!r}? {known}" if near else known
             raise Unavailable(f"unknown {self.noun} {name!r}", advice=advice) from None

@@ -112,9 +112,14 @@ def test_files_are_not_overwritten_without_force(stored, tmp_path, capsys):
     assert path.read_text().startswith("# kws.onnx")
 
 
-def test_unknown_runs_and_none_at_all_are_refused(stored, tmp_path, capsys):
+def test_a_report_without_a_run_is_of_the_newest(stored, capsys):
+    assert run(["report"]) == run(["report", "last"]) == ExitCode.DONE
+    text = capsys.readouterr().out
+    assert text and text[: len(text) // 2] == text[len(text) // 2 :]
+
+
+def test_unknown_runs_and_files_without_runs_are_refused(stored, tmp_path, capsys):
     assert run(["report", "no-such-run"]) == ExitCode.BAD_INPUT
-    assert run(["report"]) == ExitCode.BAD_INPUT
     empty = tmp_path / "empty.json"
     empty.write_text('{"schema": 1, "runs": []}')
     capsys.readouterr()

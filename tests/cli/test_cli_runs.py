@@ -10,7 +10,7 @@ from edgewise.cli.main import run as edgewise
 from edgewise.cli.runs import _parse_time
 from edgewise.errors import BadInput
 from edgewise.metrics import METRICS
-from edgewise.record import SCHEMA, Failure
+from edgewise.record import SCHEMA, Failure, RuntimeSpec, Scenario
 from edgewise.store import from_document, open_store, to_document
 from edgewise.store.redaction import redact_run
 
@@ -60,7 +60,7 @@ def test_list(call, path):
     code, out, err = call("list")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].split() == ["Run", "Model", "Runtime", "Latency", "Machine"]
+    assert lines[0].split() == ["Run", "Model", "Runtime", "Shape", "Latency"]
     assert [line.split()[0] for line in lines[2:]] == [
         "01936b2a-9000",
         "01936b2a-8000",
@@ -71,7 +71,7 @@ def test_list(call, path):
     assert f"3 runs in {path}" in err
 
 
-def test_a_run_has_one_line_with_its_metric_machine_and_short_id(call, path):
+def test_a_run_has_one_line_with_its_metric_threads_shape_and_short_id(call, path):
     machine = {"cpu": {"model": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz"}}
     model = replace(RUNS[0].job.model, name="a_network_with_a_name_that_is_longer_than_any_line_has_room_for.tflite")
     with open_store(str(path)) as store:
@@ -85,11 +85,38 @@ def test_a_run_has_one_line_with_its_metric_machine_and_short_id(call, path):
     out = call("list")[1]
     assert len(out.splitlines()) == 2 + 6 and max(map(len, out.splitlines())) <= 80
     (line,) = (line for line in out.splitlines() if line.startswith("01936b2a-7210 "))
-    assert "a_" in line and ".tflite" in line and " 2.10 ms " in line and "Intel" in line
+    assert "a_" in line and ".tflite" in line and "litert 2T   1x96x96x1     2.10 ms" in line
+
+
+def test_files_of_one_name_have_their_folder_and_programs_their_command(call, path):
+    def job(**changes):
+        model = replace(RUNS[0].job.model, **{"name": "net.onnx", **changes})
+        return replace(RUNS[0].job, model=model)
+
+    program = replace(
+        job(name="python3", sha256="e" * 64), command=("python3", "a.py"), runtime=RuntimeSpec(name="command")
+    )
+    program = replace(program, workload=replace(program.workload, scenario=Scenario(kind="command")))
+    jobs = [
+        job(path="/nets/new/net.onnx", sha256="a" * 64),
+        job(path="/nets/old/net.onnx", sha256="b" * 64),
+        job(path="/nets/old/net.onnx", sha256="c" * 64),
+        job(name="alone.onnx", path="/nets/old/alone.onnx", sha256="d" * 64),
+        program,
+    ]
+    with open_store(str(path)) as store:
+        store.remove(store.find(["all"]))
+        for number, one in enumerate(jobs):
+            store.save(replace(RUNS[0], id=f"01936b2a-7{number}10-7abc-8def-000000000009", job=one, tags=()))
+    lines = call("list")[1].splitlines()[2:]
+    assert [line.split("   ")[1].strip() for line in reversed(lines)] == [
+        "new/net.onnx", "old/net.onnx bbbb", "old/net.onnx cccc", "alone.onnx", "python3 a.py",
+    ]  # fmt: skip
+    assert lines[0].split().count("command") == 1
 
 
 def test_list_is_wider_where_there_is_room(call, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "130")
     out = call("list")[1]
     assert len(out.splitlines()) == 5
     assert "2026-01-31 12:00" in out

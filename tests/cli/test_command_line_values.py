@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 
 import pytest
 import typer
 
-from edgewise.cli.main import COMMANDS, _take_plain_values, build, run
+from edgewise.cli.main import COMMANDS, MOST_OPTIONS, _take_plain_values, build, run
 
 LINES = [
     ["serve"],
@@ -78,3 +80,49 @@ def test_help_shows_no_types_of_python(capsys, words):
     assert run([*words, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "--help" in shown and "bool" not in shown and "list[" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["runs", "delete", "last"], " runs rm"),
+        (["devices", "delete", "x"], " devices rm"),
+        (["quantize", "a.onnx"], " optimize"),
+        (["runs", "nothing"], " runs --help'"),
+    ],
+)
+def test_another_word_for_a_command_leads_to_it(capsys, words, meant):
+    assert run(words) == 2
+    assert capsys.readouterr().err.splitlines()[1].endswith(meant)
+
+
+def test_threads_have_a_short_flag(capsys):
+    assert run(["bench", "a.onnx", "-t", "1,2", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["threads"] == [1, 2]
+
+
+def test_the_help_is_in_groups_with_three_examples(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert re.findall("╭─ (\\w+)", text)[1:] == ["Measure", "Understand", "Improve", "Predict", "Keep"]
+    rows = [line for line in text.splitlines() if line.startswith("│ ")]
+    assert [line.split()[1] for line in rows[3:]] == list(COMMANDS)  # each on one line
+    assert text.count("edgewise bench ") == text.count("edgewise optimize ") == text.count("edgewise estimate ") == 1
+
+
+@pytest.mark.parametrize("name", ["bench", "profile", "evaluate", "optimize", "compare", "gate", "estimate"])
+def test_the_help_of_a_long_command_is_short_and_leads_to_the_long_one(capsys, name):
+    options = [
+        one
+        for one in typer.main.get_command(build(name)).commands[name].params
+        if one.param_type_name == "option" and not one.hidden
+    ]
+    assert len(options) > MOST_OPTIONS
+    shown = {}
+    for flag in ("--help", "--help-all"):
+        assert run([name, flag]) == 0
+        words = set(capsys.readouterr().out.split())
+        shown[flag] = {one.name for one in options if words & {*one.opts}}
+    assert shown["--help-all"] == {one.name for one in options}
+    assert {"output", "json"} <= shown["--help"] < shown["--help-all"] and len(shown["--help"]) <= 20

@@ -54,7 +54,13 @@ def test_links_lead_somewhere(page: Path):
 @pytest.mark.parametrize("page", FACE, ids=pages.name)
 def test_flags_that_the_documentation_speaks_of_exist(page: Path):
     """In every shell block, and in the column of coming-from.md that is ours."""
-    known = set(re.findall(r"`(--?[a-z][a-z-]*)", generate.command_page())) | {"--help", "--version", "--debug", "-h"}
+    known = set(re.findall(r"`(--?[a-z][a-z-]*)", generate.command_page())) | {
+        "--help",
+        "--help-all",
+        "--version",
+        "--debug",
+        "-h",
+    }
     text = "\n".join(
         line
         for block in pages.blocks(page, "bash", "text")

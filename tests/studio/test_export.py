@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from edgewise.cli.main import run as run_command
+from edgewise.record import Failure
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.page import as_part
 from edgewise.studio.sharing import frozen
@@ -82,6 +83,26 @@ def test_every_link_of_an_export_leads_to_a_file_or_a_place_that_is_there(export
             assert not place or re.search(rf'id="{re.escape(place)}"', text), target
         for loaded in re.findall(r'\b(?:src|srcset|data|action)="([^"]*)"|url\(([^)]*)\)|@import', text):
             assert all(one.startswith(("#", "data:")) or not one for one in loaded), loaded
+
+
+def test_the_index_is_the_atlas_of_the_exported_runs_and_a_failed_one_has_no_value(studio, tmp_path):
+    lost = Failure(cause="LinkLost", message="unplugged", phase="steady")
+    for run in (make_run(1), make_run(2, latency=1.7e-4), replace(make_run(3), status="failed", failure=lost)):
+        studio.store.save(run)
+    studio.store.save(make_run(4, latency=1e-6))  # better, and not exported
+    folder = tmp_path / "pages"
+    chosen = [run_id(1), run_id(2), run_id(3)]
+    assert run_command(["studio", "export", str(folder), *chosen, "--store", studio.settings.store]) == 0
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    atlas, listed = text[text.index('<table class="atlas"') :].split("<h2>Runs</h2>")
+    assert re.findall(r'<a href="([^"]+)"><strong>([^<]+)', atlas) == [(f"runs/{run_id(2)}.html", "170 µs")]
+    assert "2 runs" in atlas and run_id(4) not in text
+    rows = [re.findall("<t[hd][^>]*>(?:<a[^>]*>)?([^<]*)", row) for row in re.findall("<tr>(.*?)</tr>", listed)[1:]]
+    assert [(row[1], row[2], row[5], row[6]) for row in rows] == [
+        ("kws.onnx", "failed: LinkLost", "1", "1x49x10x1"),
+        ("kws.onnx", "170 µs", "1", "1x49x10x1"),
+        ("kws.onnx", "420 µs", "1", "1x49x10x1"),
+    ]
 
 
 def test_an_export_has_no_path_of_this_machine_and_hostile_names_stay_text(exported, filled):

@@ -338,3 +338,8 @@ print([name for name in ("numpy", "onnxruntime", "openvino", "ai_edge_litert", "
     arguments = [sys.executable, "-P", "-c", code, str(tmp_path), str(DATA)]
     done = subprocess.run(arguments, capture_output=True, text=True, env=dict(os.environ), check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "optimize"])
+def test_the_preparation_of_samples_is_among_the_first_fields(verb):
+    assert "prepare" in FORMS[verb].top

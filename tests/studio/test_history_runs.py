@@ -67,12 +67,14 @@ def href(text, label):
     return html.unescape(re.search(rf'<a href="([^"]+)"[^>]*>{label}', text)[1])
 
 
-def test_newest_first_with_value_interval_basis_and_grade(browse):
+def test_newest_first_with_value_interval_basis_threads_shape_and_grade(browse):
     rows = rows_of(browse.get("/runs").text)
     assert len(rows) == 50
-    assert rows[0][1:7] == ["2026-01-06 00:00", "kws.onnx", "failed: Unsupported", "", "litert/interpreter", "local"]
-    assert rows[1][1:] == [
-        "2026-01-05 23:00", "kws.onnx", "114 ms 112 ms to 116 ms", "measured", "onnxruntime/cpu", "local", "B", "",
+    assert rows[0][2:9] == [
+        "models/kws.onnx", "failed: Unsupported", "", "litert/interpreter", "1", "1x49x10x1", "local",
+    ]  # fmt: skip
+    assert rows[1][3:] == [
+        "114 ms 112 ms to 116 ms", "measured", "onnxruntime/cpu", "1", "1x49x10x1", "local", "B", "",
     ]  # fmt: skip
 
 

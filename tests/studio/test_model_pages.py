@@ -12,7 +12,7 @@ import pytest
 import edgewise.data
 from edgewise.model.identity import open_model
 from edgewise.studio import reading
-from sample_runs import KWS, make_run
+from sample_runs import KWS, make_run, run_id
 from tiny_models import write_tiny_onnx
 
 DATA = Path(edgewise.data.__file__).parent
@@ -165,8 +165,14 @@ def test_a_file_of_a_root_and_its_runs(lab):
     studio, client = lab
     sha256 = open_model(DIGITS).ref.sha256
     studio.store.save(make_run(1, model=replace(KWS, sha256=sha256)))
+    studio.store.save(make_run(2, model=replace(KWS, name="my model #1?.tflite", sha256="0" * 64)))
     first = client.get("/").text
-    assert "not read yet" in first and "in a folder" in first
+    assert "in a folder" in first
+    by_name = re.search('<a href="/runs[?]model=([^"]+)" title="Runs of files with this name[^>]*>([^<]+)</a>', first)
+    assert by_name.groups() == ("my%20model%20%231%3F.tflite", "1 run")  # until it is read
+    newest = first[first.index('id="newest"') : first.index("<h2>Models</h2>")]
+    assert re.findall(r'<a href="/runs/[^"]+">([^<]+)</a>', newest) == ["my model #1?.tflite", "kws.onnx"]
+    studio.store.remove([run_id(2)])
     place = re.search('href="(/models/lab/my[^"]+)"', first)[1]
     assert place == "/models/lab/my%20model%20%231%3F.tflite"
     page = page_of(client, place)

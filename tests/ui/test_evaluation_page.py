@@ -82,6 +82,14 @@ def test_the_matrix_is_reached_and_scrolled_from_the_keyboard(show):
     assert region.evaluate("element => element.scrollLeft") > 0
 
 
+def test_what_scrolls_has_a_shadow_at_the_edge_behind_which_more_is(show):
+    places = show("one").locator(".scroll, .chart").all()
+    assert places
+    for place in places:
+        layers = place.evaluate("element => getComputedStyle(element).backgroundAttachment").split(", ")
+        assert layers == ["local", "local", "scroll", "scroll", "scroll"]  # a cover moves along and bares the shadow
+
+
 def test_more_is_darker_and_words_stay_readable(show):
     page = show("one")
     light = page.evaluate(

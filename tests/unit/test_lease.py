@@ -66,6 +66,25 @@ def test_a_second_measurement_waits_and_is_told_for_whom(hold, lines, clock):
     assert is_free()
 
 
+def test_a_newcomer_waits_for_who_is_next_in_the_queue(lines, clock):
+    ahead = try_lock(lock_file().with_suffix(".next"), "somebody who waits")
+    clock.after(2.5 * RETRY_S, lambda: os.close(ahead))
+    begin = clock.now()
+    assert is_free()
+    with measuring_on("local"):
+        assert clock.now() - begin == 3 * RETRY_S
+    assert len(lines) == 1
+
+
+def test_who_waits_is_next_until_the_lock_is_held(hold, clock):
+    turn, found = lock_file().with_suffix(".next"), []
+    clock.after(1.5 * RETRY_S, lambda: found.append(try_lock(turn, "a newcomer")))
+    clock.after(2.5 * RETRY_S, hold("somebody"))
+    with measuring_on("local"):
+        os.close(try_lock(turn, "the next"))
+    assert len(found) == 1 and isinstance(found[0], str)
+
+
 def test_the_next_holder_is_told_too(hold, lines, clock):
     free = hold("first")
 

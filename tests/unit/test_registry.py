@@ -127,6 +127,18 @@ def test_installed_packages_are_read_once(monkeypatch):
     assert "onnx" in Registry("edgewise.readers", "reader").names()
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("ort", "onnxruntime"), ("tflite", "litert"), ("cuda", "onnxruntime/cuda"), ("tensorrt", "onnxruntime/tensorrt")],
+)
+def test_a_word_that_users_write_for_an_engine_leads_to_its_name(word, meant):
+    from edgewise.runtime.base import runtimes
+
+    with pytest.raises(Unavailable) as caught:
+        runtimes().get(word)
+    assert caught.value.advice.startswith(f"did you mean '{meant}'?")
+
+
 def test_advice_does_not_offer_what_is_for_tests():
     from edgewise.runtime.base import runtimes
 

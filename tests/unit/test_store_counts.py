@@ -47,7 +47,7 @@ def matches(run: Run, wanted: dict[str, object]) -> bool:
             len(part) >= 8 and run.job.model.sha256.startswith(part)),
         "since": lambda moment: created >= moment,
         "until": lambda moment: created < moment,
-        "metric": lambda metric: run.value(metric) is not None,
+        "metric": lambda metric: run.status != "failed" and run.value(metric) is not None,
     }  # fmt: skip
     return all(
         checks[name](value) if name in checks else value in values_of(run)[name] for name, value in wanted.items()

@@ -13,6 +13,7 @@ from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import (
     Caution,
+    Failure,
     InputSpec,
     Job,
     Measurement,
@@ -259,6 +260,18 @@ def test_list_filters(store):
     assert [row.id for row in store.list(device="local", tag="release", model="net")] == [run(1).id]
 
 
+def test_what_a_failed_run_measured_before_is_no_result_of_a_list(store):
+    lost = run(2, status="failed", failure=Failure(cause="LinkLost", message="unplugged", phase="steady"))
+    for one in (run(1), lost):
+        store.save(one)
+    row = store.list(status="failed")[0]
+    assert (row.cause, row.metric, row.value, row.low, row.high, row.basis) == (
+        "LinkLost", "latency", None, None, None, None,
+    )  # fmt: skip
+    assert [row.id for row in store.list(metric="latency")] == [run(1).id]
+    assert store.get(lost.id).value("latency") == 0.25
+
+
 @pytest.mark.parametrize("limits", [{"_MOST_MODELS": 2}, {"_MOST_NAMED": 0}])
 def test_models_are_found_by_part_of_their_name_however_many_there_are(store, monkeypatch, limits):
     for number in range(1, 5):
@@ -334,10 +347,18 @@ def test_tags(store):
 
 def test_what_can_not_be_a_tag(store):
     store.save(run(1))
-    for name in ("", "all", "last", "last~1", "lastly", "group:x", "01", "a b", "x" * 65, "é", "-a", "\n"):
+    for name in ("", "all", "last", "last~1", "group:x", "01", "a b", "x" * 65, "é", "-a", "\n"):
         with pytest.raises(BadInput, match="can't be a tag"):
             store.tag(name, "last")
     assert store.list()[0].tags == ()
+
+
+@pytest.mark.parametrize("name", ["last-week", "lastly", "all-green"])
+def test_only_whole_references_are_reserved(store, name):
+    for number in (1, 2):
+        store.save(run(number))
+    store.tag(name, "last~1")
+    assert store.get(name).id == run(1).id
 
 
 def test_a_tag_that_several_have_is_ambiguous(store):

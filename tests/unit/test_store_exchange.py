@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import BadInput
-from edgewise.record import SCHEMA, Measurement, Run
+from edgewise.record import SCHEMA, Failure, Measurement, Run
 from edgewise.store import exchange, from_document, open_store, to_document
 from edgewise.store.exchange import csv_lines, export_runs, import_runs, read_runs
 
@@ -269,6 +269,14 @@ def test_csv_has_a_row_for_each_measurement(tmp_path):
     assert (rows[2]["value"], rows[2]["absent_because"]) == ("", "no energy meter on this machine")
     export_runs(RUNS, tmp_path / "runs.CSV")
     assert (tmp_path / "runs.CSV").read_bytes().decode() == to_csv(RUNS)
+
+
+def test_csv_of_a_failed_run_has_no_values_and_says_why():
+    failure = Failure(cause="LinkLost", message="unplugged", phase="steady")
+    rows = list(csv.DictReader(io.StringIO(to_csv([replace(RUNS[0], status="failed", failure=failure)]))))
+    latency = next(row for row in rows if row["metric"] == "latency")
+    assert [latency[name] for name in ("value", "low", "high", "basis")] == [""] * 4
+    assert latency["absent_because"] == "the run failed: LinkLost: unplugged"
 
 
 def test_csv_quotes_and_leaves_out_what_is_not_finite():

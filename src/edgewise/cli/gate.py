@@ -55,7 +55,7 @@ OPTIONS = (
     option("-r --runtime NAME", options.VARY, "A runtime, or runtime/provider"),
     options.DEVICE,
     option("--provider NAME", options.VARY, "A provider"),
-    option("--threads N", options.VARY, "Number of inference threads (default: the baseline run's, else 1)", int),
+    option("-t --threads N", options.VARY, "Number of inference threads (default: the baseline run's, else 1)", int),
     option("--batch N", options.VARY, "Batch size (default: the baseline run's, else 1)", int),
     option("--precision P", options.VARY, "f32, bf16 or f16"),
     options.SIGNATURE,

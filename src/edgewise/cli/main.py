@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -17,43 +18,47 @@ from edgewise import __version__
 from edgewise.cli.console import SteadyStreams, complain
 from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode
 
-#: command → (module, one-line help). Help is shown from here, so that ``--help`` imports no command. A module has
-#: either a function ``command`` or, where there are subcommands, a Typer called ``app``.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "tour": (
-        "edgewise.cli.tour",
-        "Run bench, profile, evaluate, optimize, compare and estimate on a bundled network, and write HTML reports.",
-    ),
-    "example": ("edgewise.cli.example", "Write the model and the images that the documentation's examples use."),
-    "bench": ("edgewise.cli.bench", "Measure models on every runtime, side by side."),
-    "inspect": ("edgewise.cli.inspect", "Count what a model costs, layer by layer, without timing it."),
-    "estimate": ("edgewise.cli.estimate", "Estimate a model on hardware that is not at hand, such as an NPU."),
-    "calibrate": ("edgewise.cli.calibrate", "Learn a device from a few models that were measured on it."),
-    "atlas": ("edgewise.cli.atlas", "Import, list and remove tables of what models take on other devices."),
-    "zoo": ("edgewise.cli.zoo", "List and build reference networks to measure on devices."),
-    "firmware": ("edgewise.cli.firmware", "Write a model as firmware that speaks MLPerf Tiny's protocol."),
-    "profile": ("edgewise.cli.profile", "Measure the time of each layer and show where it goes and why."),
-    "evaluate": ("edgewise.cli.evaluate", "Measure the accuracy of models on your data, with intervals."),
-    "optimize": ("edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy, by measuring."),
-    "convert": ("edgewise.cli.convert", "Convert a model to another format, and check that its outputs agree."),
-    "compare": (
-        "edgewise.cli.compare",
-        "Measure models side by side and report whether B is faster than A, with verdicts.",
-    ),
-    "gate": ("edgewise.cli.gate", "Check a candidate against limits and a baseline, for continuous integration."),
-    "exec": ("edgewise.cli.exec", "Run any program as if on a smaller device, and measure what it uses."),
-    "battery": ("edgewise.cli.battery", "Compute how long a battery lasts, from the energy per inference."),
-    "run": ("edgewise.cli.run", "Carry out a request that another command wrote with --dry-run --json."),
-    "doctor": (
-        "edgewise.cli.doctor",
-        "List runtimes and meters, and grade how suitable this machine is for measuring.",
-    ),
-    "devices": ("edgewise.cli.devices", "Register, list, check and remove the devices that -d names."),
-    "runs": ("edgewise.cli.runs", "List, show, export, import and remove stored runs."),
-    "serve": ("edgewise.studio.command", "Open the studio: a local web page for everything above."),
-    "studio": ("edgewise.studio.export", "Write what the studio shows as static pages."),
-    "report": ("edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
+#: command → (group in the help, module, one-line help). Help is shown from here, so that ``--help`` imports no command.
+#: A module has either a function ``command`` or, where there are subcommands, a Typer called ``app``.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "bench": ("Measure", "edgewise.cli.bench", "Measure models on every runtime, side by side."),
+    "compare": ("Measure", "edgewise.cli.compare", "Measure models in turns and report whether B is faster than A."),
+    "gate": ("Measure", "edgewise.cli.gate", "Check a candidate against limits and a baseline, in CI."),
+    "evaluate": ("Measure", "edgewise.cli.evaluate", "Measure the accuracy of models on your data."),
+    "exec": ("Measure", "edgewise.cli.exec", "Run any program as if on a smaller device, and measure it."),
+    "run": ("Measure", "edgewise.cli.run", "Carry out a request written with --dry-run --json."),
+    "inspect": ("Understand", "edgewise.cli.inspect", "Count what a model costs, layer by layer, without timing it."),
+    "profile": ("Understand", "edgewise.cli.profile", "Measure the time of each layer; show where it goes and why."),
+    "doctor": ("Understand", "edgewise.cli.doctor", "List runtimes and meters, and grade this machine for measuring."),
+    "tour": ("Understand", "edgewise.cli.tour", "Run the main commands on a bundled network; write HTML reports."),
+    "example": ("Understand", "edgewise.cli.example", "Write the model and data of the documentation's examples."),
+    "optimize": ("Improve", "edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy."),
+    "convert": ("Improve", "edgewise.cli.convert", "Convert a model to another format, and compare outputs."),
+    "estimate": ("Predict", "edgewise.cli.estimate", "Estimate a model on hardware that is not at hand."),
+    "calibrate": ("Predict", "edgewise.cli.calibrate", "Learn a device from a few models measured on it."),
+    "battery": ("Predict", "edgewise.cli.battery", "Compute how long a battery lasts."),
+    "atlas": ("Predict", "edgewise.cli.atlas", "Import tables of what models take on other devices."),
+    "zoo": ("Predict", "edgewise.cli.zoo", "Build reference networks to measure on devices."),
+    "firmware": ("Predict", "edgewise.cli.firmware", "Write a model as firmware that speaks MLPerf Tiny's protocol."),
+    "runs": ("Keep", "edgewise.cli.runs", "List, show, export, import and remove stored runs."),
+    "report": ("Keep", "edgewise.cli.report", "Turn stored runs into tables, CSV, JSON or an HTML page."),
+    "devices": ("Keep", "edgewise.cli.devices", "Register, list, check and remove the devices that -d names."),
+    "serve": ("Keep", "edgewise.studio.command", "Open the studio: a local web page for everything above."),
+    "studio": ("Keep", "edgewise.studio.export", "Write what the studio shows as static pages."),
 }
+EXAMPLES = (
+    ("edgewise bench model.onnx --threads 1,2", "which engine is fastest here?"),
+    ("edgewise optimize model.onnx --data photos", "can it be made faster?"),
+    ("edgewise estimate model.tflite -d cortex-m4", "what would a board take?"),
+)
+MOST_OPTIONS = 15
+"""Number of options above which ``--help`` shows only the common ones."""
+
+_SYNONYMS = (
+    ("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view", "info", "cat"), ("bench", "measure", "run"),
+    ("serve", "ui", "web"), ("convert", "export"), ("optimize", "quantize", "quantise"),
+)  # fmt: skip
+"""Words for one command, of which each group of commands has one."""
 
 # Typer's own copy of click is private; its public BadParameter leads to the family of all usage errors.
 _UsageError = typer.BadParameter.__mro__[1]
@@ -69,6 +74,7 @@ def build(wanted: str | None) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="\n\n".join(f"{line:<45}{question}" for line, question in EXAMPLES),
     )
 
     @app.callback(invoke_without_command=False)
@@ -78,15 +84,16 @@ def build(wanted: str | None) -> typer.Typer:
     ) -> None:
         del version, debug  # handled before Typer sees the command line, so that they work anywhere on it
 
-    for name, (module, help_text) in COMMANDS.items():
+    for name, (panel, module, help_text) in COMMANDS.items():
         if wanted in (name, "*"):
             loaded = import_module(module)
             if hasattr(loaded, "app"):
-                app.add_typer(loaded.app, name=name, help=help_text)
+                app.add_typer(loaded.app, name=name, help=help_text, rich_help_panel=panel)
             else:
-                app.command(name, help=loaded.command.__doc__ or help_text, short_help=help_text)(loaded.command)
+                whole = loaded.command.__doc__ or help_text
+                app.command(name, help=whole, short_help=help_text, rich_help_panel=panel)(loaded.command)
         else:
-            app.command(name, help=help_text)(_not_loaded)
+            app.command(name, help=help_text, rich_help_panel=panel)(_not_loaded)
     return app
 
 
@@ -118,6 +125,10 @@ def _run(arguments: list[str]) -> int:
         _take_plain_values(group)
         _hide_types(group)
         _refuse_repetitions(group)
+        if "--help-all" in own:
+            arguments = ["--help" if word == "--help-all" else word for word in arguments]
+        elif {"--help", "-h"} & {*own} and wanted in COMMANDS:
+            _shorten_help(group.commands[wanted])  # type: ignore[attr-defined]
         answer = group(arguments, standalone_mode=False)
     except Exception as error:
         return explain(error, debug=debug, command=wanted or "")
@@ -167,6 +178,17 @@ def _refuse_repetitions(command: Any, path: str = "edgewise") -> None:
     command.make_parser = make_parser
     for name, inner in getattr(command, "commands", {}).items():
         _refuse_repetitions(inner, f"{path} {name}")
+
+
+def _shorten_help(command: Any) -> None:
+    """Show only the common options of a command with many, and say how many others there are."""
+    from edgewise.cli.options import COMMON
+
+    rare = [param for param in command.params if param.param_type_name == "option" and param.name not in COMMON]
+    if len(command.params) > MOST_OPTIONS:
+        for param in rare:
+            param.hidden = True
+        command.epilog = f"{len(rare)} more options: edgewise {command.name} --help-all"
 
 
 def _params_of(command: Any, parent: typer.Context | None = None) -> Iterator[Any]:
@@ -230,7 +252,13 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
             return ExitCode.BAD_INPUT  # the help has been printed
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "edgewise"
-        complain(error.format_message(), f"see '{command} --help'")  # type: ignore[attr-defined]
+        advice, message = f"see '{command} --help'", error.format_message()  # type: ignore[attr-defined]
+        if (unknown := re.match("No such command '(.+?)'", message)) and context is not None:
+            meant = [
+                one for words in _SYNONYMS if unknown[1] in words for one in words if one in context.command.commands
+            ]
+            advice = f"{command} {meant[0]}" if meant else advice
+        complain(message, advice)
         return ExitCode.BAD_INPUT
     complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
     return ExitCode.INTERNAL

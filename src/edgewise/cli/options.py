@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 MEASURE, VARY, OUTPUT, MODEL = "How to measure", "What to vary", "Output", "Which model"
 LIMITS, VERDICT, DATA = "Limits", "What decides a verdict", "Data and task"
 
+COMMON = frozenset({
+    "runtime", "device", "threads", "batch", "precision", "shape", "scenario", "sessions", "iterations", "cpus",
+    "memory", "vary", "until", "stored", "time_budget", "data", "task", "limit", "prepare", "passes", "max_latency",
+    "max_size", "max_accuracy_drop", "min_accuracy", "also", "latency", "baseline", "budget", "max_regression", "fits",
+    "build", "top", "report", "output", "json",
+})  # fmt: skip
+"""Options that ``--help`` shows of a command with many; ``--help-all`` shows all."""
+
 Values = Mapping[str, Any]
 """The values given on the command line, by the names of the options."""
 
@@ -174,7 +182,7 @@ SETTINGS = option(
 PROVIDERS = option(
     "--provider A,B", VARY, "Providers by name (default: each runtime's first)", list[str], read=words.words
 )
-THREADS = option("--threads 1,2", VARY, "Thread counts (default: 1)", list[str], read=words.numbers)
+THREADS = option("-t --threads 1,2", VARY, "Thread counts (default: 1)", list[str], read=words.numbers)
 BATCHES = option("--batch 1,8", VARY, "Batch sizes (default: 1)", list[str], read=words.numbers)
 PRECISIONS = option(
     "--precision P,…", VARY, "f32 or fp32, bf16, f16 or fp16 (default: f32)", list[str], read=words.words

@@ -22,7 +22,13 @@ MOST_RELATED = 10
 
 
 OPTIONS = (
-    argument("runs", "Stored runs (id, its beginning, tag, 'last') or exported files", list[str], metavar="RUN..."),
+    argument(
+        "runs",
+        "Stored runs (id, its beginning, tag, 'last') or exported files (default: last)",
+        list[str],
+        metavar="[RUN...]",
+        default=None,
+    ),
     options.OUTPUTS.worded(
         "File to write, by extension: .md, .html, .csv, .json; for profiles also .trace.json, .nodes.json, .mltk.json, "
         ".svg, .png; repeatable"
@@ -46,7 +52,8 @@ OPTIONS = (
 def command(values: Values) -> int:
     """Turn stored runs into tables, CSV, JSON or an HTML page.
 
-    Without -o, the tables are printed: formatted on a terminal, as Markdown in a pipe or file.
+    Without RUN, the newest run is reported. Without -o, the tables are printed: formatted on a terminal, as Markdown
+    in a pipe or file.
 
     Missing numbers of zoo, long, watch and platform are taken from stored runs of the same model, engine and machine.
     These runs are named below the table.
@@ -63,7 +70,7 @@ def command(values: Values) -> int:
     check_files(output, check_target, overwrite=force)
     if only_table and any(path.suffix.lower() != ".md" for path in output):
         raise BadInput("--only-table is for Markdown", advice="end the file's name with .md, or print it without -o")
-    found = read_runs(values["runs"], store=values["store"])
+    found = read_runs(values["runs"] or ["last"], store=values["store"])
     settings = ReportSettings(
         table=table,
         task=values["task"],

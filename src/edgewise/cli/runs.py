@@ -107,8 +107,8 @@ def list_runs(
             )
             return
         rows = list(found)
-    more = len(rows) > shown
-    rows = rows[:shown]
+        more = len(rows) > shown
+        rows = opened.named(rows[:shown])
     if rows:
         from edgewise.report.runs import listing_document
         from edgewise.report.text import print_document

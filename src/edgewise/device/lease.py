@@ -81,17 +81,28 @@ def _lock_of(target: LocalTarget | RemoteTarget) -> contextlib.AbstractContextMa
 
 @contextlib.contextmanager
 def _held_here(name: str, file: Path) -> Iterator[None]:
-    descriptor = -1
+    descriptor, turn = -1, None
 
     def attempt() -> str | None:
-        nonlocal descriptor
+        nonlocal descriptor, turn
+        if turn is None:  # only who is next in the queue tries: a loop of commands can't starve one that waits
+            ahead = try_lock(file.with_suffix(".next"), holder())
+            if isinstance(ahead, str):
+                with contextlib.suppress(OSError):
+                    return file.read_text(encoding="utf-8", errors="replace")
+                return ahead
+            turn = ahead
         found = try_lock(file, holder())
         if isinstance(found, str):
             return found
         descriptor = found
         return None
 
-    wait_for_lock(name, attempt)
+    try:
+        wait_for_lock(name, attempt)
+    finally:
+        if turn is not None and turn >= 0:
+            os.close(turn)
     if descriptor < 0:
         report_no_lock(name)
     if name == LOCAL:

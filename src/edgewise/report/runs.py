@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,22 +31,23 @@ _MODEL_ALONE = re.compile(r"\((R|TM)\)|\s+(CPU\b|\d+-Core\b|Processor\b|@).*")
 
 
 def listing_document(rows: Sequence[RunRow]) -> Document:
-    """One line per run. Where all runs have the same headline metric, the heading names it."""
+    """One line per run. The heading names the most frequent headline metric, and a cell its own where it is another."""
     # Runs measured side by side begin in the same millisecond: the next group of digits tells them apart.
     shown = next((size for size in _ID_SIZES if len({row.id[:size] for row in rows}) == len(rows)), None)
     providers: dict[str, set[str | None]] = {}
     for row in rows:
         providers.setdefault(row.runtime, set()).add(row.provider)
-    metrics = {row.metric for row in rows if row.metric}
-    common = metrics.pop() if len(metrics) == 1 else None
+    common = Counter(row.metric for row in rows if row.metric).most_common(1)
+    usual = common[0][0] if common else None
     columns = (
         Column(title="Run"),
-        Column(title="Made, UTC", rank=4),
+        Column(title="Made, UTC", rank=5),
         Column(title="Model", name=True),
         Column(title="Runtime", name=True),
-        Column(title=label_of(common) if common else "Result", numeric=True),
-        Column(title="Machine", name=True, rank=1),
-        Column(title="Trust", rank=3),
+        Column(title="Shape", name=True, rank=1, hidden=not any(row.shapes for row in rows)),
+        Column(title=label_of(usual) if usual else "Result", numeric=True),
+        Column(title="Machine", name=True, rank=3),
+        Column(title="Trust", rank=4),
         Column(title="Tags", rank=2, hidden=not any(row.tags for row in rows)),
     )
     cells = tuple(
@@ -54,7 +56,8 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
             Cell(text=_moment(row.created_at)),
             Cell(text=row.model),
             _engine_cell(row, short=len(providers[row.runtime]) == 1),
-            Cell(text=_result(row, named=common is None)),
+            Cell(text=row.shapes or ""),
+            Cell(text=_result(row, named=row.metric != usual), short=row.cause or ""),
             Cell(text=row.machine or "–", short=_MODEL_ALONE.sub("", row.machine or "").strip()),
             Cell(text=row.grade or ""),
             Cell(text=", ".join(row.tags)),
@@ -69,7 +72,8 @@ def _engine_cell(row: RunRow, *, short: bool) -> Cell:
     words = [f"{row.threads}T"] if row.threads else []
     words += [f"batch {row.batch}"] if row.batch != 1 else []
     words += [row.scenario] if row.scenario != "single-stream" else []
-    engine = row.runtime + (f"/{row.provider}" if row.provider else "")
+    engine = row.runtime + (f"/{row.provider}" if row.provider not in (None, row.runtime) else "")
+    words = [] if row.scenario == row.runtime else words  # a program's
     return Cell(text=" ".join([engine, *words]), short=" ".join([row.runtime, *words]) if short else "")
 
 

@@ -460,4 +460,10 @@ def package_availability(distribution: str, *, extra: str, module: str) -> Avail
 
 def runtimes() -> Registry[Runtime]:
     """All runtimes, built-in and plugged in."""
-    return Registry("edgewise.runtimes", "runtime")
+    return Registry("edgewise.runtimes", "runtime", meant=_MEANT)
+
+
+_MEANT = {
+    "ort": "onnxruntime", "onnx": "onnxruntime", "tflite": "litert", "xnnpack": "litert", "ov": "openvino",
+    "cuda": "onnxruntime/cuda", "tensorrt": "onnxruntime/tensorrt", "trt": "onnxruntime/tensorrt",
+}  # fmt: skip

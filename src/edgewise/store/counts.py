@@ -137,12 +137,12 @@ def count(connection: Connection, conditions: Sequence[Condition], *, most: int,
     return Count(value=min(found, most), more=found > most or not complete)
 
 
-def count_files(connection: Connection, sha256s: Sequence[str]) -> dict[str, int]:
-    """The number of runs of each model file, by its sha256; files without runs are left out."""
+def count_files(connection: Connection, files: Sequence[str], *, by: str = "sha256") -> dict[str, int]:
+    """The number of runs of each model file, by this column; files without runs are left out."""
     found: dict[str, int] = {}
-    for first in range(0, len(sha256s), _PART):
-        part = sha256s[first : first + _PART]
-        query = select(runs.c.sha256, func.count()).where(runs.c.sha256.in_(part)).group_by(runs.c.sha256)
+    for first in range(0, len(files), _PART):
+        part = files[first : first + _PART]
+        query = select(runs.c[by], func.count()).where(runs.c[by].in_(part)).group_by(runs.c[by])
         found |= {row[0]: row[1] for row in connection.execute(query)}
     return found
 

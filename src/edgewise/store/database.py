@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from sqlalchemy import Connection, delete, null, select, tuple_
 
@@ -43,7 +43,7 @@ _PART = 1000
 
 # A letter first: run ids begin with a digit, so that no tag can be taken for the beginning of one.
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9._/+\-]{0,63}")
-_RESERVED = re.compile(r"all|last.*|group:.*", re.DOTALL)
+_RESERVED = ("all", "last")  # "last~2" and "group:ID" have characters that no tag has
 
 # `Store.list` hides the built-in name inside the class.
 _Runs = list[Run]
@@ -247,6 +247,13 @@ class Store:
                         )
                     yield RunRow(**dict(zip(columns, row, strict=True)), tags=tagged_by.get(row.id, ()))
 
+    def named(self, rows: Sequence[RunRow]) -> _Rows:
+        """`rows` for a person: with names that tell apart files of one name, and with command lines of programs."""
+        from edgewise.store.naming import named
+
+        with self._database.reading() as connection:
+            return named(connection, rows)
+
     def count(self, *, most: int = 10_000, **wanted: Unpack[RunFilter]) -> Count:
         """The number of runs that match everything in `wanted` but its page (`before`, `after`, `limit`).
 
@@ -259,10 +266,10 @@ class Store:
         with self._database.reading() as connection:
             return counts.count(connection, conditions_of(connection, wanted, kept=kept), most=most, kept=kept)
 
-    def count_files(self, sha256s: Sequence[str]) -> Mapping[str, int]:
-        """The number of runs of each model file, by its sha256; files without runs are left out."""
+    def count_files(self, files: Sequence[str], *, by: Literal["sha256", "model"] = "sha256") -> Mapping[str, int]:
+        """The number of runs of each model file, by its sha256 or name; files without runs are left out."""
         with self._database.reading() as connection:
-            return counts.count_files(connection, sha256s)
+            return counts.count_files(connection, files, by=by)
 
     def facets(self, *, most: int = 20, **wanted: Unpack[RunFilter]) -> Mapping[str, FacetValues]:
         """For model, runtime, device, status and tag: the values of the runs that match `wanted`, with their numbers.
@@ -412,10 +419,10 @@ class Store:
         Raises:
             BadInput: a name that can't be one, or that another run has.
         """
-        if not _TAG.fullmatch(name) or _RESERVED.fullmatch(name):
+        if not _TAG.fullmatch(name) or name in _RESERVED:
             raise BadInput(
                 f"{name!r} can't be a tag",
-                advice="use a letter, then letters, digits and . _ / + -; 'all' and 'last…' are reserved",
+                advice="use a letter, then letters, digits and . _ / + -; 'all' and 'last' are reserved",
             )
         with self._writing() as (connection, writer):
             one = find_one(connection, reference)

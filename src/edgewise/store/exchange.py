@@ -189,7 +189,10 @@ def _check_head(document: Mapping[str, Any], path: Path) -> None:
 
 
 def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
-    """One row a measurement, in SI base units and full precision; absent values are empty, and the row says why."""
+    """One row a measurement, in SI base units and full precision; absent values are empty, and the row says why.
+
+    So are the values of a failed run but the file's size: what it measured before it failed is no result.
+    """
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -203,6 +206,9 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
         }  # fmt: skip
         for row in to_document(run)["measurements"]:
             cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}
+            if run.failure is not None and row["value"] is not None and row["metric"] != "model_size":
+                why = f"the run failed: {run.failure.cause}: {run.failure.message}"
+                cells |= {"value": None, "low": None, "high": None, "basis": None, "absent_because": why}
             writer.writerow({name: for_csv(cell) if isinstance(cell, str) else cell for name, cell in cells.items()})
         yield stream.getvalue()
         stream.seek(0)

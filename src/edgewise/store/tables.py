@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text, null
+from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text, case, null
 
 from edgewise.metrics import is_score
 from edgewise.record import Measurement, Run
@@ -77,7 +77,8 @@ class RunRow:
         version: of the runtime, as it was asked for.
         cause: why the run failed, where it did.
         metric: the headline of its scenario, or a score where nothing was timed; `value`, `low`, `high` (95 % interval)
-            are in `unit`. All None where the run has none.
+            are in `unit`. All None where the run has none. A failed run has no value: what it measured before it failed
+            is in its record only.
         machine: the device, or the processor where the run took place on the machine that asked; None where it is not
             told.
         shapes: of the inputs, as `shapes_of` writes them; None where they are not known.
@@ -137,7 +138,10 @@ runs = Table(
 def row_columns(*, kept: bool) -> dict[str, Any]:
     """The column of each field of a `RunRow` but its tags; without `kept`, a store may lack the newest: it is null."""
     names = [field.name for field in fields(RunRow) if field.name != "tags"]
-    return {name: null() if name == "shapes" and not kept else runs.c[name] for name in names}
+    found: dict[str, Any] = {name: null() if name == "shapes" and not kept else runs.c[name] for name in names}
+    for name in ("value", "low", "high", "basis"):
+        found[name] = case((runs.c.status != "failed", runs.c[name])).label(name)
+    return found
 
 
 NEWEST = (runs.c.created.desc(), runs.c.id.desc())
@@ -229,7 +233,7 @@ def index_rows(run: Run) -> dict[Table, list[dict[str, Any]]]:
         runs: [_run_row(run)],
         measurements: [
             {"run": run.id, "position": position, **_value_columns(row)}
-            for position, row in enumerate(run.measurements)
+            for position, row in enumerate(run.measurements if run.status != "failed" else ())
         ],
         readings: _reading_rows(run),
         tags: [{"run": run.id, "name": name} for name in names],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +13,14 @@ from urllib.parse import urlencode
 import typer
 
 from edgewise.errors import BadInput, EdgewiseError
-from edgewise.formatting import value_text
+from edgewise.folders import job_folder
+from edgewise.report.cells import label_of
 from edgewise.store import open_store
 from edgewise.store.exchange import write_with_folder
 from edgewise.studio.pages import templates
 from edgewise.studio.sharing import frozen, redacted, shared_page
+from edgewise.studio.views.atlas import cells_of
+from edgewise.studio.views.runs import COLUMNS, GRADE_TONES, USUAL
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -92,7 +95,7 @@ def export(
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of an export: its part of the index, its line there, its address in the studio, its file."""
+    """A page of an export: its part of the index, its title, its address in the studio, its file."""
 
     part: str
     title: str
@@ -113,22 +116,24 @@ def write_pages(
     """
     studio, problems = app.state.studio, list[str]()
     pages, by_model = [], defaultdict[tuple[str, str], list[str]](list)
-    for run in studio.store.each(ids, unreadable=lambda error: problems.append(error.message)):
-        pages.append(_Page("Runs", _title(run), f"/runs/{run.id}", f"runs/{run.id}.html"))
-        if run.status == "done":
-            by_model[run.job.model.sha256, run.job.model.name].append(run.id)
-    for (_, name), same in by_model.items():
-        newest = sorted(same)[-MOST_COMPARED:]
-        if len(newest) > 1 and _is_fair(studio.renderer, newest):
-            address = f"/compare?{urlencode([('run', one) for one in newest])}"
-            pages.append(
-                _Page("Comparisons", f"{len(newest)} runs of {name}", address, f"comparisons/{newest[0]}.html")
-            )
-    for job in studio.store.jobs.list(status=("done",), limit=MOST_JOBS) if jobs else ():
-        if _result_of(studio, job.id).is_file():
-            ended = datetime.fromtimestamp(job.finished or job.created, UTC)
-            title = f"{job.title}, {ended:%Y-%m-%d %H:%M} UTC"
-            pages.append(_Page("Finished jobs", title, f"/jobs/{job.id}", f"jobs/{job.id}.html"))
+
+    def noted() -> Iterator[Run]:
+        for run in studio.store.each(ids, unreadable=lambda error: problems.append(error.message)):
+            pages.append(_Page("Runs", run.job.label, f"/runs/{run.id}", f"runs/{run.id}.html"))
+            if run.status == "done":
+                by_model[run.job.model.sha256, run.job.model.name].append(run.id)
+            yield run
+
+    # The index knows these runs only: the studio's store may have others.
+    with job_folder() as scratch, open_store(str(scratch / "runs.db")) as chosen:
+        chosen.merge(noted())
+        workloads = [workload for workload, _ in chosen.matrix().workloads]
+        matrices = [
+            chosen.matrix(workload=workload, most_models=MOST_RUNS, most_machines=MOST_RUNS) for workload in workloads
+        ]
+        rows = chosen.list()
+    pages += _comparisons(studio, by_model)
+    pages += _finished_jobs(studio) if jobs else ()
     files = {page.address: f"../{page.file}" for page in pages}
     parts: dict[str, list[_Page]] = {"Comparisons": [], "Runs": [], "Finished jobs": []}
     for place, page in enumerate(pages, 1):
@@ -143,17 +148,42 @@ def write_pages(
         else:
             write_with_folder(folder / page.file, text, overwrite=overwrite)
             parts[page.part].append(page)
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    index = templates().get_template("export.html.jinja").render(parts=parts.items(), made=made, problems=problems)
-    text = redacted(frozen(index, lambda address: address), studio)
+    written = {page.address: page.file for page in parts.pop("Runs")}
+    index = (
+        templates()
+        .get_template("export.html.jinja")
+        .render(
+            parts=parts.items(),
+            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            problems=problems,
+            matrices=matrices,
+            rows=rows,
+            columns=[COLUMNS[name] for name in (*USUAL, "machine")],
+            cells_of=cells_of,
+            label_of=label_of,
+            tones=GRADE_TONES,
+        )
+    )
+    text = redacted(frozen(index, written.get), studio)
     write_with_folder(folder / "index.html", text, overwrite=overwrite)
     return problems
 
 
-def _title(run: Run) -> str:
-    row = run.measurement(run.headline)
-    value = run.status if row is None or row.value is None else value_text(row.metric, row.unit, row.value)
-    return f"{run.job.label}: {value}, {run.created_at[:16].replace('T', ' ')} UTC"
+def _comparisons(studio: Studio, by_model: Mapping[tuple[str, str], list[str]]) -> Iterator[_Page]:
+    """A comparison of the newest runs of each model that compare."""
+    for (_, name), same in by_model.items():
+        newest = sorted(same)[-MOST_COMPARED:]
+        if len(newest) > 1 and _is_fair(studio.renderer, newest):
+            address = f"/compare?{urlencode([('run', one) for one in newest])}"
+            yield _Page("Comparisons", f"{len(newest)} runs of {name}", address, f"comparisons/{newest[0]}.html")
+
+
+def _finished_jobs(studio: Studio) -> Iterator[_Page]:
+    for job in studio.store.jobs.list(status=("done",), limit=MOST_JOBS):
+        if _result_of(studio, job.id).is_file():
+            ended = datetime.fromtimestamp(job.finished or job.created, UTC)
+            title = f"{job.title}, {ended:%Y-%m-%d %H:%M} UTC"
+            yield _Page("Finished jobs", title, f"/jobs/{job.id}", f"jobs/{job.id}.html")
 
 
 def _is_fair(renderer: Renderer, ids: Sequence[str]) -> bool:

@@ -356,11 +356,11 @@ FORMS = {
             intro="Time and cost of each layer and of the whole model: measured here or on a registered device, or "
             "estimated for a core, board or accelerator that is not at hand.",
         ),
-        Form("evaluate", "Evaluate", top=("data", "task", "runtime", "device", "limit")),
+        Form("evaluate", "Evaluate", top=("data", "task", "prepare", "runtime", "device", "limit")),
         Form(
             "optimize",
             "Optimize",
-            top=("data", "task", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
+            top=("data", "task", "prepare", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
         ),
         Form("compare", "Compare", top=("runtime", "device", "threads", "precision", "time_budget"), kept=("force",)),
         Form(

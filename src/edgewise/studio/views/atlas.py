@@ -19,7 +19,7 @@ from edgewise.formatting import percent, range_text, value_text
 from edgewise.report.cells import label_of
 from edgewise.report.provenance import BASES
 from edgewise.store import Store
-from edgewise.store.best import Best, ModelFile, Workload
+from edgewise.store.best import Best, Matrix, ModelFile, Workload
 from edgewise.store.location import default_path
 from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
@@ -54,9 +54,7 @@ def atlas(request: Request) -> Response:
         most_models=MOST_MODELS,
         most_machines=MOST_MACHINES,
     )
-    cells: dict[tuple[ModelFile, str], list[dict[str, Any]]] = {}
-    for best in matrix.cells:
-        cells.setdefault((ModelFile.of(best), best.machine), []).append(_cell(best))
+    cells = cells_of(matrix)
     files, machines = set(matrix.models), set(matrix.machines)
     shown = matrix.workload or workload or ESTIMATED
     if shown[1:] == ESTIMATED[1:] and not runtime and not precision:
@@ -89,6 +87,14 @@ def atlas(request: Request) -> Response:
         calibrated=list(_calibrated(store)),
         tables=list(_tables()),
     )
+
+
+def cells_of(matrix: Matrix) -> dict[tuple[ModelFile, str], list[dict[str, Any]]]:
+    """What the page needs of the best runs, by row and column."""
+    cells: dict[tuple[ModelFile, str], list[dict[str, Any]]] = {}
+    for best in matrix.cells:
+        cells.setdefault((ModelFile.of(best), best.machine), []).append(_cell(best))
+    return cells
 
 
 def _cell(best: Best) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 200
 """Models on the first page, unless all are asked for."""
+MOST_RESULTS = 5
+"""Newest runs on the first page."""
 MOST_RUNS = 10
 """Runs on the page of a model."""
+OF_MODEL = ("made", "runtime", "threads", "shapes", "device", "result", "interval", "basis", "status")
+"""Columns of these runs."""
 WAIT_S = 2.5
 """Longest time that the page of a model waits for it to be read."""
 ACTIONS = (
@@ -34,7 +39,9 @@ ACTIONS = (
 
 
 def home(request: Request) -> Response:
-    """Models that are there, and a place to drop another."""
+    """A place to drop a model, the newest results, and the models that are there."""
+    from edgewise.studio.views.runs import COLUMNS
+
     studio = studio_of(request)
     models, data = studio.models.entries(), studio.models.data_entries()
     most = None if "all" in request.query_params else MOST_SHOWN
@@ -45,6 +52,8 @@ def home(request: Request) -> Response:
         styles=("models.css",),
         scripts=("drop.js",) if studio.jobs.has_folder else (),
         takes_uploads=studio.jobs.has_folder,
+        runs=studio.store.named(studio.store.list(limit=MOST_RESULTS)),
+        columns=[COLUMNS[name] for name in ("model", "result", "runtime", "threads", "shapes", "device", "made")],
         models=_model_lines(studio, models[:most]),
         data=[_line(entry) for entry in data[:most]],
         hidden=0 if most is None else max(len(models), len(data)) - most,
@@ -63,12 +72,15 @@ def _line(entry: ModelEntry) -> dict[str, Any]:
 
 
 def _model_lines(studio: Studio, entries: Sequence[ModelEntry]) -> list[dict[str, Any]]:
-    """Lines with the number of runs so far; None for a file below a root that was not read yet."""
-    sha256s = [_sha256_of(studio, entry) for entry in entries]
-    counts = studio.store.count_files([each for each in sha256s if each])
+    """Lines with the number of runs so far; of a file below a root that was not read yet, those of its name."""
+    known = [(entry, _sha256_of(studio, entry), Path(entry.name).name) for entry in entries]
+    counts = {
+        **studio.store.count_files([sha256 for _, sha256, _ in known if sha256]),
+        **studio.store.count_files([name for _, sha256, name in known if not sha256], by="model"),
+    }
     return [
-        {**_line(entry), "sha256": sha256, "runs": counts.get(sha256, 0) if sha256 else None}
-        for entry, sha256 in zip(entries, sha256s, strict=True)
+        {**_line(entry), "sha256": sha256, "file": name, "runs": counts.get(sha256 or name, 0)}
+        for entry, sha256, name in known
     ]
 
 
@@ -88,7 +100,7 @@ def model(request: Request) -> Response:
     except EdgewiseError as error:
         problem = error
     sha256 = reading.sha256 if reading else _sha256_of(studio, entry)
-    runs = studio.store.list(model=sha256, limit=MOST_RUNS) if sha256 else ()
+    runs = studio.store.named(studio.store.list(model=sha256, limit=MOST_RUNS)) if sha256 else ()
     answer = page(
         request,
         "model.html.jinja",
@@ -101,7 +113,7 @@ def model(request: Request) -> Response:
         reading=reading,
         problem=problem,
         runs=runs,
-        columns=[COLUMNS[name] for name in ("made", "runtime", "device", "result", "interval", "basis", "status")],
+        columns=[COLUMNS[name] for name in OF_MODEL],
     )
     if reading is None and problem is None:
         answer.headers["refresh"] = "2"

@@ -68,7 +68,7 @@ def runs(request: Request) -> Response:
         title="Runs",
         styles=("history.css",),
         scripts=("history.js",),
-        rows=sorted_rows(shown, sort),
+        rows=sorted_rows(store.named(shown), sort),
         columns=COLUMNS,
         shown=[name for name in query.getlist("column") if name in COLUMNS] or USUAL,
         words={name: query.get(name, "") for name in (*FILTERS, "sort")},
@@ -129,7 +129,7 @@ def sorted_rows(rows: Sequence[RunRow], sort: str) -> Sequence[RunRow]:
 def result_of(row: RunRow) -> str:
     """The headline as a person reads it, or why there is none."""
     if row.status != "done":
-        return row.status + (f": {row.cause}" if row.cause else "")
+        return COLUMNS["status"].text(row)
     if row.value is None or row.unit is None or row.metric is None:
         return "absent"
     return value_text(row.metric, row.unit, row.value)
@@ -156,7 +156,7 @@ def _spread_text(row: RunRow) -> str:
 COLUMNS: Mapping[str, Column] = {
     "made": Column("Made, UTC", lambda row: row.created_at[:16].replace("T", " "), lambda row: row.created_at),
     "model": Column("Model", lambda row: row.model),
-    "runtime": Column("Runtime", lambda row: row.runtime + (f"/{row.provider}" if row.provider else "")),
+    "runtime": Column("Runtime", lambda row: "/".join(dict.fromkeys(filter(None, (row.runtime, row.provider))))),
     "device": Column("Device", lambda row: row.device),
     "result": Column("Result", result_of, _order_of, numeric=True),
     "interval": Column("95 % interval", interval_of),
@@ -177,7 +177,7 @@ COLUMNS: Mapping[str, Column] = {
     "sha256": Column("SHA-256", lambda row: row.sha256[:16]),
     "id": Column("Id", lambda row: row.id),
 }
-USUAL = ("made", "model", "result", "basis", "runtime", "device", "trust", "tags")
+USUAL = ("made", "model", "result", "basis", "runtime", "threads", "shapes", "device", "trust", "tags")
 
 
 def _day(text: str, *, end: bool = False) -> datetime:
