@@ -21,7 +21,7 @@ def test_the_front_has_every_raced_variant_with_its_intervals():
     assert best["size"] == 15_410.0
     joined = chart.spec["layer"][0]["data"]["values"]
     assert [row["n"] for row in joined] == [1, 0]
-    assert "Not drawn, because their latency was not measured: 5 of 7 variants." in chart.caption
+    assert "Not drawn, because their latency is not known: 5 of 8." in chart.caption
     assert "ort-static @ openvino (chosen)" in chart.description
 
 
