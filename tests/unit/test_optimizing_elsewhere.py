@@ -102,7 +102,7 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     assert {one.accepted for one in result.candidates} == {accepted}
     assert (result.chosen is not None) is accepted
     headline, evidence = headline_of(result)
-    assert accepted or headline == "Nothing is better than the original on board"
+    assert accepted or headline == "Nothing is shown to be better than the original on board"
     assert evidence.endswith("the original there: latency 20.0 ms" + (
         " (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
         else f" [{latencies[0][1] * 1e3:.1f} ms, {latencies[0][2] * 1e3:.1f} ms] (estimated), SRAM 40.0 kB (simulated)"

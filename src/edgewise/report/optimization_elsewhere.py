@@ -77,7 +77,7 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
         bounds = listing([one_line(bound.words) for bound in result.bounds])
         return f"No variant meets {bounds} on {device}", f"in the way: {one_line(result.unmet)}; {original}"
     runs = result.baseline.elsewhere is not None and not result.baseline.elsewhere.refused
-    headline = f"Nothing is better than the original on {device}" if runs else f"No variant for {device}"
+    headline = f"Nothing is shown to be better than the original on {device}" if runs else f"No variant for {device}"
     last = max(result.candidates, key=lambda one: len(one.metrics), default=None)
     if last is None and runs:
         return f"Nothing to quantise for {device}: {original}", ""

@@ -71,7 +71,7 @@ def before_after_table(result: Optimization) -> Table:
         title = "The original"
     else:
         title = f"Before and after: {one_line(result.baseline.id)} → {one_line(other.id)}"
-        change = Column(title="Change (95 % interval)", numeric=True)
+        change = Column(title="Change (interval)" if result.device else "Change (95 % interval)", numeric=True)
         columns += [Column(title=role.capitalize(), numeric=True), change]
     rows = tuple(_before_after_row(result, other, metric) for metric in compared_metrics(result))
     return Table(title=title, columns=tuple(columns), rows=rows)

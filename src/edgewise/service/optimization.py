@@ -111,12 +111,13 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
             return _read_forecasts(name, predict(PredictRequest(models=(path,), device=name), context))
 
         return Judge(device=name, estimate=cache(predicted), int8=False)
+    if "://" in name:
+        find_target(name)  # its error is about the URL
     near = similar_devices(name)
-    if not near:
-        find_target(name)  # raises with the devices at hand
     raise Unavailable(
         f"unknown device {name!r}",
-        advice=f"did you mean {', '.join(near)}? 'edgewise estimate --devices' lists the devices that can be estimated",
+        advice=(f"did you mean {', '.join(near)}? " if near else "")
+        + "'edgewise devices list' lists devices at hand, 'edgewise estimate --devices' those that can be estimated",
     )
 
 
