@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fake_passes as scripted
+from edgewise.cli.optimize import OptimizePresentation
 from edgewise.errors import RunFailed
 from edgewise.optimizing.elsewhere import Judge
 from edgewise.optimizing.search_settings import Limits
@@ -109,11 +110,15 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     ))  # fmt: skip
 
 
-def test_what_has_no_estimate_either_is_rejected_with_the_reason(bench):
+def test_what_has_no_estimate_either_is_rejected_with_the_reason(bench, capsys):
     result = search(bench, FLOAT, estimate(refused="not supported: FOO"), RunFailed("the emulator died", advice=""))
     assert result.chosen is None and result.runs_nowhere
     assert [one.why for one in result.candidates] == ["board: not supported: FOO", "board: the emulator died"]
     assert headline_of(result)[0] == "No variant for board"
+    capsys.readouterr()
+    assert OptimizePresentation().has_failed(result)  # exit code 4, as of `estimate`
+    err = " ".join(capsys.readouterr().err.split())
+    assert "error: no variant for board: not supported: FOO" in err and "try: do that" in err
 
 
 def test_a_limit_of_memory_is_one_of_the_devices_sram(bench):

@@ -129,8 +129,8 @@ class OptimizePresentation(Presentation["Optimization"]):
         if result.runs_nowhere:
             tried = max(result.candidates, key=lambda one: len(one.metrics))
             complain(
-                f"no variant for {result.device}: {tried.why}",
-                tried.elsewhere.advice if tried.elsewhere else "see why above",
+                f"no variant for {result.device}: {tried.why.removeprefix(f'{result.device}: ')}",
+                (tried.elsewhere and tried.elsewhere.advice) or "loosen a bound, or try other passes with --passes",
             )
         return bool(result.unmet) or result.runs_nowhere
 
