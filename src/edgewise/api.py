@@ -643,6 +643,7 @@ def optimize(
         sensitivity: whether layers are tried one by one; None: where a quantised variant loses too much.
         everything: try the recipes that seldom win, too.
         time_budget: s.
+        device: where variants are raced; for one that `estimate` knows, or a calibrated one, they are estimated.
         fresh: use nothing that an earlier search left in `output`.
         store: where runs are kept; other arguments are as in `evaluate`.
 
