@@ -67,7 +67,9 @@ def number_of(candidate: Candidate, metric: str) -> MetricValue:
     if candidate.elsewhere is not None:
         refused = candidate.elsewhere.refused
         return MetricValue(value=None, absent_because=f"no estimate: {refused}" if refused else "not estimated")
-    return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else NOT_REACHED)
+    late = candidate.rejected and "time budget" in candidate.why
+    because = candidate.why if late else NOT_REACHED
+    return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else because)
 
 
 def speedup_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
