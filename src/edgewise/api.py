@@ -148,6 +148,10 @@ def convert(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     signature: str = "",
     input_data: PathLike | None = None,
+    data: PathLike | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    prepare: Sequence[str] = (),
     seed: int = 0,
     timeout: float | None = None,
     memory_limit: int | None = None,
@@ -162,10 +166,12 @@ def convert(
             the ending of `output`.
         output: the file to write; None is a file in the current folder that is called like the model.
         opset: version of ONNX's operator set.
-        precision: ``f16`` stores the weights of OpenVINO IR in 16 bits.
+        precision: ``f16`` stores the weights of OpenVINO IR in 16 bits; ``int8`` quantises a TFLite or ONNX model.
         shapes: input name → shape for open dimensions.
         signature: entry point of a file that has several; "" is its first.
         input_data: an ``.npz`` file with one array per input to compare on; None generates random inputs from `seed`.
+        data: samples for ``int8``, from which the ranges of the activations come.
+        split, limit, prepare: part of `data`, number of samples, and their preparation, as for `evaluate`.
         timeout: time limit of the conversion, s.
         memory_limit: bytes that a process may allocate.
         force: overwrite files.
@@ -180,8 +186,8 @@ def convert(
     """
     fields = {
         "model": model, "to": to, "folder": output, "opset": opset, "precision": precision, "shapes": shapes,
-        "signature": signature, "input_data": input_data, "seed": seed, "timeout": timeout,
-        "memory_limit": memory_limit, "force": force,
+        "signature": signature, "input_data": input_data, "data": data, "split": split, "limit": limit,
+        "prepare": prepare, "seed": seed, "timeout": timeout, "memory_limit": memory_limit, "force": force,
     }  # fmt: skip
     found: Conversion = carry_out("convert", context_of(None, progress), **fields)
     return found
@@ -637,6 +643,7 @@ def optimize(
         sensitivity: whether layers are tried one by one; None: where a quantised variant loses too much.
         everything: try the recipes that seldom win, too.
         time_budget: s.
+        device: where variants are raced; for one that `estimate` knows, or a calibrated one, they are estimated.
         fresh: use nothing that an earlier search left in `output`.
         store: where runs are kept; other arguments are as in `evaluate`.
 

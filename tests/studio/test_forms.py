@@ -326,7 +326,7 @@ from pathlib import Path
 from edgewise.studio.forms import FORMS
 from edgewise.studio.models import Models
 models = Models(folder=Path(sys.argv[1]), roots=(Path(sys.argv[2]),))
-least = {"data": ["data/digits_test.npz"], "to": ["onnx"]}
+least = {"data": ["data/digits_test.npz"], "to": ["onnx"], "precision": ["int8"]}
 for form in FORMS.values():
     texts = {"model": ["data/digits_cnn.tflite"], **least}
     for device in ["local"] if "measured" in form.places else ["ethos-u55-128"]:

@@ -13,6 +13,7 @@ from edgewise.evaluating.instructions import Instructions
 from edgewise.optimizing import factors, selection
 from edgewise.optimizing.base import Capabilities, EngineSettings, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
+from edgewise.optimizing.race import Screening
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.selection import Selection, Standings
 from edgewise.optimizing.variant import ORIGINAL, AppliedPass, Candidate, MetricValue
@@ -201,3 +202,18 @@ def test_a_speed_up_is_taken_apart(course, monkeypatch):
     assert "were not in one race" in missing[0].number.absent_because
     # A speed-up of one piece has no parts.
     assert factors.find_factors(plain, one.standings.everything, one.standings.races) == ()
+
+
+def test_a_variant_that_lost_the_short_race_has_its_ratio(course, monkeypatch):
+    """20 of 24 rows said "n/a: rejected before this was measured" beside "took 2.5× the time of the slowest"."""
+    names = [f"v{place} @ litert" for place in range(9)]
+    times = {name: 0.5 if place == 0 else 1.25 for place, name in enumerate(names[:-1])}
+    short = Screening(times=times, failures={names[-1]: "it crashed"})
+    monkeypatch.setattr(selection, "screen", lambda original, others, **settings: short)
+    _, one = course([judged(ORIGINAL), *map(judged, names)], {names[0]: (2.0, 1.9, 2.1)})
+    one.race()
+    assert [one[name].stage for name in names] == ["raced", *["screened"] * 8]
+    lost = one[names[1]].metrics["speedup"]
+    assert (lost.value, lost.low, lost.high, lost.basis) == (0.8, None, None, "derived")
+    assert "short race" in lost.method and "no interval" in lost.method
+    assert "speedup" not in one[names[-1]].metrics and "it crashed" in one[names[-1]].why

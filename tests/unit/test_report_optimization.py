@@ -24,6 +24,7 @@ from edgewise.report.optimization_words import (
     bytes_text,
     headline_of,
     memory_text,
+    number_of,
     speed_text,
     speedup_text,
     verdict_of,
@@ -587,3 +588,11 @@ def test_the_page_has_the_confusion_before_and_after(monkeypatch):
     page = OPTIMIZATION.render(result, ".html")
     assert page.count('<table class="confusion"') == 2
     assert "original: labels down" in page and f"{best.id}: labels down" in page
+
+
+def test_what_had_no_time_says_so_instead_of_being_rejected():
+    late = replace(
+        losers()[0], stage="planned", metrics={}, rejected=True, why="not tried: the time budget left no room"
+    )
+    assert number_of(late, "speedup").absent_because == "not tried: the time budget left no room"
+    assert "rejected before" in (number_of(replace(late, why="a crash"), "speedup").absent_because or "")

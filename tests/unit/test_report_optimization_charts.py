@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from edgewise.formatting import factor_text
+from edgewise.optimizing.variant import MetricValue, Prediction
 from edgewise.report.optimization_charts import CHARTS, front_chart, layers_chart, prediction_chart
+from edgewise.report.optimization_tables import variants_table
 from sample_comparisons import HOSTILE
 from sample_optimizations import bounds_unmet, chosen_variant, found, hostile_search, nothing_found, without_data
 
@@ -21,7 +24,7 @@ def test_the_front_has_every_raced_variant_with_its_intervals():
     assert best["size"] == 15_410.0
     joined = chart.spec["layer"][0]["data"]["values"]
     assert [row["n"] for row in joined] == [1, 0]
-    assert "Not drawn, because their latency was not measured: 5 of 7 variants." in chart.caption
+    assert "Not drawn, because their latency is not known: 5 of 8." in chart.caption
     assert "ort-static @ openvino (chosen)" in chart.description
 
 
@@ -73,3 +76,26 @@ def test_every_chart_can_be_drawn(make):
         svg = render_svg(chart.spec)
         assert svg.startswith("<svg ")
         assert HOSTILE.splitlines()[0] not in svg
+
+
+def test_what_lost_a_short_race_stands_in_the_table_and_in_both_charts_by_its_ratio():
+    result = found()
+    ratio = MetricValue(value=0.6, basis="derived", method="in a short race")
+    lost = next(one for one in result.candidates if one.stage == "screened")
+    told = replace(
+        lost, metrics={**lost.metrics, "speedup": ratio}, predicted=Prediction(speedup=0.7, low=0.5, high=0.9)
+    )
+    result = replace(result, candidates=tuple(told if one is lost else one for one in result.candidates))
+    chart = front_chart(result)
+    row = next(each for each in chart.spec["data"]["values"] if each["x"] == 700.0)  # 420 µs / 0.6
+    assert "xlow" not in row and row["y"] == 88.0
+    assert (
+        "By their ratio in a short race, without an interval: 1." in chart.caption
+        and "not known: 4 of 8" in chart.caption
+    )
+    assert [(each["x"], each["y"]) for each in prediction_chart(result).spec["data"]["values"]][-1] == (0.7, 0.6)
+    for narrow in (False, True):
+        table = variants_table(result, narrow=narrow)
+        assert any(cell.text == f"~{factor_text(0.6)}" for cells in table.rows for cell in cells)
+        assert any(note.startswith("~: in a short race") for note in table.notes)
+    assert all(not note.startswith("~") for note in variants_table(found()).notes)

@@ -33,7 +33,21 @@ OPTIONS = (
         "onnx, ort, openvino, tflite, pt2, keras or savedmodel (default: by the ending of -o)",
     ),
     option("--opset N", HOW, "Version of ONNX's operator set (default: the exporter's)", int),
-    option("--precision P", HOW, "f16 stores the weights of OpenVINO IR in 16 bits (default: f32, unchanged)"),
+    option(
+        "--precision P",
+        HOW,
+        "f16 stores the weights of OpenVINO IR in 16 bits; int8 quantises weights and activations of .tflite and .onnx "
+        "(default: f32, unchanged)",
+    ),
+    option("--data PATH", options.DATA, "For --precision int8: samples for the ranges of the activations"),
+    option("--split NAME", options.DATA, "Part of the data to use (default: calibration, train, training or all)"),
+    option("--limit N", options.DATA, "Number of samples to use, chosen at random by --seed (default: 128)", int),
+    option(
+        "--prepare STEP=VALUE",
+        options.DATA,
+        "Preparation of a sample, in order: resize=256, crop=224, scale=1/255; replaces the YAML's steps",
+        list[str],
+    ),
     options.SHAPES.worded(
         "Shape of an input with open dimensions: of the test inputs, of the export of a module without example inputs, "
         "and of OpenVINO IR; repeatable",

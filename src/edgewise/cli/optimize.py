@@ -83,7 +83,10 @@ OPTIONS = (
     ),
     option("--everything", PASSES, "Also try recipes that seldom win", bool),
     options.RUNTIMES.worded("Engines that may be used (default: all)"),
-    options.DEVICE,
+    options.DEVICE.worded(
+        "Device to measure on; or one that 'edgewise estimate' knows, such as nucleo-l4r5zi or ethos-u55-128: speed "
+        "and memory are then estimated, and accuracy is measured here"
+    ),
     options.THREADS.worded(
         "Number of inference threads (default: 1; the pass tune also tries more)",
         type=int,
@@ -123,7 +126,13 @@ class OptimizePresentation(Presentation["Optimization"]):
                 f"nothing meets the bounds: {result.unmet}",
                 f"the closest is {result.closest or 'none'}; loosen a bound, or add --passes or time",
             )
-        return bool(result.unmet)
+        if result.runs_nowhere:
+            tried = max(result.candidates, key=lambda one: len(one.metrics))
+            complain(
+                f"no variant for {result.device}: {tried.why.removeprefix(f'{result.device}: ')}",
+                (tried.elsewhere and tried.elsewhere.advice) or "loosen a bound, or try other passes with --passes",
+            )
+        return bool(result.unmet) or result.runs_nowhere
 
 
 PRESENTATION = OptimizePresentation()

@@ -120,7 +120,7 @@ def _convert(task: ConversionTask, scratch: Path, whole: ModelRef | None) -> Con
     if not agreement.close:
         emit(StageStarted(title="Looking for the operator that differs"))
         return replace(result, wrong=_find_wrong(task, made, comparer, agreement, scratch))
-    return _keep(task, made.path, result)
+    return keep(task, made.path, result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +306,7 @@ def _same(output: Path, source: str) -> bool:
     return output.exists() and Path(source).exists() and output.samefile(source)
 
 
-def _keep(task: ConversionTask, made: Path, result: Conversion) -> Conversion:
+def keep(task: ConversionTask, made: Path, result: Conversion) -> Conversion:
     """Move the result and its weight files to their place, with the provenance beside them."""
     output = task.output
     provenance = output.with_name(f"{output.name}.provenance.json")

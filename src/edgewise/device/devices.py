@@ -193,6 +193,15 @@ def find_device(name: str, path: Path | None = None) -> Device:
     )
 
 
+def is_device(name: str) -> bool:
+    """Whether models can run on the device called `name`. Raises `BadInput` for a damaged file."""
+    try:
+        find_device(name)
+    except Unavailable:
+        return False
+    return True
+
+
 def transport_of(name: str) -> str:
     """The name of the transport to a device; `name` itself where it is not known here."""
     try:

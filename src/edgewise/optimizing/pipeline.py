@@ -28,6 +28,7 @@ from edgewise.optimizing.processor import processor_of
 from edgewise.optimizing.result_builder import build_result
 from edgewise.optimizing.search import Search
 from edgewise.optimizing.search_settings import SearchSettings, make_bounds
+from edgewise.optimizing.untrained import CONVERSIONS
 from edgewise.optimizing.variant import ORIGINAL, Optimization
 from edgewise.optimizing.variant_cache import VariantCache
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec, TargetSpec
@@ -81,6 +82,8 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     if module is not None:
         model, export = module.ref, model
     engines = choose_engines(model.format, settings.runtimes, settings.target)
+    if settings.judge is not None:  # one engine for the accuracy
+        engines = engines[:1]
     given = _open_given(settings.also, export or model, engines)
     given = given if export is None else [export, *given]
     original = job_of(model, RuntimeSpec(name=engines[0]), settings)
@@ -227,7 +230,7 @@ def _find_module(settings: SearchSettings, folder: Path) -> Model | None:
     names = settings.runtimes or [name for name, one in registry if one.in_default]
     readers = find_readers(EAGER, [name.partition("/")[0] for name in names])
     usable = [name for name in readers if availability_at(settings.target, name, registry.get(name))]
-    if settings.format != "torch" or settings.target.device != LOCAL or not usable:
+    if settings.format != "torch" or settings.target.device != LOCAL or settings.judge is not None or not usable:
         return None
     built = build_graph(settings.model, shapes=settings.shapes)
     return open_model(write_eager(built, folder)) if built.made.kind == "torch" else None
@@ -235,7 +238,9 @@ def _find_module(settings: SearchSettings, folder: Path) -> Model | None:
 
 def _convert(settings: SearchSettings, cache: VariantCache) -> ModelRef:
     """Convert the module to the file that is the original. Raises `Unavailable`, `RunFailed`."""
-    name = _FIRST[settings.format]
+    name = (
+        _FIRST[settings.format] if settings.judge is None or not settings.judge.int8 else CONVERSIONS[settings.format]
+    )
     one = passes().get(name)
     availability = availability_of(one)
     if not availability:

@@ -202,8 +202,8 @@ def predict_tasks(
     Args:
         left: time before the races, s.
     """
-    if not tasks:
-        return [], {}
+    if not tasks or settings.judge is not None:  # the speed on this machine does not count
+        return in_turns(tasks), {}
     emit(StageStarted(title="Pre-flight: predict the speed-up of passes"))
     found: dict[str, Prediction] = {}
     keyed: list[tuple[tuple[int, float, int, bool], PlannedTask]] = []
@@ -233,7 +233,7 @@ def predict_with_data(
         own: the original's engine.
         left: time before the races, s.
     """
-    if settings.judged is not None or not lacking:
+    if settings.judged is not None or settings.judge is not None or not lacking:
         return {}
     emit(StageStarted(title="Pre-flight: predict the speed-up of passes that need --data"))
     end = now() + min(2.0 * PREFLIGHT_SHARE * settings.budget_s, max(LEAST_PREFLIGHT_S, left))

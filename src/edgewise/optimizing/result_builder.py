@@ -82,6 +82,7 @@ def build_result(
         notes=(*found.notes, *(f"{one.name} was not tried: {one.why}" for one in found.skipped)),
         stopped_because=found.stopped or "everything that was planned is done",
         elapsed_s=elapsed_s,
+        device="" if settings.judge is None else settings.judge.device,
         judged_by=None if form is None else form.to_document(),
         conditions={
             "threads": settings.threads or 1,
@@ -166,7 +167,10 @@ def _find_unmet(standings: Standings, settings: SearchSettings, chosen: str | No
     unmet = check_bounds(original.metrics, settings.bounds, original.metrics)
     if not unmet:
         return "", None
-    everyone = [original, *(one for one in standings.candidates.values() if one.stage in ("judged", "raced"))]
+    everyone = [
+        original,
+        *(one for one in standings.candidates.values() if one.stage in ("judged", "raced", "estimated")),
+    ]
     closest = find_closest(everyone, settings.bounds, original.metrics) or ORIGINAL
     metrics = next(one.metrics for one in everyone if one.id == closest)
     return "; ".join(check_bounds(metrics, settings.bounds, original.metrics) or unmet), closest

@@ -148,7 +148,8 @@ class Search:
             finally:
                 standings = replace(standings, candidates=self._found)
             self._checker.end_by = self._end_by
-            for stage in (selection.race, partial(self._tune, selection), selection.measure_original):
+            stages = (selection.race, partial(self._tune, selection), selection.measure_original)
+            for stage in stages if self._settings.judge is None else (selection.estimate,):
                 if not interrupted:
                     standings = stage(standings)
                     interrupted = standings.interrupted

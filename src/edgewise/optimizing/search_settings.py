@@ -24,6 +24,7 @@ from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import passes
 from edgewise.optimizing.choice import Aim
+from edgewise.optimizing.elsewhere import Judge
 from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.variant import Bound
 from edgewise.record import ModelRef, TargetSpec
@@ -90,6 +91,7 @@ class SearchSettings:
     budget_s: time limit of the whole search, s.
     fresh: ignore what an earlier search left.
     device: where models run; passes run on this machine.
+    judge: of a device that is not at hand, which estimates speed and memory there; None where variants are raced.
     words: arguments of the command line for model, data, task and bounds, for the command that repeats the result.
     """
 
@@ -123,6 +125,7 @@ class SearchSettings:
     fresh: bool = False
     memory_limit: int | None = None
     device: str = "local"
+    judge: Judge | None = None
     words: tuple[str, ...] = ()
 
     @property

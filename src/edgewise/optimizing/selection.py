@@ -27,12 +27,14 @@ from edgewise.optimizing.choice import (
     memory_reduction_of,
     speedup_of,
 )
+from edgewise.optimizing.elsewhere import choose_estimated, judge_all
 from edgewise.optimizing.factors import find_engine_step
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.race import (
     EACH_S,
     MOST,
     ROUNDS,
+    SHORT_TURNS,
     TURNS_S,
     NamedJob,
     Screening,
@@ -49,6 +51,8 @@ from edgewise.units import significant
 
 LEAST_RACE_S = 8.0
 """Least time for a race, s."""
+SHORT_METHOD = f"the original's latency over the variant's in a short race, {SHORT_TURNS} turns each; no interval"
+"""How the speed-up of a variant that was left out of the race is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,21 @@ class Selection:
     def left(self) -> float:
         """Time left, s."""
         return self.end_by - now()
+
+    def estimate(self, standings: Standings) -> Standings:
+        """Judge the variants that passed the checks by estimates for the device of the settings."""
+        settings = self.settings
+        assert settings.judge is not None
+        original, found = judge_all(
+            settings.judge,
+            standings.original,
+            standings.candidates,
+            bounds=settings.bounds,
+            headline=self.headline,
+            aim=settings.aim,
+            end_by=self.end_by,
+        )
+        return replace(standings, original=original, candidates=found)
 
     def race(self, standings: Standings) -> Standings:
         """Race the variants that passed the checks against the original, interleaved."""
@@ -175,6 +194,8 @@ class Selection:
 
     def choose(self, standings: Standings) -> str | None:
         """The id of the best accepted variant; None where none is accepted."""
+        if self.settings.judge is not None:
+            return choose_estimated(standings.candidates, headline=self.headline, aim=self.settings.aim)
         ranking = None if standings.ranked is None else standings.ranked.ranking
         found = list(standings.candidates.values())
         return choose(found, ranking, headline=self.headline, aim=self.settings.aim)
@@ -307,7 +328,8 @@ def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Cand
     else:
         times = significant(own / short.times[kept[-1]])
         reason = f"in a short measurement it took {times}× the time of the slowest that raced"
-    one = one.advance("screened").reject(f"not raced: {reason}")
+    ratio = {} if own is None else {"speedup": MetricValue(value=1.0 / own, basis="derived", method=SHORT_METHOD)}
+    one = one.advance("screened", ratio).reject(f"not raced: {reason}")
     emit_candidate(one)
     return one
 

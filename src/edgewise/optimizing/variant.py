@@ -26,16 +26,20 @@ ORIGINAL = "original"
 EXPORT = "export"
 """Begins the id of a module's file that no pass has changed: ``export @ onnxruntime``."""
 
-Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced"]
+Stage = Literal["planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced", "estimated"]
 """The last stage of a variant: planned; its file exists; an engine loads it; its outputs agree on a few samples; judged
-on a part of the data, and on all of it; timed in a short race; raced to a verdict."""
+on a part of the data, and on all of it; timed in a short race; raced to a verdict, or estimated for a device that is
+not at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:
-    """A value with its 95 % interval, in the unit of its metric.
+    """A value with its interval, in the unit of its metric.
 
     `speedup`, `memory_reduction` and `accuracy_drop` are pure numbers.
+
+    Attributes:
+        coverage: share of cases in which the interval contains the true value.
     """
 
     value: float | None
@@ -44,10 +48,35 @@ class MetricValue:
     basis: Basis = "measured"
     method: str = ""
     absent_because: str | None = None
+    coverage: float = 0.95
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it."""
         return {**asdict(self), "basis": self.basis if self.value is not None else None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceEstimate:
+    """What is known of a model on a device that is not at hand.
+
+    Attributes:
+        device, title: its name as the user gave it, and what it is.
+        software: what computed the numbers, with its version.
+        metrics: ``latency``, ``memory_sram``, ``flash`` …, each with its basis.
+        refused: why there is no estimate; empty where there is one.
+        advice: what to do about `refused`.
+    """
+
+    device: str
+    title: str = ""
+    software: str = ""
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
+    refused: str = ""
+    advice: str = ""
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON has it, without the metrics, which are among those of the variant."""
+        return {"name": self.device, "title": self.title, "software": self.software, "refused": self.refused or None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +152,7 @@ class Candidate:
         accuracy: on all of the data.
         measured: its run in the race.
         beside: the original as measured in that race.
+        elsewhere: its estimate for a device that is not at hand; None where variants are raced.
         rejected: whether the variant is out, because of `why`.
     """
 
@@ -142,6 +172,7 @@ class Candidate:
     accuracy: Accuracy | None = field(default=None, repr=False, compare=False)
     measured: Run | None = field(default=None, repr=False, compare=False)
     beside: Candidate | None = field(default=None, repr=False, compare=False)
+    elsewhere: DeviceEstimate | None = field(default=None, repr=False, compare=False)
     rejected: bool = False
 
     @property
@@ -182,6 +213,7 @@ class Candidate:
             "metrics": {name: number.to_document() for name, number in self.metrics.items()},
             "model": None if self.model is None else asdict(self.model),
             "run": self.run,
+            "device": None if self.elsewhere is None else self.elsewhere.to_document(),
         }
 
 
@@ -304,6 +336,7 @@ class Optimization(Shown):
         files: written files: ``chosen``, ``provenance``, ``instructions``, ``loader`` → path.
         command: command line that makes the chosen file again; "" where none was chosen.
         stopped_because: why the search ended.
+        device: that is not at hand, for which variants are estimated; "" where they were raced.
         conditions: threads, seed, time budget and other conditions of all numbers, JSON-shaped.
     """
 
@@ -332,6 +365,7 @@ class Optimization(Shown):
     notes: tuple[str, ...] = ()
     stopped_because: str = ""
     elapsed_s: float | None = None
+    device: str = ""
     conditions: Mapping[str, Any] = field(default_factory=dict)
     interrupted: bool = False
     save_errors: tuple[StoreError, ...] = ()
@@ -339,6 +373,12 @@ class Optimization(Shown):
     def candidate(self, name: str) -> Candidate:
         """The candidate called `name`, the baseline included. Raises KeyError."""
         return self._by_id()[name]
+
+    @property
+    def runs_nowhere(self) -> bool:
+        """Whether neither the original nor a variant has an estimate for the device that is not at hand."""
+        refused = self.baseline.elsewhere is not None and bool(self.baseline.elsewhere.refused)
+        return refused and self.chosen is None and bool(self.candidates) and not self.unmet
 
     @property
     def best_export(self) -> Candidate | None:
@@ -349,7 +389,7 @@ class Optimization(Shown):
         if self.baseline.model is None or self.baseline.model.format != EAGER:
             return None
         speeds = {one.id: one.metrics["speedup"].value for one in self.candidates if "speedup" in one.metrics}
-        raced = [one for one in self.candidates if one.is_export and speeds.get(one.id)]
+        raced = [one for one in self.candidates if one.is_export and one.stage == "raced" and speeds.get(one.id)]
         return max(raced, key=lambda one: speeds[one.id] or 0.0, default=None)
 
     @property
@@ -393,6 +433,7 @@ class Optimization(Shown):
             "notes": list(self.notes),
             "stopped_because": self.stopped_because,
             "elapsed_s": self.elapsed_s,
+            "device": self.device or None,
             "conditions": dict(self.conditions),
             "interrupted": self.interrupted,
         }

@@ -29,7 +29,8 @@ from edgewise.report.charts import (
 )
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.names import short_names
-from edgewise.report.optimization_tables import ordered_candidates
+from edgewise.report.optimization_elsewhere import titled
+from edgewise.report.optimization_tables import compared_metrics, ordered_candidates
 from edgewise.report.optimization_words import number_of, speedup_text, verdict_of
 from edgewise.text import one_line
 
@@ -51,20 +52,22 @@ def front_chart(result: Optimization) -> Chart | None:
     """Latency against accuracy, or against size where there is none; None where fewer than two were raced."""
     every = ordered_candidates(result)
     other = result.headline or "model_size"
+    first = compared_metrics(result)[0]
     found = [
         (place, one)
         for place, one in enumerate(every)
-        if number_of(one, "latency").value is not None and number_of(one, other).value is not None
+        if _number(result, one, first).value is not None and number_of(one, other).value is not None
     ]
     if len(found) < 2:
         return None
-    x_scale, y_scale = _axis_scale("latency", found), _axis_scale(other, found)
-    axes = {"x": ("latency", x_scale[0]), "y": (other, y_scale[0])}
+    x_scale, y_scale = _axis_scale(result, first, found), _axis_scale(result, other, found)
+    axes = {"x": (first, x_scale[0]), "y": (other, y_scale[0])}
     rows = [_point(result, one, place, axes) for place, one in found]
     front = sorted((row for row in rows if row["front"]), key=lambda row: (row["x"], row["y"]))
-    x = number_axis("x", f"{label_of('latency')} ({x_scale[1]})", ticks=7, zero=False, padding=24)
-    title = f"{label_of(other)} ({y_scale[1]})" if y_scale[1] else label_of(other)
-    y = number_axis("y", title, ticks=7, zero=False, padding=24)
+    x = number_axis(
+        "x", _axis_title(titled(result, first, label_of(first)), x_scale[1]), ticks=7, zero=False, padding=24
+    )
+    y = number_axis("y", _axis_title(label_of(other), y_scale[1]), ticks=7, zero=False, padding=24)
     tops = [float(row["yhigh"] if "yhigh" in row else row["y"]) for row in rows]
     if other in SHARES and max(tops) > 99.0:
         y["scale"]["domainMax"] = 100.0
@@ -77,15 +80,18 @@ def front_chart(result: Optimization) -> Chart | None:
         *_numbers(rows, x, y),
     ]  # fmt: skip
     left = len(every) - len(found)
+    short = sum(one.stage == "screened" for _, one in found)
+    intervals = "intervals of the estimates" if result.device else "95 % intervals"
     return wide_chart(
-        f"Latency against {lower_label(other)}",
+        f"{titled(result, first, label_of(first))} against {lower_label(other)}",
         layers,
         height=320,
         rows=rows,
-        description="; ".join(_point_in_words(result, one, other) for _, one in found),
-        caption="Numbers are those of the table, 0 is the original; bars are 95 % intervals, areas are sizes of files; "
+        description="; ".join(_point_in_words(result, one, first, other) for _, one in found),
+        caption=f"Numbers are those of the table, 0 is the original; bars are {intervals}, areas are sizes of files; "
         "the dashed line joins the Pareto front."
-        + (f" Not drawn, because their latency was not measured: {left} of {len(every) - 1} variants." if left else ""),
+        + (f" By their ratio in a short race, without an interval: {short}." if short else "")
+        + (f" Not drawn, because their {lower_label(first)} is not known: {left} of {len(every)}." if left else ""),
     )
 
 
@@ -99,8 +105,21 @@ def _points(x: Spec, y: Spec, *, opacity: float, size: Spec) -> list[Spec]:
     ]
 
 
-def _axis_scale(metric: str, found: Sequence[tuple[int, Candidate]]) -> tuple[Convert, str]:
-    values = [value for _, one in found if (value := number_of(one, metric).value) is not None]
+def _axis_title(label: str, unit: str) -> str:
+    return f"{label} ({unit})" if unit else label
+
+
+def _number(result: Optimization, one: Candidate, metric: str) -> MetricValue:
+    """As `number_of`; the latency of a variant that lost the short race follows from its ratio there."""
+    number, ratio = number_of(one, metric), number_of(one, "speedup")
+    whole = number_of(result.baseline, "latency").value
+    if metric != "latency" or one.stage != "screened" or not ratio.value or not whole:
+        return number
+    return MetricValue(value=whole / ratio.value, basis="derived", method=ratio.method)
+
+
+def _axis_scale(result: Optimization, metric: str, found: Sequence[tuple[int, Candidate]]) -> tuple[Convert, str]:
+    values = [value for _, one in found if (value := _number(result, one, metric).value) is not None]
     return scale_of(metric, METRICS[metric].unit, values)
 
 
@@ -114,7 +133,7 @@ def _point(result: Optimization, one: Candidate, place: int, axes: Mapping[str, 
     size = number_of(one, "model_size").value
     row: Spec = {"n": place, "kind": _kind(result, one), "front": one.id in result.front, "size": size or 0.0}
     for field, (metric, convert) in axes.items():
-        row |= _ends(field, number_of(one, metric), convert)
+        row |= _ends(field, _number(result, one, metric), convert)
     return row
 
 
@@ -165,13 +184,13 @@ def _together(group: Sequence[Spec]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def _point_in_words(result: Optimization, one: Candidate, other: str) -> str:
-    latency, second = number_of(one, "latency"), number_of(one, other)
+def _point_in_words(result: Optimization, one: Candidate, first: str, other: str) -> str:
+    latency, second = _number(result, one, first), number_of(one, other)
     words = with_range(other, METRICS[other].unit, second.value, second.low, second.high)
     size = number_of(one, "model_size").value
     told = f", {quantity(size, 'B')}" if size is not None and other != "model_size" else ""
     front = ", on the front" if one.id in result.front else ""
-    time = with_range("latency", "s", latency.value, latency.low, latency.high)
+    time = with_range(first, METRICS[first].unit, latency.value, latency.low, latency.high)
     return f"{one_line(one.id)} ({verdict_of(result, one)}): {time}, {words}{told}{front}"
 
 

@@ -11,6 +11,7 @@ from edgewise.report.changed_answers import changed_part
 from edgewise.report.evaluation_html import confusion_part
 from edgewise.report.optimization import pass_text, runtime_text, sections_of
 from edgewise.report.optimization_charts import CHARTS
+from edgewise.report.optimization_elsewhere import titled
 from edgewise.report.optimization_tables import (
     before_after_table,
     compared_metrics,
@@ -87,8 +88,8 @@ def render_optimization_html(result: Optimization) -> str:
         ),
         metrics_part(
             metrics,
-            note="A speed-up is the original's time over the variant's. A variant is accepted where it is proven "
-            "faster within every bound.",
+            note="A speed-up is the original's time over the variant's. A variant is accepted where it is "
+            f"{'faster by the estimates' if result.device else 'proven faster'} within every bound.",
         ),
     ]
     return render_result_page("optimization", headline, parts, evidence=evidence)
@@ -99,6 +100,9 @@ def _headline(result: Optimization) -> tuple[str, str]:
     headline, evidence = headline_of(result)
     if result.chosen is None or result.interrupted:
         return headline, evidence
+    if result.device:  # as far as its first number; the others in smaller letters
+        answer, _, rest = headline.partition(" (")
+        return answer.partition(" [")[0], f"{answer.partition(': ')[2]} ({rest}; {evidence}"
     chosen = result.candidate(result.chosen)
     gains = gains_of(result, chosen) or [one_line(chosen.why)]
     told = ", ".join(gains) + (f"; {evidence}" if evidence else "")
@@ -113,6 +117,8 @@ def _tiles(result: Optimization, other: Candidate | None) -> list[Tile]:
     tiles = []
     for metric, row in zip(compared_metrics(result), table.rows, strict=True):
         before, after, change = row[1].short or row[1].text, row[2].short or row[2].text, row[3].text
+        if change == ABSENT and result.device and after != ABSENT:
+            change = after
         if change == ABSENT:
             continue
         figure, _, rest = change.partition("×")
@@ -120,14 +126,14 @@ def _tiles(result: Optimization, other: Candidate | None) -> list[Tile]:
         interval = f"[{change.partition('[')[2]}" if "[" in change else ""
         tiles.append(
             Tile(
-                metric=label_of(metric),
+                metric=titled(result, metric, label_of(metric)),
                 verdict={"good": "faster", "bad": "slower"}.get(row[3].tone, "same"),
                 tone=row[3].tone,
                 number=number,
                 word=word.partition(" [")[0],
                 interval=interval,
                 change=f"{before} → {after}",
-                how=row[3].how,
+                how=row[3].how or row[2].how,
             )
         )
     return tiles

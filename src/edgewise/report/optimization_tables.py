@@ -16,6 +16,7 @@ from edgewise.report.cells import Scale, amount_cell, label_of, scales_of_two
 from edgewise.report.comparison_words import lower_label
 from edgewise.report.document import Cell, Column, Provenance, Table, Tone, absent, table_by_columns
 from edgewise.report.names import short_names
+from edgewise.report.optimization_elsewhere import device_lines, device_metrics, titled
 from edgewise.report.optimization_words import (
     NOT_REACHED,
     accuracy_text,
@@ -38,6 +39,10 @@ _LAYER_CELLS = 40
 _LAYER_METHOD = "outputs with this layer alone changed, against the original's; gain: with it alone spared"
 _PURE = {"speedup": "Speed-up", "memory_reduction": "Memory reduction", "accuracy_drop": "Accuracy drop",
          "change": "Change"}  # fmt: skip
+_SPEED_NOTE = (
+    "speed-ups are time of the original over time of the variant. Predicted: by the pre-flight, both in the "
+    "variant's engine. Measured: in the race, against the original in its own engine"
+)
 _NO_RATIO_INTERVAL = "of this ratio no interval is known"
 _TONES: dict[str, Tone] = {"chosen": "good", "accepted": "good", "original": "plain"}
 _MARKS = {"original": "○", "chosen": "★", "accepted": "✓"}
@@ -54,7 +59,8 @@ def featured(result: Optimization) -> tuple[Candidate | None, str]:
 
 def compared_metrics(result: Optimization) -> list[str]:
     """Latency, size, memory and what accuracy means here."""
-    return ["latency", "model_size", "memory_peak", *([result.headline] if result.headline else [])]
+    own = device_metrics(result) if result.device else ["latency", "memory_peak"]
+    return [own[0], "model_size", *own[1:], *([result.headline] if result.headline else [])]
 
 
 def before_after_table(result: Optimization) -> Table:
@@ -65,14 +71,14 @@ def before_after_table(result: Optimization) -> Table:
         title = "The original"
     else:
         title = f"Before and after: {one_line(result.baseline.id)} → {one_line(other.id)}"
-        change = Column(title="Change (95 % interval)", numeric=True)
+        change = Column(title="Change (interval)" if result.device else "Change (95 % interval)", numeric=True)
         columns += [Column(title=role.capitalize(), numeric=True), change]
     rows = tuple(_before_after_row(result, other, metric) for metric in compared_metrics(result))
     return Table(title=title, columns=tuple(columns), rows=rows)
 
 
 def _before_after_row(result: Optimization, other: Candidate | None, metric: str) -> tuple[Cell, ...]:
-    before, label = number_of(result.baseline, metric), Cell(text=label_of(metric))
+    before, label = number_of(result.baseline, metric), Cell(text=titled(result, metric, label_of(metric)))
     if other is None:
         return label, number_cell(metric, before)
     after = number_of(other, metric)
@@ -110,12 +116,14 @@ def _how(metric: str, number: MetricValue, label: str = "") -> Provenance:
     unit = "1" if metric in _PURE else METRICS[metric].unit
     title = _PURE.get(metric) or f"{label or label_of(metric)}: {value_text(metric, unit, number.value)}"
     facts = (("Basis", basis_text(number.basis)), ("Method", number.method))
-    return provenance_of_number(title, unit, (number.value, number.low, number.high), facts)
+    return provenance_of_number(
+        title, unit, (number.value, number.low, number.high), facts, interval=f"{number.coverage:.0%} interval"
+    )
 
 
 def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
     before, after = number_of(result.baseline, metric), number_of(other, metric)
-    if metric == "latency":
+    if metric == compared_metrics(result)[0]:
         speed = number_of(other, "speedup")
         if speed.value is None:
             return absent(one_line(speed.absent_because or NOT_REACHED))
@@ -170,10 +178,11 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
             (Column(title="Variant"), [Cell(text=one_line(one.id)) for one in ordered]),
             (Column(title="Verdict"), [Cell(text=word, tone=tone) for _, word, tone in told]),
         ]
-    predicted = [_predicted_cell(one, narrow=narrow) for one in ordered]
-    measured = [_measured_cell(result, one, narrow=narrow) for one in ordered]
-    columns.append((Column(title="Predicted", numeric=True, folds=True), predicted))
-    columns.append((Column(title="Measured", numeric=True, folds=True), measured))
+    columns += (
+        _device_columns(result, ordered, narrow=narrow)
+        if result.device
+        else _speed_columns(result, ordered, narrow=narrow)
+    )
     if kind:
         title = _accuracy_title(kind, result, narrow=narrow)
         accuracies = [_accuracy_cell(result, one, kind, narrow=narrow) for one in ordered]
@@ -184,16 +193,41 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     if not narrow:
         columns.append((Column(title="Why"), [Cell(text=reason_of(one)) for one in ordered]))
     notes = ("★ chosen, ✓ accepted, ○ the original",) if narrow else ()
-    notes = (
-        *notes,
-        "speed-ups are time of the original over time of the variant. Predicted: by the pre-flight, both in the "
-        "variant's engine. Measured: in the race, against the original in its own engine",
-    )
+    notes = (*notes, *(device_lines(result) or [_SPEED_NOTE]))
+    if any(one.stage == "screened" and "speedup" in one.metrics for one in ordered):
+        notes = (*notes, "~: in a short race, without an interval; slower variants did not come to the race")
     if narrow and kind and kind == result.headline and kind != WORST:
         notes = (*notes, f"{lower_label(kind)}: its change against the original")
     count = len(result.candidates)
     title = f"{count} variant{'s' if count != 1 else ''}" if narrow else "All variants"
     return table_by_columns(title, columns, notes=notes)
+
+
+def _speed_columns(
+    result: Optimization, ordered: Sequence[Candidate], *, narrow: bool
+) -> list[tuple[Column, list[Cell]]]:
+    predicted = [_predicted_cell(one, narrow=narrow) for one in ordered]
+    measured = [_measured_cell(result, one, narrow=narrow) for one in ordered]
+    titles = ("Predicted", "Measured")
+    cells = (predicted, measured)
+    return [(Column(title=title, numeric=True, folds=True), each) for title, each in zip(titles, cells, strict=True)]
+
+
+def _device_columns(
+    result: Optimization, ordered: Sequence[Candidate], *, narrow: bool
+) -> list[tuple[Column, list[Cell]]]:
+    """What each variant needs on the device for which it is estimated; narrow without intervals, energy and bases."""
+    found = []
+    for metric in device_metrics(result):
+        if narrow and metric == "energy":
+            continue
+        numbers = [number_of(one, metric) for one in ordered]
+        if narrow:
+            numbers = [replace(each, low=None, high=None) for each in numbers]
+        cells = [number_cell(metric, each) for each in numbers]
+        column = Column(title=label_of(metric) if narrow else titled(result, metric, label_of(metric)), numeric=True)
+        found.append((column, cells))
+    return found
 
 
 def ordered_candidates(result: Optimization) -> list[Candidate]:
@@ -249,8 +283,10 @@ def _measured_cell(result: Optimization, one: Candidate, *, narrow: bool) -> Cel
     speed = number_of(one, "speedup")
     if speed.value is None:
         return absent(one_line(speed.absent_because or NOT_REACHED))
-    text = speedup_text(speed.value, speed.low, speed.high)
-    return _known_cell("speedup", speed, _tight(text, narrow), tone=_speed_tone(speed))
+    text = _tight(speedup_text(speed.value, speed.low, speed.high), narrow)
+    if one.stage == "screened":
+        text = f"~{text}"
+    return _known_cell("speedup", speed, text, tone=_speed_tone(speed))
 
 
 def _accuracy_cell(result: Optimization, one: Candidate, kind: str, *, narrow: bool) -> Cell:
@@ -331,14 +367,15 @@ def csv_table(result: Optimization) -> Table:
     """One row a variant, the original first, SI units, nothing rounded, for machines."""
     metrics = list(
         dict.fromkeys(
-            ["latency", "speedup", "model_size", "memory_peak", "memory_reduction",
+            [*compared_metrics(result)[:1], "speedup", *compared_metrics(result)[1:3], "memory_reduction",
              *([result.headline] if result.headline else []),
              "accuracy_drop", *(name for one in result.candidates for name in one.metrics)]
         )
     )  # fmt: skip
     columns = [Column(title=title) for title in ("Variant", "Parent", "Verdict", "Stage", "Accepted", "On the front")]
     columns.append(Column(title="Predicted speed-up", numeric=True))
-    columns += [_csv_column(metric) for metric in metrics]
+    named = [(metric, _csv_column(metric)) for metric in metrics]
+    columns += [replace(column, title=titled(result, metric, column.title)) for metric, column in named]
     rest = ("Runtime", "Provider", "Threads", "Precision", "Passes", "Kept in float", "Path", "sha256", "Run", "Why")
     columns += [Column(title=title) for title in rest]
     rows = tuple(_csv_row(result, one, metrics) for one in (result.baseline, *result.candidates))

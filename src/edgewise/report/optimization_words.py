@@ -12,9 +12,20 @@ from edgewise.formatting import ABSENT, change_text, factor_text, points_range, 
 from edgewise.optimizing.choice import SMALLER, drop_of, judged_words
 from edgewise.optimizing.variant import Candidate, MetricValue, Optimization, Stage
 from edgewise.report.cells import label_of
+from edgewise.report.optimization_elsewhere import conclude_elsewhere, device_lines
 from edgewise.text import listing, one_line
 
-STAGES: tuple[Stage, ...] = ("planned", "made", "loaded", "agreed", "sliced", "judged", "screened", "raced")
+STAGES: tuple[Stage, ...] = (
+    "planned",
+    "made",
+    "loaded",
+    "agreed",
+    "sliced",
+    "judged",
+    "screened",
+    "raced",
+    "estimated",
+)
 _OUT: Mapping[Stage, str] = {
     "planned": "not made",
     "made": "out at loading",
@@ -24,6 +35,7 @@ _OUT: Mapping[Stage, str] = {
     "judged": "not raced",
     "screened": "out in the short race",
     "raced": "lost the race",
+    "estimated": "out by its estimate",
 }
 NOT_REACHED = "it was rejected before this was measured"
 NO_RACE = "the original was not raced, for nothing came that far"
@@ -52,7 +64,12 @@ def number_of(candidate: Candidate, metric: str) -> MetricValue:
     found = candidate.metrics.get(metric)
     if found is not None:
         return found
-    return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else NOT_REACHED)
+    if candidate.elsewhere is not None:
+        refused = candidate.elsewhere.refused
+        return MetricValue(value=None, absent_because=f"no estimate: {refused}" if refused else "not estimated")
+    late = candidate.rejected and "time budget" in candidate.why
+    because = candidate.why if late else NOT_REACHED
+    return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else because)
 
 
 def speedup_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -141,7 +158,8 @@ def gains_of(result: Optimization, candidate: Candidate) -> list[str]:
     if result.headline == WORST and candidate.parent is not None and candidate.metrics:
         words.append(judged_words(candidate.metrics, WORST))
     if result.headline and drop is not None and drop.value is not None:
-        words.append(f"{label_of(result.headline)} {accuracy_text(drop, result.headline)}")
+        here = " (measured here)" if result.device else ""
+        words.append(f"{label_of(result.headline)} {accuracy_text(drop, result.headline)}{here}")
     return words
 
 
@@ -209,6 +227,9 @@ def factors_text(result: Optimization) -> str:
 
 def _conclude(result: Optimization) -> tuple[str, str]:
     """The conclusion as far as it is known, and what it rests on."""
+    if result.device:
+        gains = [] if result.chosen is None else gains_of(result, result.candidate(result.chosen))
+        return conclude_elsewhere(result, ", ".join(gains))
     if result.chosen is not None:
         chosen = result.candidate(result.chosen)
         begun = "interrupted; the best so far: " if result.interrupted else ""
@@ -319,7 +340,7 @@ def condition_lines(result: Optimization) -> list[str]:
     words += [f"the original in {told['original_runtime']}"] if told.get("original_runtime") else []
     words += [f"aim {told['aim']}"] if told.get("aim") else []
     words += [f"seed {told['seed']}"] if told.get("seed") is not None else []
-    lines = [", ".join(words)] if words else []
+    lines = [*device_lines(result), *([", ".join(words)] if words else [])]
     shapes = told.get("shapes") or {}
     if isinstance(shapes, Mapping) and shapes:
         lines.append("shapes: " + ", ".join(f"{name} {'×'.join(map(str, shape))}" for name, shape in shapes.items()))

@@ -40,16 +40,19 @@ def provenance_of_number(
     ends: tuple[float | None, float | None, float | None],
     facts: Iterable[tuple[str, str]],
     run: Run | None = None,
+    *,
+    interval: str = "95 % interval",
 ) -> Provenance:
     """How a number that is no measurement of one run is known, such as one side of a comparison.
 
     Args:
-        ends: the value and its 95 % interval.
+        ends: the value and its interval.
         facts: basis, method and what else is known of it.
         run: whose conditions hold for it.
+        interval: name of the interval.
     """
     conditions = "" if run is None else conditions_text(run)
-    return Provenance(title, [*interval_facts(unit, *ends), *facts, ("Conditions", conditions)])
+    return Provenance(title, [*interval_facts(unit, *ends, interval), *facts, ("Conditions", conditions)])
 
 
 def provenance_of_column(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -44,9 +45,16 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
     def work(path: Path) -> Estimate:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
         found = with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
+        found = replace(found, advice=_named(found.advice, request))
         return _refused_if_too_large(with_fit(found, graph))
 
     return _on_file(request, work)
+
+
+def _named(advice: str, request: EstimateRequest) -> str:
+    """`advice` with the request's model and device in its commands."""
+    advice = advice.replace("-d DEVICE", f"-d {shlex.quote(request.device)}")
+    return advice.replace("optimize MODEL ", f"optimize {shlex.quote(str(request.model))} ")
 
 
 def fits(request: FitsRequest, context: Context) -> Fits:

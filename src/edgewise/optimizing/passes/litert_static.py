@@ -15,6 +15,9 @@ from edgewise.optimizing.passes import litert_recipes as recipes
 from edgewise.optimizing.passes.litert_files import FloatModel, OperatorAddress, read_float_model
 from edgewise.runtime.litert import replaced_by
 
+FULL = ("every operator", "every operator, int8 in and out")
+"""Recipes whose results compute in int8 alone, for devices that support nothing else."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitertStaticSettings(PassSettings):
@@ -56,9 +59,10 @@ class LitertStatic(Packaged):
             return ()
         found = [
             Recipe(settings=LitertStaticSettings()),
-            Recipe(label="every operator", settings=LitertStaticSettings(scope="all"), rank=1),
+            Recipe(label=FULL[0], settings=LitertStaticSettings(scope="all"), rank=1),
             Recipe(label="moving average", settings=LitertStaticSettings(ranges="moving-average"), rank=1),
             Recipe(label="int8 in and out", settings=LitertStaticSettings(io="int8"), rank=1),
+            Recipe(label=FULL[1], settings=LitertStaticSettings(scope="all", io="int8"), rank=2),
             # XNNPACK has no int16 kernels, so the scope "accelerated" would leave no operator.
             Recipe(label="int16 activations", settings=LitertStaticSettings(activations=16, scope="all"), rank=2),
         ]

@@ -9,7 +9,7 @@ from pydantic import Field
 from edgewise.converting.base import TARGETS
 from edgewise.errors import BadField
 from edgewise.run.limits import require_at_least, require_time
-from edgewise.service.request import FilePath, Number, Request, Shapes, Whole
+from edgewise.service.request import FilePath, Number, Request, Shapes, Texts, Whole
 from edgewise.service.requests.shared import check_signature
 
 
@@ -22,7 +22,7 @@ class ConvertRequest(Request):
         folder: its `output`.
     """
 
-    PATHS = ("model", "input_data", "folder")
+    PATHS = ("model", "input_data", "folder", "data")
 
     verb: Literal["convert"] = "convert"
     model: FilePath
@@ -33,6 +33,10 @@ class ConvertRequest(Request):
     shapes: Shapes = Field(default_factory=dict)
     signature: str = ""
     input_data: FilePath | None = None
+    data: FilePath | None = None
+    split: str | None = None
+    limit: Whole | None = None
+    prepare: Texts = ()
     seed: Whole = 0
     timeout: Number = 600.0
     memory_limit: Whole | None = None
@@ -42,8 +46,9 @@ class ConvertRequest(Request):
         """Reject formats and settings that no converter supports."""
         to = self.target_word
         check_signature(self.signature, self.model)
-        if self.precision not in (None, "f32", "f16"):
-            raise BadField(f"{{precision}} must be f16 or f32, not {self.precision!r}")
+        if self.precision not in (None, "f32", "f16", "int8"):
+            raise BadField(f"{{precision}} must be f32, f16 or int8, not {self.precision!r}")
+        self._check_int8(to)
         if self.precision == "f16" and to != "openvino":
             raise BadField(
                 "{precision=f16} applies only to {to=openvino}",
@@ -55,6 +60,23 @@ class ConvertRequest(Request):
         require_at_least(0, seed=self.seed)
         require_time(timeout=self.timeout)
 
+    def _check_int8(self, to: str) -> None:
+        """Reject int8 without samples or in another format, and samples that nothing reads."""
+        if self.precision == "int8":
+            if to not in ("tflite", "onnx"):
+                raise BadField(f"{{precision=int8}} applies only to tflite and onnx, not to {to}")
+            if self.data is None:
+                raise BadField(
+                    "{precision=int8} needs samples, from which the ranges of the activations come",
+                    advice="add {data}: a file or folder with samples",
+                )
+            if self.input_data is not None:
+                raise BadField("{input_data} does not apply to {precision=int8}, which compares on {data}")
+        given = {"data": self.data, "prepare": self.prepare, "split": self.split, "limit": self.limit}
+        if self.precision != "int8" and (unused := next((name for name, value in given.items() if value), "")):
+            raise BadField(f"{{{unused}}} applies only to {{precision=int8}}", advice=f"leave {{{unused}}} out")
+        require_at_least(1, limit=self.limit)
+
     @property
     def target_word(self) -> str:
         """The word for the format: as given, or by the ending of the output. Raises `BadField`."""
@@ -63,6 +85,8 @@ class ConvertRequest(Request):
         if self.folder is not None:
             suffixes = {target.suffix: word for word, target in TARGETS.items() if target.suffix}
             ending = next((word for suffix, word in suffixes.items() if self.folder.lower().endswith(suffix)), None)
+        if self.to is None and ending is None and self.precision == "int8":  # in its own format
+            ending = next((word for word in ("tflite", "onnx") if self.model.lower().endswith(f".{word}")), None)
         if self.to is None and ending is None:
             raise BadField(
                 f"{{to}} is required: one of {words}",

@@ -1,0 +1,144 @@
+"""Judges variants for a device that is not at hand: accuracy is measured here, speed and memory are estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from edgewise.clock import now
+from edgewise.errors import EdgewiseError
+from edgewise.optimizing.choice import SMALLER, Aim, check_bounds, choose, in_words, judged_words
+from edgewise.optimizing.variant import Bound, Candidate, DeviceEstimate, MetricValue, emit_candidate
+from edgewise.progress import StageStarted, emit
+
+TIMES = ("latency", "cpu_cycles", "accelerator_cycles")
+"""What tells which of two variants is faster on a device, the best first."""
+AS_FAST = 1.05
+"""Estimates that differ by at most this factor count as equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Estimates models on a device.
+
+    Attributes:
+        device: as the user named it.
+        estimate: path of a model → its estimate. Raises any `EdgewiseError` for a model that has none.
+        int8: whether the device computes in int8 alone, so that only full int8 variants are of use.
+    """
+
+    device: str
+    estimate: Callable[[str], DeviceEstimate]
+    int8: bool
+
+
+def judge_all(
+    judge: Judge,
+    original: Candidate,
+    candidates: Mapping[str, Candidate],
+    *,
+    bounds: tuple[Bound, ...],
+    headline: str,
+    aim: Aim,
+    end_by: float,
+) -> tuple[Candidate, dict[str, Candidate]]:
+    """The original and the candidates with their numbers on the device, and whether each is accepted."""
+    emit(StageStarted(title=f"Estimates for {judge.device}"))
+    original = _estimated(original, judge)
+    found = dict(candidates)
+    for name, one in candidates.items():
+        if not one.may_race:
+            continue
+        if now() >= end_by:
+            found[name] = one.reject("not estimated: the time budget left no room")
+            continue
+        found[name] = _decide(_estimated(one, judge), original, bounds, headline=headline, aim=aim)
+        emit_candidate(found[name])
+    return original, found
+
+
+def choose_estimated(candidates: Mapping[str, Candidate], *, headline: str, aim: Aim) -> str | None:
+    """The id of the best accepted variant: of those about as fast as the fastest one, as `choose` does without a race.
+
+    Variants without an estimated time count as equally fast.
+    """
+    accepted = [one for one in candidates.values() if one.accepted]
+    metric = next((name for name in TIMES if any(_known(one, name) for one in accepted)), None)
+    if metric is not None and aim == "latency":
+        times = {one.id: _known(one, metric) for one in accepted}
+        least = min(time for time in times.values() if time)
+        accepted = [one for one in accepted if (time := times[one.id]) and time <= AS_FAST * least]
+    return choose(accepted, None, headline=headline, aim=aim)
+
+
+def _estimated(one: Candidate, judge: Judge) -> Candidate:
+    """The candidate with its estimate; of the original the stage stays."""
+    assert one.model is not None
+    try:
+        found = judge.estimate(one.model.path)
+    except EdgewiseError as error:
+        found = DeviceEstimate(device=judge.device, refused=error.message, advice=error.advice)
+    stage = one.stage if one.parent is None else "estimated"
+    return replace(one.advance(stage, found.metrics), elsewhere=found)
+
+
+def _decide(one: Candidate, original: Candidate, bounds: tuple[Bound, ...], *, headline: str, aim: Aim) -> Candidate:
+    assert one.elsewhere is not None and original.elsewhere is not None
+    device, refused = one.elsewhere.device, one.elsewhere.refused
+    if refused:
+        return one.reject(f"{device}: {refused}")
+    speed = _speedup(one, original)
+    if original.elsewhere.refused:
+        accepted, why = True, f"estimated for {device}, where the original has no estimate"
+    elif speed.value is None:
+        accepted = _is_smaller(one, original)
+        why = "smaller" if accepted else "not smaller"
+        why = f"{why}; {speed.absent_because}"
+    elif (speed.low or speed.value) > 1.0:
+        accepted, why = True, f"faster by the estimates: {in_words(speed)}"
+    elif aim == "size" and _is_smaller(one, original) and speed.value * AS_FAST >= 1.0:
+        accepted, why = True, f"smaller and as fast by the estimates: {in_words(speed)}"
+    else:
+        accepted, why = False, f"not shown to be faster by the estimates: {in_words(speed)}"
+    one = one.advance("estimated", {"speedup": speed})
+    # The memory of a microcontroller is its SRAM.
+    both = [{"memory_peak": each.metrics.get("memory_sram", _NO_MEMORY), **each.metrics} for each in (one, original)]
+    if accepted and (unmet := check_bounds(both[0], bounds, both[1])):
+        return one.reject(f"{why}, but {'; '.join(unmet)}")
+    if not accepted:
+        return one.reject(why)
+    words = f"; {judged_words(one.metrics, headline)}" if headline else ""
+    return replace(one, accepted=True, why=f"{why}{words}")
+
+
+_NO_MEMORY = MetricValue(value=None, absent_because="the memory is not estimated")
+
+
+def _speedup(one: Candidate, original: Candidate) -> MetricValue:
+    """The original's time over the variant's, by the first number that both have."""
+    assert original.elsewhere is not None
+    if original.elsewhere.refused:
+        return MetricValue(value=None, absent_because=f"the original has no estimate: {original.elsewhere.refused}")
+    for metric in TIMES:
+        before, after = original.metrics.get(metric), one.metrics.get(metric)
+        if before is None or after is None or not before.value or not after.value:
+            continue
+        ends = (before.low, before.high, after.low, after.high)
+        low = high = None
+        if all(ends):
+            low, high = (before.low or 0.0) / (after.high or 1.0), (before.high or 0.0) / (after.low or 1.0)
+        return MetricValue(
+            value=before.value / after.value, low=low, high=high, basis="estimated",
+            coverage=min(before.coverage, after.coverage),
+            method=f"{metric} of the original over the variant's, both estimated; the ends are those of both intervals",
+        )  # fmt: skip
+    return MetricValue(value=None, absent_because="the estimates have no time")
+
+
+def _is_smaller(one: Candidate, original: Candidate) -> bool:
+    return (_known(one, "model_size") or 0.0) <= SMALLER * (_known(original, "model_size") or 0.0)
+
+
+def _known(one: Candidate, metric: str) -> float | None:
+    number = one.metrics.get(metric)
+    return None if number is None else number.value

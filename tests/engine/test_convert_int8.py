@@ -1,0 +1,79 @@
+"""``edgewise convert --precision int8``: the plain file, with ranges from samples, for everything that computes in int8."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import edgewise
+from edgewise.cli.main import run
+from edgewise.errors import BadInput, ExitCode
+from edgewise.model.identity import read_graph
+from edgewise.optimizing.planning import is_quantized
+
+pytestmark = pytest.mark.engine
+PACKAGES = {"tflite": "ai_edge_quantizer", "onnx": "onnxruntime"}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    assert run(["example", "."]) == ExitCode.DONE
+    (tmp_path / "model_int8.tflite").unlink()
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", PACKAGES)
+def test_the_plain_file_agrees_with_its_source_and_tells_its_samples(form, capsys):
+    pytest.importorskip(PACKAGES[form])
+    capsys.readouterr()
+    words = ["convert", f"model.{form}", "--precision", "int8", "--data", "digits.npz", "--prepare", "scale=1/255"]
+    assert run([*words, "--limit", "40", "--json"]) == ExitCode.DONE
+    found = json.loads(capsys.readouterr().out)
+    assert found["path"] == f"model_int8.{form}" and found["to"] == form and found["accepted"]
+    (output,) = found["agreement"]["outputs"]
+    assert output["close"] and output["snr_db"] > 20 and output["top1"] == 1.0
+    assert found["agreement"]["inputs"] == "16 samples of the calibration"
+    assert "ranges of the activations: 40 samples of digits.npz, split train" in found["lost"]
+    assert Path(f"model_int8.{form}").stat().st_size < 0.4 * Path(f"model.{form}").stat().st_size
+    assert is_quantized(read_graph(Path(f"model_int8.{form}")))
+    kept = json.loads(Path(f"model_int8.{form}.provenance.json").read_text())
+    assert kept["parent"]["sha256"] == found["source"]["sha256"] and "--precision int8" in kept["command"]
+    assert (
+        run([*words, "--json"]) == ExitCode.BAD_INPUT and "--force" in capsys.readouterr().err
+    )  # nothing is overwritten
+
+
+def test_every_operator_computes_in_int8():
+    pytest.importorskip("ai_edge_quantizer")
+    found = edgewise.convert("model.tflite", precision="int8", data="digits.npz", prepare=["scale=1/255"])
+    operators = read_graph(found.path).operators
+    assert {operator.op for operator in operators if operator.op in ("QUANTIZE", "DEQUANTIZE")} == {
+        "QUANTIZE",
+        "DEQUANTIZE",
+    }
+    assert any("10 of 10 operators compute in int8" in line for line in found.lost)
+    with pytest.raises(BadInput, match="already quantised"):
+        edgewise.convert(found.path, precision="int8", data="digits.npz", prepare=["scale=1/255"], output="b.tflite")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--precision", "int8"], "add --data"),
+        (["--precision", "int8", "--data", "digits.npz", "--to", "openvino"], "applies only to tflite and onnx"),
+        (["--precision", "int8", "--data", "digits.npz", "--input-data", "digits.npz"], "compares on --data"),
+        (["--precision", "int8", "--data", "digits.npz", "--limit", "0"], "--limit"),
+        (["--precision", "int8", "--data", "digits.npz"], "no step converts them to real numbers"),
+        (["--precision", "int8", "--data", "none.npz"], "none.npz"),
+        (["--precision", "int4", "--to", "openvino"], "f32, f16 or int8"),
+        (["--to", "openvino", "--data", "digits.npz"], "--data applies only to --precision int8"),
+    ],
+)
+def test_bad_input_is_one_error(words, said, capsys):
+    capsys.readouterr()
+    assert run(["convert", "model.onnx", *words]) == ExitCode.BAD_INPUT
+    err = " ".join(capsys.readouterr().err.split())
+    assert said in err and err.count("error:") == 1 and "Traceback" not in err and not Path("model_int8.onnx").exists()

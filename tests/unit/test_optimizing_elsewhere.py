@@ -1,0 +1,136 @@
+"""A search for a device that is not at hand: accuracy is measured here, speed, memory and fit come from an estimate."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import fake_passes as scripted
+from edgewise.cli.optimize import OptimizePresentation
+from edgewise.errors import RunFailed
+from edgewise.optimizing.elsewhere import Judge
+from edgewise.optimizing.search_settings import Limits
+from edgewise.optimizing.variant import DeviceEstimate, MetricValue
+from edgewise.report.optimization import print_optimization
+from edgewise.report.optimization_charts import front_chart
+from edgewise.report.optimization_html import render_optimization_html
+from edgewise.report.optimization_tables import csv_table
+from edgewise.report.optimization_words import headline_of
+from edgewise.report.text import plain_text
+from search_bench import Bench
+
+
+def estimate(latency=None, *, low=None, high=None, sram=40e3, refused="", basis="estimated"):
+    """Of a model on a board."""
+    metrics = {} if refused else {
+        "latency": MetricValue(value=latency, low=low, high=high, basis=basis, method="cycles by clock", coverage=0.9),
+        "memory_sram": MetricValue(value=sram, basis="simulated", method="linked image"),
+    }  # fmt: skip
+    return DeviceEstimate(
+        device="board", title="a board", software="emulator 1.0", metrics=metrics, refused=refused, advice="do that"
+    )
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    return Bench(tmp_path, monkeypatch)
+
+
+def search(bench, original, *variants, **settings):
+    """The result where the original and the variants of the scripted passes have these estimates, in order."""
+    answers = iter(variants)
+    asked: list[str] = []
+
+    def answer(path):
+        asked.append(path)
+        found = original if Path(path).name == "net.fake" else next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    bench.monkeypatch.setattr("search_bench.assert_proven", lambda result: None)  # nothing is raced
+    result = bench.search(
+        scripted.Faster, scripted.Slower, judge=Judge(device="board", estimate=answer, int8=True), **settings
+    )
+    assert all(one.measured is None for one in (result.baseline, *result.candidates)) and not bench.saved
+    return result
+
+
+FLOAT = estimate(refused="each of 9 operators works on float32")
+
+
+def test_where_the_original_has_no_estimate_the_fastest_variant_is_named_first_with_every_basis(bench):
+    result = search(bench, FLOAT, estimate(0.02, low=0.017, high=0.024), estimate(0.01, low=0.008, high=0.012))
+    assert [one.accepted for one in result.candidates] == [True, True]
+    assert result.chosen == result.candidates[1].id
+    headline, evidence = headline_of(result)
+    assert headline.startswith(f"{result.files['chosen']} for board: latency 10.0 ms [8.00 ms, 12.0 ms] (estimated)")
+    assert "SRAM 40.0 kB (simulated)" in headline and "(measured here)" in headline
+    assert evidence == "the original has no estimate there: each of 9 operators works on float32"
+    document = json.loads(json.dumps(result.to_document()))
+    assert document["device"] == "board" and document["baseline"]["device"]["refused"] == FLOAT.refused
+    number = next(one for one in document["variants"] if one["id"] == result.chosen)["metrics"]["latency"]
+    assert (number["value"], number["basis"], number["coverage"]) == (0.01, "estimated", 0.9)
+    text = plain_text(partial(print_optimization, result), width=80)
+    assert "emulator 1.0" in text and "no estimate: each of 9 operators" in " ".join(text.split())
+    columns = [column.title for column in csv_table(result).columns]
+    assert "Latency (estimated)" in columns and "SRAM (simulated)" in columns
+    page = render_optimization_html(result)
+    assert "Latency (estimated)" in page and "90% interval" in page
+    chart = front_chart(result)
+    assert (
+        chart is not None
+        and "Latency (estimated)" in chart.title
+        and "their latency is not known: 1 of 3" in chart.caption
+    )
+
+
+@pytest.mark.parametrize(
+    ("latencies", "accepted"),
+    [
+        (((0.02, 0.018, 0.022), (0.005, 0.004, 0.006)), True),
+        (((0.02, 0.015, 0.03), (0.016, 0.01, 0.02)), False),  # the intervals overlap
+        (((0.02, None, None), (0.01, None, None)), True),
+        (((0.02, None, None), (0.03, None, None)), False),
+    ],
+)
+def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(bench, latencies, accepted):
+    before, after = (estimate(value, low=low, high=high) for value, low, high in latencies)
+    result = search(bench, before, after, after)
+    assert {one.accepted for one in result.candidates} == {accepted}
+    assert (result.chosen is not None) is accepted
+    headline, evidence = headline_of(result)
+    assert accepted or headline == "Nothing is shown to be better than the original on board"
+    assert evidence.endswith("the original there: latency 20.0 ms" + (
+        " (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
+        else f" [{latencies[0][1] * 1e3:.1f} ms, {latencies[0][2] * 1e3:.1f} ms] (estimated), SRAM 40.0 kB (simulated)"
+    ))  # fmt: skip
+
+
+def test_what_has_no_estimate_either_is_rejected_with_the_reason(bench, capsys):
+    result = search(bench, FLOAT, estimate(refused="not supported: FOO"), RunFailed("the emulator died", advice=""))
+    assert result.chosen is None and result.runs_nowhere
+    assert [one.why for one in result.candidates] == ["board: not supported: FOO", "board: the emulator died"]
+    assert headline_of(result)[0] == "No variant for board"
+    capsys.readouterr()
+    assert OptimizePresentation().has_failed(result)  # exit code 4, as of `estimate`
+    err = " ".join(capsys.readouterr().err.split())
+    assert "error: no variant for board: not supported: FOO" in err and "try: do that" in err
+
+
+def test_a_limit_of_memory_is_one_of_the_devices_sram(bench):
+    result = search(
+        bench, FLOAT, estimate(0.01, sram=90e3), estimate(0.02, sram=50e3), limits=Limits(memory_bytes=64_000)
+    )
+    assert result.chosen == result.candidates[1].id
+    assert "--max-memory" in result.candidates[0].why
+
+
+@pytest.mark.parametrize("known", [0.02, None])
+def test_a_variant_without_a_time_comes_after_one_with_it(bench, known):
+    result = search(bench, FLOAT, estimate(None), estimate(known))
+    assert known is None or result.chosen == result.candidates[1].id
+    assert result.chosen is not None and ("latency not known" in headline_of(result)[0]) is (known is None)
