@@ -101,6 +101,22 @@ def test_a_module_with_two_inputs_and_outputs(ending: str, place: Path, capsys):
     assert provenance["command"] == f"edgewise convert net.py:two --output two.{ending}"
 
 
+@pytest.mark.parametrize("ending", ["pt2", "onnx", "tflite", "keras"])
+def test_a_file_is_the_same_from_every_folder(ending: str, place: Path, capsys):
+    """Layers have the module's own name, and nothing has the source's folder, the time or an address."""
+    found = []
+    for folder, name in (("here", "one"), ("there", "two")):
+        (place / folder).mkdir()
+        source = place / folder / "net.py"
+        source.write_text(KERAS if ending == "keras" else NETS)
+        function = "small" if ending == "keras" else "two"
+        assert convert(capsys, f"{source}:{function}", "-o", f"{name}.{ending}")[0] == ExitCode.DONE
+        found.append((place / f"{name}.{ending}").read_bytes())
+    assert found[0] == found[1]
+    assert b"edgewise" not in found[0] and bytes(place) not in found[0]
+    assert (b"net.Two" in found[0]) == (ending != "keras")
+
+
 def test_an_export_is_read_again_and_converted(place: Path, capsys):
     assert convert(capsys, "net.py:two", "-o", "two.pt2")[0] == ExitCode.DONE
     code, document, errors = convert(capsys, "two.pt2", "-o", "two.xml")
