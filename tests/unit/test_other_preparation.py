@@ -40,7 +40,7 @@ def find(flags, gains, *, samples=250, refused=(), **results):
 def test_the_way_that_scores_clearly_better_is_told_with_what_was_measured():
     found, tried = find(("resize=32,32", "scale=1/255"), {"pad 32,32, scale 1/255": 0.13})
     assert found.code == "better-preparation"
-    assert found.message == "pad 32,32 scores 13.00 % [8.00 %, 18.00 %] better on 84 of 250 samples (measured)"
+    assert found.message == "pad 32,32 scores 13.00 [+8.00, +18.00] points better on 84 of 250 samples (measured)"
     assert list(tried) == [
         "pad 32,32, scale 1/255", "letterbox 32,32, scale 1/255", "resize 36, crop 32,32, scale 1/255",
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.scores import MetricDifference
 from edgewise.evaluating.step_settings import Step
 from edgewise.evaluating.steps_image import Crop, Letterbox, Pad, Resize
-from edgewise.formatting import share_text
+from edgewise.formatting import points_range
 from edgewise.record import Caution
 from edgewise.units import significant
 
@@ -67,8 +67,8 @@ def find_better(
             continue
         if difference.difference < _LEAST_GAIN or difference.p_value > _MOST_RISK:
             continue
-        gain, low, high = (share_text(each or 0.0) for each in (difference.difference, difference.low, difference.high))
-        text = f"{words} scores {gain} [{low}, {high}] better on {difference.n} of {every} samples (measured)"
+        gain, ends = 100 * difference.difference, points_range(difference.metric, difference.low, difference.high)
+        text = f"{words} scores {gain:.2f} {ends} points better on {difference.n} of {every} samples (measured)"
         found.append((difference.difference, text))
     return Caution.of(BETTER, max(found)[1]) if found else None
 
