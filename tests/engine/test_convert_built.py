@@ -9,6 +9,7 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
+from edgewise.model.identity import open_model
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("litert_torch", reason="litert-torch is not installed")
@@ -101,6 +102,22 @@ def test_a_module_with_two_inputs_and_outputs(ending: str, place: Path, capsys):
     assert provenance["command"] == f"edgewise convert net.py:two --output two.{ending}"
 
 
+@pytest.mark.parametrize("ending", ["pt2", "onnx", "tflite", "keras"])
+def test_a_file_is_the_same_from_every_folder(ending: str, place: Path, capsys):
+    """Layers have the module's own name, and nothing has the source's folder, the time or an address."""
+    found = []
+    for folder, name in (("here", "one"), ("there", "two")):
+        (place / folder).mkdir()
+        source = place / folder / "net.py"
+        source.write_text(KERAS if ending == "keras" else NETS)
+        function = "small" if ending == "keras" else "two"
+        assert convert(capsys, f"{source}:{function}", "-o", f"{name}.{ending}")[0] == ExitCode.DONE
+        found.append((place / f"{name}.{ending}").read_bytes())
+    assert found[0] == found[1]
+    assert b"edgewise" not in found[0] and bytes(place) not in found[0]
+    assert (b"net.Two" in found[0]) == (ending != "keras")
+
+
 def test_an_export_is_read_again_and_converted(place: Path, capsys):
     assert convert(capsys, "net.py:two", "-o", "two.pt2")[0] == ExitCode.DONE
     code, document, errors = convert(capsys, "two.pt2", "-o", "two.xml")
@@ -110,6 +127,29 @@ def test_an_export_is_read_again_and_converted(place: Path, capsys):
     (place / "cut.pt2").write_bytes((place / "two.pt2").read_bytes()[:3000])
     code, _, errors = convert(capsys, "cut.pt2", "-o", "cut.xml")
     assert code == ExitCode.BAD_INPUT and "cut.pt2" in errors
+
+
+def test_a_program_of_an_archive_is_converted_and_optimised(place: Path, capsys):
+    torch = pytest.importorskip("torch")
+    from torch.export.pt2_archive._package import package_pt2
+
+    inputs = (torch.zeros(1, 4),)
+    programs = {
+        name: torch.export.export(torch.nn.Linear(4, size).eval(), inputs)
+        for name, size in (("model", 3), ("decode", 7))
+    }
+    package_pt2(str(place / "two.pt2"), exported_programs=programs)
+    code, document, errors = convert(capsys, "two.pt2", "--signature", "decode", "-o", "decode.onnx")
+    assert code == ExitCode.DONE, errors
+    assert document["agreement"]["close"]
+    assert [each.shape for each in open_model("decode.onnx").signature.outputs] == [(1, 7)]
+    assert (
+        run(["optimize", "two.pt2", "--signature", "decode", "--passes", "onnx-simplify", "--json", "-q"])
+        == ExitCode.DONE
+    )
+    assert json.loads(capsys.readouterr().out)
+    made = place / "two-decode-optimized" / "converted" / "two-decode.onnx"
+    assert [each.shape for each in open_model(made).signature.outputs] == [(1, 7)]
 
 
 def test_the_layer_whose_weight_overflows_is_named(place: Path, capsys):

@@ -298,15 +298,37 @@ def test_a_profile_of_an_estimated_device_takes_one_signature():
         ProfileRequest(models=("codec.tflite",), device="cortex-m33", signatures=("a", "b")).as_estimate()
 
 
-def test_other_formats_are_refused(tmp_path):
+def test_a_program_of_a_pt2_archive_is_an_archive_of_its_own_with_its_weights_alone(tmp_path):
+    file = tmp_path / "two.pt2"
+    with zipfile.ZipFile(file, "w") as written:
+        written.writestr("m/archive_format", "pt2")
+        for number, name in enumerate(("model", "decode")):
+            written.writestr(f"m/models/{name}.json", json.dumps(small_network()))
+            config = {"config": {"w": {"path_name": f"weight_{number}"}}}
+            written.writestr(f"m/data/weights/{name}_weights_config.json", json.dumps(config))
+            written.writestr(f"m/data/weights/weight_{number}", name)
+    assert take_signature(str(file), "model", tmp_path) == (str(file), None)
+    taken, ref = take_signature(str(file), "decode", tmp_path / "made")
+    assert ref is not None and (Path(taken).name, ref.signature) == ("two-decode.pt2", "decode")
+    with zipfile.ZipFile(taken) as archive:
+        assert {name: archive.read(name) for name in archive.namelist() if "config" not in name} == {
+            "archive/archive_format": b"pt2",
+            "archive/models/model.json": json.dumps(small_network()).encode(),
+            "archive/data/weights/weight_1": b"decode",
+        }
+    with pytest.raises(BadModel, match=r"only \.tflite files") as error:
+        edgewise.estimate(file, "rpi-pico", signature="decode")
+    assert str(file) in error.value.advice and error.value.advice.endswith("tflite, and estimate its result")
+
+
+def test_a_damaged_pt2_archive_is_one_clear_error(tmp_path):
     file = tmp_path / "two.pt2"
     with zipfile.ZipFile(file, "w") as written:
         for name in ("model", "decode"):
             written.writestr(f"m/models/{name}.json", json.dumps(small_network()))
-    assert take_signature(str(file), "model", tmp_path) == (str(file), None)
-    with pytest.raises(Unavailable, match=r"can't take the signature decode out of two\.pt2") as error:
-        edgewise.estimate(file, "rpi-pico", signature="decode")
-    assert error.value.advice == "export decode as a model of its own; of this file only model, the default, is used"
+        written.writestr("m/data/constants/decode_constants_config.json", '{"config": [1]}')
+    with pytest.raises(BadModel, match="can't be taken out of it"):
+        take_signature(str(file), "decode", tmp_path / "made")
 
 
 def test_without_litert_the_reason_is_said(tmp_path, monkeypatch):

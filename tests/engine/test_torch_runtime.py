@@ -101,6 +101,22 @@ class TestFormat:
         source.write_text(SOURCE + "\n# changed\n")
         assert digest("d", width=3) != first
 
+    def test_the_same_network_is_one_model_from_every_folder_and_each_runs_its_own_code(self, tmp_path, monkeypatch):
+        code = (
+            "import torch\nfrom pathlib import Path\nFOLDER = Path(__file__).parent.name\n"
+            "class Net(torch.nn.ReLU):\n pass\ndef make():\n return Net(), torch.zeros(1, 4)\n"
+        )
+        found = {}
+        for folder, target in (("here", "net.py:make"), ("there", f"{tmp_path}/there/net.py:make")):
+            (tmp_path / folder / "made").mkdir(parents=True)
+            (tmp_path / folder / "net.py").write_text(code)
+            monkeypatch.chdir(tmp_path / folder)
+            found[folder] = eager.write_eager(build_graph(target), tmp_path / folder / "made", name="net-make")
+        assert open_model(found["here"]).ref.sha256 == open_model(found["there"]).ref.sha256
+        for folder, path in found.items():
+            module = eager.load_eager(path).module
+            assert (type(module).__module__, sys.modules["net"].FOLDER) == ("net", folder)
+
     def test_example_inputs_are_the_same_file_for_the_same_values_and_no_placeholders(self, tmp_path):
         def write(name, *inputs):
             (tmp_path / name).mkdir()

@@ -156,6 +156,24 @@ def test_what_is_advised_helps():
         assert array.shape == want
 
 
+@pytest.mark.parametrize(
+    ("have", "want", "others"),
+    [
+        ((28, 28, 1), (1, 1, 32, 32), ["pad=32,32", "letterbox=32,32"]),
+        ((40, 60, 3), (1, 28, 24, 3), ["resize=32", "crop=28,24", "letterbox=28,24"]),
+    ],
+)
+def test_every_usual_step_to_a_size_is_named_since_training_decides(have, want, others):
+    advice = refused(prepare, np.zeros(have, np.uint8), "cast=float32", shape=want, kind="image").advice
+    assert "as in training" in advice and all(f" {step} " in advice for step in others)
+    assert (
+        "as in training"
+        not in refused(
+            prepare, np.zeros((32, 32, 3), np.uint8), "cast=float32", shape=(1, 3, 32, 32), kind="image"
+        ).advice
+    )
+
+
 def test_pixels_do_not_become_real_numbers_by_themselves():
     for kwargs in ({}, {"dtype": "float16"}, {"dtype": "int8", "quantization": Quantization(scale=0.1)}):
         error = refused(preparer, "resize=2", shape=(1, 2, 2, 3), kind="image", **kwargs)

@@ -8,8 +8,11 @@ later). It exports a SavedModel with TensorFlow behind it.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import re
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +52,24 @@ def write_keras(model: Any, path: Path, options: ConvertOptions) -> None:
     del options
     with calling("Keras", to="a .keras file"):
         model.save(path)
+        _without_time(path)
+
+
+def _without_time(path: Path) -> None:
+    """Leave out of a ``.keras`` file the time and the addresses in memory, which would make every file another one."""
+    numbers: dict[str, str] = {}
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    about = json.loads(entries["metadata.json"])
+    entries["metadata.json"] = json.dumps({"keras_version": about["keras_version"]}).encode()
+    entries["config.json"] = re.sub(
+        r'(?<="shared_object_id": )\d+',
+        lambda found: numbers.setdefault(found[0], str(len(numbers))),
+        entries["config.json"].decode(),
+    ).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in entries.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
 
 
 def write_onnx(model: Any, path: Path, options: ConvertOptions) -> None:

@@ -1,4 +1,4 @@
-"""One signature of a TFLite file as a file of its own: compilers and converters read only the first subgraph."""
+"""One signature of a file as a file of its own: compilers and converters read only the default."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from edgewise.converting.signature_program import write_program, write_saved_model
 from edgewise.errors import Unavailable
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.readers.base import damaged
@@ -47,16 +48,24 @@ def take_signature(path: str, signature: str, folder: Path, *, always: bool = Fa
     if not ref.signatures or (not ref.signature and ref.format != "tflite"):
         return path, None
     own = ref.signature or ref.signatures[0]
-    if ref.format != "tflite":
+    source = Path(ref.path)
+    if ref.format not in ("tflite", "torch", "savedmodel"):
         raise Unavailable(
-            f"edgewise can't take the signature {own} out of {ref.file_name}: only .tflite files can be taken apart",
+            f"edgewise can't take the signature {own} out of {ref.file_name}",
             advice=f"export {own} as a model of its own; of this file only {ref.signatures[0]}, the default, is used",
         )
-    if not signature and not always and not read_entry(Path(ref.path), own).subgraph:
+    if not signature and not always and not read_entry(source, own).subgraph:
         return path, None
     folder.mkdir(exist_ok=True)
-    target = folder / f"{name_with(Path(ref.path).stem, own)}.tflite"
-    _write(Path(ref.path), own, target)
+    if ref.format == "savedmodel":
+        target = folder / name_with(source.parent.name, own)
+        write_saved_model(source, own, target)
+    elif ref.format == "torch":
+        target = folder / f"{name_with(source.stem, own)}.pt2"
+        write_program(source, own, target)
+    else:
+        target = folder / f"{name_with(source.stem, own)}.tflite"
+        _write(source, own, target)
     return str(target), ref
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,20 +73,39 @@ def export_built(built: BuiltModel) -> TorchSource:
     return TorchSource(program, network.value.eval())
 
 
+@contextlib.contextmanager
+def _without_places(program: Any) -> Iterator[None]:
+    """Without the lines of source that made each operator: they have the folder, so files would differ by it."""
+    import torch
+
+    graphs = [each.graph for each in program.graph_module.modules() if isinstance(each, torch.fx.GraphModule)]
+    traces = [
+        (node.meta, node.meta.pop("stack_trace"))
+        for graph in graphs
+        for node in graph.nodes
+        if "stack_trace" in node.meta
+    ]
+    try:
+        yield
+    finally:
+        for meta, trace in traces:
+            meta["stack_trace"] = trace
+
+
 def write_pt2(source: TorchSource, path: Path, options: ConvertOptions) -> None:
     """Save the export."""
     del options
     import torch
 
-    with calling("torch.export", to="a .pt2 file"):
-        torch.export.save(source.program, path)
+    with calling("torch.export", to="a .pt2 file"), _without_places(source.program), path.open("wb") as stream:
+        torch.export.save(source.program, stream)  # given a path, it writes the file's name into the file
 
 
 def write_onnx(source: TorchSource, path: Path, options: ConvertOptions) -> None:
     """Export to ONNX; weights are inside the file, and beside it where they exceed protobuf's limit of 2 GiB."""
     import torch
 
-    with calling("PyTorch", to="ONNX"):
+    with calling("PyTorch", to="ONNX"), _without_places(source.program):
         torch.onnx.export(
             source.program, (), path, dynamo=True, verbose=False, external_data=False, opset_version=options.opset
         )

@@ -217,7 +217,7 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
         if [have[1], have[2], have[0]] == body:
             return "--prepare transpose=1,2,0"
     if item.pixels is not None and (steps := _advise_image(item, list(want))):
-        return _join_steps(steps)
+        return _join_steps(steps) + _other_sizes(steps, item)
     if item.rate is not None and len(have) <= 2:
         return f"--prepare length={prod(want)}, or log_mel or mfcc where the model takes features"
     if prod(have) == prod(want):
@@ -230,6 +230,23 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
 def _join_steps(steps: Sequence[str]) -> str:
     """The options of the command line for `steps`, to be copied as they are."""
     return " ".join(f"--prepare {step}" for step in steps)
+
+
+def _other_sizes(steps: Sequence[str], item: Item) -> str:
+    """Other usual steps to the same size: what training did decides, and another step can cost much accuracy."""
+    size = next((each.partition("=")[2] for each in steps if each.startswith("resize=")), None)
+    if size is None or item.pixels is None:
+        return ""
+    height, width = map(int, size.split(","))
+    pads = item.pixels[0] <= width and item.pixels[1] <= height
+    others = (
+        [f"pad={size} (padded)"] if pads else [f"resize={max(height, width) * 8 // 7} and crop={size} (centre cut out)"]
+    )
+    return (
+        " if training stretched pictures to that size; otherwise, as in training, "
+        f"{' or '.join([*others, f'letterbox={size} (scaled and padded)'])} instead of resize={size}: "
+        "another way than in training costs accuracy"
+    )
 
 
 def _advise_image(item: Item, want: list[int]) -> list[str]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +21,8 @@ from typing import Any
 from edgewise.errors import BadInput
 
 ADVICE = "give module:function or path/to/file.py:function"
+_of_files: dict[Path, ModuleType] = {}
+"""The modules of files: two files called model.py are two modules."""
 
 
 def is_factory(text: str) -> bool:
@@ -57,26 +61,42 @@ def import_module(name: str, target: str) -> ModuleType:
     file = Path(name)
     if not file.is_file():
         raise BadInput(f"no such file: {name}", advice=ADVICE)
-    # A name of its own, by the whole path: two files called model.py are two modules.
-    unique = "edgewise_build_" + str(file.resolve()).encode().hex()
-    if unique in sys.modules:
-        return sys.modules[unique]
-    spec = importlib.util.spec_from_file_location(unique, file)
+    place = file.resolve()
+    if (module := _of_files.get(place)) is not None:
+        sys.modules[module.__name__] = module  # another file may have the same name
+        return module
+    own = _name_of(place)
+    known = sys.modules.get(own)
+    if known is not None and getattr(known, "__file__", None) == str(place):
+        return known
+    spec = importlib.util.spec_from_file_location(own, place)
     if spec is None or spec.loader is None:
         raise BadInput(f"{name} can't be imported", advice=ADVICE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[unique] = module
+    sys.modules[own] = module = importlib.util.module_from_spec(spec)
     try:
         with explained(target):
             spec.loader.exec_module(module)
     except BaseException as error:
-        del sys.modules[unique]
+        sys.modules.pop(own, None)
         if isinstance(error, ModuleNotFoundError):
             raise BadInput(
                 f"{name} needs the module {error.name!r}, which is not installed", advice=f"pip install {error.name}"
             ) from error
         raise
+    _of_files[place] = module
     return module
+
+
+def _name_of(file: Path) -> str:
+    """The name of a file's module, as `import` has it: exporters write it into layers, so it has no folder in it.
+
+    Names of libraries get a "_", so that these are still found.
+    """
+    name = re.sub(r"\W", "_", file.stem)
+    others = [each for each in sys.path if Path(each or ".").resolve() not in (file.parent, Path.cwd())]
+    found = importlib.machinery.PathFinder.find_spec(name, others)
+    taken = name in sys.stdlib_module_names or (found is not None and found.loader is not None)
+    return name + "_" * taken
 
 
 def find(module: ModuleType, attribute: str, target: str, *, also: Callable[[Any], bool] = lambda _: False) -> Any:

@@ -2,7 +2,7 @@
 
 `write_eager` writes a folder for the worker processes of this command:
 
-- ``NAME.eager``: JSON that says how to make the module again, and its inputs and outputs;
+- ``NAME.eager``: JSON with its inputs and outputs, and how to make the module again (its code's folder is elsewhere);
 - ``NAME.weights.pt``: its state, so that every process has the same weights; or ``NAME.pickle``, of a module in memory;
 - ``NAME.inputs.npz``: the author's example inputs, where they are more than a shape.
 
@@ -44,7 +44,7 @@ UNEXPORTED = "unexported"
 IN_MEMORY = "in_memory"
 """Name of the Python module that holds models which were given as objects, so that they have names."""
 WRITTEN = "EDGEWISE_EAGER"
-"""Environment variable: SHA-256 of each file that this process wrote → where its code is found."""
+"""Environment variable: SHA-256 of each file that this process wrote → its path → where its code is found."""
 EXAMPLE_INPUTS = ".inputs.npz"
 """End of the name of the file with the author's example inputs."""
 HIDDEN = "an attribute of the module"
@@ -136,7 +136,9 @@ def write_module(
         raise BadInput(
             f"{label} is a PyTorch module without example inputs", advice="give example_inputs, as for torch.export"
         )
-    document: dict[str, Any] = {"schema": SCHEMA, "framework": "torch", "name": name, "target": target or None}
+    document: dict[str, Any] = {"schema": SCHEMA, "framework": "torch", "name": name}
+    if graph is not None:
+        document["operators_sha256"] = hashlib.sha256(repr(graph.operators).encode()).hexdigest()
     if target:
         document["parameters"] = {key: _literal(key, value, label) for key, value in (parameters or {}).items()}
         document["source_sha256"] = _source_digest(target)
@@ -163,7 +165,7 @@ def write_module(
     path = folder / f"{name}.eager"
     data = json.dumps(document).encode()
     path.write_bytes(data)
-    _note_written(data, graph)
+    _note_written(path, data, graph, target)
     return path
 
 
@@ -187,7 +189,7 @@ def load_eager(path: Path) -> EagerModule:
     """
     document, place = _read(path)
     with _code_of(place):
-        module = _remade(document, path)
+        module = _remade(document, path, place["target"])
     return EagerModule(
         module=module.eval(),
         inputs=read_specs(document["inputs"]),
@@ -223,16 +225,16 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not path.is_file() or path.stat().st_size > MAX_BYTES:
         raise BadModel(f"{path.name} is not an eager module", advice="give FILE.py:FUNCTION")
     data = path.read_bytes()
-    place = _written().get(hashlib.sha256(data).hexdigest())
-    if place is None:
+    places = _written().get(hashlib.sha256(data).hexdigest())
+    if not places:
         raise BadModel(
             f"{path.name} can't be used: making its module would run code, and this command did not write it",
             advice="give the function that makes the module, FILE.py:FUNCTION, or edgewise.bench(module) in Python",
         )
-    return json.loads(data), place
+    return json.loads(data), places.get(str(path.absolute()), next(iter(places.values())))
 
 
-def _written() -> dict[str, dict[str, Any]]:
+def _written() -> dict[str, dict[str, dict[str, Any]]]:
     try:
         found = json.loads(os.environ.get(WRITTEN, "{}"))
     except ValueError:
@@ -240,9 +242,12 @@ def _written() -> dict[str, dict[str, Any]]:
     return found if isinstance(found, dict) else {}
 
 
-def _note_written(data: bytes, graph: Graph | None) -> None:
-    digest = hashlib.sha256(data).hexdigest()
-    os.environ[WRITTEN] = json.dumps(_written() | {digest: {"folder": str(Path.cwd()), "path": sys.path}})
+def _note_written(path: Path, data: bytes, graph: Graph | None, target: str) -> None:
+    """Of the same network in two folders the files are the same, and the code is not."""
+    digest, written = hashlib.sha256(data).hexdigest(), _written()
+    place = {"target": target, "folder": str(Path.cwd()), "path": sys.path}
+    written.setdefault(digest, {})[str(path.absolute())] = place
+    os.environ[WRITTEN] = json.dumps(written)
     if graph is not None:
         graphs[digest] = graph
 
@@ -259,10 +264,10 @@ def _code_of(place: Mapping[str, Any]) -> Iterator[None]:
         sys.path[:] = [folder for folder in sys.path if folder not in added]
 
 
-def _remade(document: Mapping[str, Any], path: Path) -> Any:
+def _remade(document: Mapping[str, Any], path: Path, target: str) -> Any:
     import torch
 
-    if target := document["target"]:
+    if target:
         arguments = {name: ast.literal_eval(text) for name, text in document["parameters"].items()}
         with own_code(target.rpartition(":")[0]):
             module = make_object(target, arguments).value

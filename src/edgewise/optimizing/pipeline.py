@@ -11,7 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgewise.clock import now
-from edgewise.converting.signature_file import take_signature
+from edgewise.converting.base import TARGETS
+from edgewise.converting.checked import ConversionTask, convert_checked
+from edgewise.converting.signature_file import name_with, take_signature
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, RunFailed, Unavailable
 from edgewise.evaluating.evaluator import SampleSelection
@@ -39,6 +41,8 @@ from edgewise.runtime.base import runtimes
 
 _FIRST = {"torch": "torch-to-onnx", "keras": "keras-to-litert"}
 """Format of a module → the pass that converts it to the file that is the original."""
+_READABLE = {"torch": "onnx", "savedmodel": "tflite"}
+"""Format of a file that no pass reads → the word for the format that it is converted to first."""
 
 
 def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
@@ -117,7 +121,9 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
 
 
 def _take_signature(settings: SearchSettings) -> SearchSettings:
-    """Settings whose model is a file of one signature; as they are for other models."""
+    """Settings whose model is a file of one signature that passes read; as they are for other models."""
+    if settings.format in _READABLE and not is_factory(settings.model):
+        return _take_converted(settings)
     if settings.is_module:
         return settings
     file, whole = take_signature(settings.model, settings.signature, settings.folder / "signature")
@@ -126,16 +132,41 @@ def _take_signature(settings: SearchSettings) -> SearchSettings:
     return replace(settings, model=file, signature=whole.signature or whole.signatures[0], whole=whole)
 
 
+def _take_converted(settings: SearchSettings) -> SearchSettings:
+    """Settings whose model is made of a ``.pt2`` file or a SavedModel. Raises as `convert_checked`."""
+    whole, to = open_model(settings.model, settings.signature).ref, _READABLE[settings.format]
+    folder = settings.folder / "converted"
+    folder.mkdir(exist_ok=True)
+    task = ConversionTask(
+        source=settings.model,
+        signature=settings.signature,
+        to=to,
+        output=folder / f"{name_with(Path(whole.file_name).stem, settings.signature)}{TARGETS[to].suffix}",
+        overwrite=True,
+        seed=settings.seed,
+        memory_limit=settings.memory_limit,
+    )
+    made = convert_checked(task)
+    if made.path is None:
+        raise RunFailed(
+            f"the outputs of {whole.name} and its conversion to {TARGETS[to].title} differ",
+            advice=f"see 'edgewise convert {settings.model} --to {to}'",
+        )
+    return replace(settings, model=str(made.path), format=TARGETS[to].format, whole=whole)
+
+
 def _tell_signature(settings: SearchSettings) -> list[str]:
     if settings.whole is None:
         return []
+    if settings.whole.format in _READABLE:
+        return [f"what is optimised is {settings.model}, which 'edgewise convert' makes of {settings.whole.name}"]
     return [f"what is optimised is {settings.model}, a file of one signature: {settings.whole.signature_words}"]
 
 
 def _open_original(settings: SearchSettings) -> ModelRef:
     """The file to optimise; one of a signature has the name that runs of the user's file have."""
     own, whole = open_model(settings.model).ref, settings.whole
-    if whole is None:
+    if whole is None or not whole.signatures:
         return own
     others = (name for name in whole.signatures if name != settings.signature)
     return replace(own, name=whole.name, signatures=(settings.signature, *others))

@@ -160,7 +160,7 @@ def build_settings(
     """
     model, limits = wanted.model, wanted.limits
     form = "torch" if is_factory(model) else open_model(model, wanted.signature).ref.format
-    path = Path(model.rpartition(":")[0]) if form == "torch" else Path(model)
+    path = Path(model.rpartition(":")[0] if is_factory(model) else model)
     stem = path.stem if path.suffix in _SUFFIXES else path.name.rpartition(".")[2]
     start = replace(wanted, format=form, folder=folder or Path(f"{name_with(stem, wanted.signature)}-optimized"))
     _require_passes(start.passes, has_data=options is not None)

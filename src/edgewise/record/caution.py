@@ -73,6 +73,8 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "check the preparation (--prepare: scale, mean and std, layout, channel order) and that labels use the same "
         "class numbers as the outputs (--classes, --task-option offset=1)",
     ),
+    "unusual-values": ("A", "check the preparation as it was in training (--prepare: scale, mean and std)"),
+    "better-preparation": ("A", "prepare pictures as in training; another way to the input's size costs accuracy"),
     "samples-left-out": ("A", "fix or remove them; --strict ends the evaluation at the first one"),
     "samples-changed": ("A", "check that the model was trained with samples changed in the same way"),
     "class-order": (
@@ -117,8 +119,8 @@ CAUTIONS: dict[str, tuple[str, str]] = {
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }
 
-ABOUT_DATA = ("samples-left-out", "samples-changed", "class-order")
-"""Codes of cautions on an accuracy, from the data that it was measured on."""
+ABOUT_DATA = ("samples-left-out", "samples-changed", "class-order", "unusual-values", "better-preparation")
+"""Codes of cautions on an accuracy, from the data that it was measured on and its preparation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

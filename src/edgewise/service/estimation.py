@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from edgewise.converting.signature_file import take_signature
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.base import Estimate, find_device
 from edgewise.estimating.boards import CORE_TITLES
 from edgewise.estimating.fits import Fits, Groups, Limits, boards_by_core, estimates_of_core, rank
@@ -107,7 +107,13 @@ def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) 
         with job_folder() as folder:
             # Vela would add the time of all signatures.
             taken, whole = take_signature(request.model, request.signature, folder, always=True)
-            found = work(Path(taken))
+            try:
+                found = work(Path(taken))
+            except BadModel as error:
+                if whole is None or whole.format == "tflite":
+                    raise
+                how = f"edgewise convert {request.model} --signature {whole.signature} --to tflite"
+                raise BadModel(error.message, advice=f"{how}, and estimate its result") from error
             return found if whole is None else _of_signature(found, whole, chosen=bool(request.signature))
     from edgewise.optimizing.untrained import build_int8
 

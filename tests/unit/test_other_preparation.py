@@ -1,0 +1,79 @@
+"""Another usual preparation that is clearly better is told, as are values that few networks take."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from edgewise.errors import BadInput
+from edgewise.evaluating.evaluator import ModelUnderTest, SampleResults, SampleSelection
+from edgewise.evaluating.instructions import Instructions, read_flags
+from edgewise.evaluating.other_preparation import check_range, find_better
+from edgewise.evaluating.scores import MetricDifference
+
+
+def prepared(*flags):
+    return ModelUnderTest(job=None, instructions=Instructions(steps=read_flags(flags)))
+
+
+def find(flags, gains, *, samples=250, refused=(), **results):
+    """The caution where each way, in words, gains that much; and the ways that were tried, with their samples."""
+    tried = {}
+
+    def run(tested, part):
+        way = ", ".join(step.describe() for step in tested.instructions.steps[""])
+        tried[way] = part.indices
+        if any(word in way for word in refused):
+            raise BadInput("can't be padded")
+        return SampleResults(entries=(), notes=(way,), **results)
+
+    def compare(answers):
+        gain = gains.get(answers.notes[0], 0.0)
+        return MetricDifference(
+            metric="accuracy_top1", n=84, difference=gain, low=gain - 0.05, high=gain + 0.05,
+            p_value=0.001 if gain > 0.05 else 0.2,
+        )  # fmt: skip
+
+    data = SampleSelection(data=SimpleNamespace(), indices=tuple(range(samples)))
+    return find_better(prepared(*flags), data, run, compare), tried
+
+
+def test_the_way_that_scores_clearly_better_is_told_with_what_was_measured():
+    found, tried = find(("resize=32,32", "scale=1/255"), {"pad 32,32, scale 1/255": 0.13})
+    assert found.code == "better-preparation"
+    assert found.message == "pad 32,32 scores 13.00 [+8.00, +18.00] points better on 84 of 250 samples (measured)"
+    assert list(tried) == [
+        "pad 32,32, scale 1/255", "letterbox 32,32, scale 1/255", "resize 36, crop 32,32, scale 1/255",
+    ]  # fmt: skip
+
+
+def test_the_samples_are_a_part_of_all():
+    _, tried = find(("pad=32",), {}, samples=10_000)
+    assert {len(indices) for indices in tried.values()} == {500}
+    assert all(indices[-1] == 9980 for indices in tried.values())
+
+
+def test_a_gain_by_chance_is_not_told():
+    assert find(("pad=32",), {"resize 32,32": 0.04})[0] is None
+
+
+def test_a_way_that_pictures_refuse_is_left_out_and_no_way_is_tried_without_a_size():
+    found, tried = find(("resize=36", "crop=32"), {"letterbox 32,32": 0.1}, refused=("pad",))
+    assert found.message.startswith("letterbox 32,32") and len(tried) == 3
+    assert find(("resize=36", "scale=1/255"), {})[1] == {}
+    assert find((), {})[1] == {}
+
+
+def test_an_interrupt_ends_the_trial():
+    found, tried = find(("pad=32",), {"resize 32,32": 0.5}, interrupted=True)
+    assert found is None and len(tried) == 1
+
+
+@pytest.mark.parametrize(
+    ("fed", "odd"),
+    [((0.0, 1.0), False), ((0.0, 255.0), False), ((-2.6, 2.6), False), ((0.0, 0.0), False), ((0.0, 1 / 255), True),
+     ((0.0, 65025.0), True), ((-3000.0, 2.0), True)],
+)  # fmt: skip
+def test_values_that_few_networks_take(fed, odd):
+    found = check_range({"x": fed})
+    assert (found is not None) == odd
+    assert not odd or (found.code == "unusual-values" and "values fed to x: " in found.message)
