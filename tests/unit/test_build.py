@@ -253,3 +253,24 @@ def test_the_source_of_a_built_network(folder: Path):
     kept = build_graph("nets_for_tests:as_path").source
     assert kept["path"] == str(folder / "kept.onnx")
     assert kept["size_bytes"] == (folder / "kept.onnx").stat().st_size
+
+
+def test_each_folder_has_its_own_modules(tmp_path, monkeypatch):
+    """Two versions of a project, side by side: each imports its own blocks.py and its own package."""
+    from edgewise.model.callable_loader import call, find, import_module, own_code
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("old", "new"):
+        (tmp_path / name / "parts").mkdir(parents=True)
+        (tmp_path / name / "blocks.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "parts" / "__init__.py").write_text("")
+        (tmp_path / name / "parts" / "head.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "net.py").write_text(
+            "from blocks import NAME\n\ndef make():\n    from parts.head import NAME as head\n    return NAME, head\n"
+        )
+    for name in ("old", "new", "old", "new"):
+        target = f"{name}/net.py"
+        with own_code(target):
+            module = import_module(target, target)
+            assert call(find(module, "make", target), {}, target) == (name, name)
+            assert name == sys.modules["blocks"].NAME and sys.modules["net"] is module

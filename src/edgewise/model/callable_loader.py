@@ -23,6 +23,10 @@ from edgewise.errors import BadInput
 ADVICE = "give module:function or path/to/file.py:function"
 _of_files: dict[Path, ModuleType] = {}
 """The modules of files: two files called model.py are two modules."""
+_folders: dict[str, Path] = {}
+"""Module that the user's code imported from a folder of the user's → that folder."""
+_set_aside: dict[Path, dict[str, ModuleType]] = {}
+"""Folder → its modules whose names another folder's modules have now: two folders may each have a blocks.py."""
 
 
 def is_factory(text: str) -> bool:
@@ -39,15 +43,40 @@ def own_code(module_name: str) -> Iterator[None]:
     beside = Path(module_name).resolve().parent if module_name.endswith(".py") else Path.cwd()
     added = [str(folder) for folder in dict.fromkeys((beside, Path.cwd())) if str(folder) not in sys.path]
     sys.path[:0] = added
+    _give_names_to(beside)
+    known = set(sys.modules)
     # TensorFlow's C++ libraries log below errors when they are first imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
-        for folder in added:
+        for name in sys.modules.keys() - known:
+            if (folder := _folder_of(name)) in (beside, Path.cwd()):
+                _folders[name] = folder
+        for path in added:
             with contextlib.suppress(ValueError):
-                sys.path.remove(folder)
+                sys.path.remove(path)
+
+
+def _give_names_to(folder: Path) -> None:
+    """Set modules of other folders aside where `folder` has its own of that name."""
+    for name, home in list(_folders.items()):
+        first = name.partition(".")[0]
+        if home != folder and (folder.joinpath(f"{first}.py").exists() or folder.joinpath(first).is_dir()):
+            del _folders[name]
+            if name in sys.modules:
+                _set_aside.setdefault(home, {})[name] = sys.modules.pop(name)
+    mine = _set_aside.pop(folder, {})
+    sys.modules.update(mine)
+    _folders.update(dict.fromkeys(mine, folder))
+
+
+def _folder_of(name: str) -> Path | None:
+    """The folder on the module path that has the module."""
+    path = Path(getattr(sys.modules[name], "__file__", None) or "")
+    above = name.count(".") + (path.stem == "__init__")
+    return path.parents[above] if above < len(path.parents) else None
 
 
 def import_module(name: str, target: str) -> ModuleType:
