@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.comparing.labels import MOST_LETTERS, label_jobs, model_names
-from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.record import Job, ModelRef, Origin, RuntimeSpec, Scenario, TargetSpec, Workload
 
 HERE = Path.cwd()
 
@@ -65,6 +65,17 @@ def test_one_file_after_another_at_one_place_is_told_by_its_hash_where_nothing_e
     jobs = [job_of(), job_of(sha="b" * 64)]
     assert labels(*jobs, hints=("main", "last")) == ["main", "last"]
     assert model_names([job.model for job in jobs]) == ["m.onnx (sha256 aaaaaaaa)", "m.onnx (sha256 bbbbbbbb)"]
+
+
+def test_networks_of_functions_have_the_folder_of_the_file_with_the_function():
+    models = [
+        replace(job_of("net-make", folder="/tmp/edgewise-build-1").model, origin=Origin(target=target, sha256=target))
+        for target in ("old/net.py:make", "new/net.py:make")
+    ]
+    assert model_names(models) == ["old/net-make", "new/net-make"]
+    assert model_names([replace(models[0], origin=Origin(target="net.py:make", sha256="a")), models[1]]) == [
+        "net-make", "new/net-make",
+    ]  # fmt: skip
 
 
 def test_hints_come_last():

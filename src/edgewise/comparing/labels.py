@@ -80,12 +80,12 @@ def model_names(models: Sequence[ModelRef], *, hashed: bool = True) -> list[str]
 
 
 def _folders(model: ModelRef) -> tuple[str, ...]:
-    """Where the file is, from the working folder; nowhere for a file that a command made for itself."""
-    folder = PurePath(model.path).parent
-    if model.origin is not None or folder.name.startswith("edgewise-build-"):
+    """Where the file or its function is, from the working folder; nowhere for what a command made for itself."""
+    folder = PurePath(model.path if model.origin is None else model.origin.target).parent
+    if model.origin is None and folder.name.startswith("edgewise-build-"):
         return ()
     here = Path.cwd()
-    folder = folder.relative_to(here) if folder.is_relative_to(here) else folder.relative_to(folder.anchor)
+    folder = folder.relative_to(here if folder.is_relative_to(here) else folder.anchor)
     return tuple(map(one_line, folder.parts))
 
 
