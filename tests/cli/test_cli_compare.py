@@ -324,7 +324,7 @@ def test_files_of_one_name_are_called_by_their_folders(models, capsys):
 
 
 def test_a_run_is_the_same_as_itself(models, capsys):
-    measured("a.fake", "--sessions", "1", "-o", "a.json")
+    measured("a.fake", "-o", "a.json")
     capsys.readouterr()
     for words in (("last", "last"), ("a.json", "last"), ("a.json", "a.json")):
         code, document = compare(capsys, *words)

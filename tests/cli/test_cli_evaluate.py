@@ -44,7 +44,9 @@ def write(name: str, **script) -> str:
 
 def evaluate(*words: str, model: str = "net.fake", accuracy_only: bool = True) -> int:
     quick = ["--no-latency"] if accuracy_only else ["--sessions", "1"]
-    return run(["evaluate", model, "--data", "d.npz", "--task", "classification", "-r", "fake", *quick, *words])
+    usual = {"--data": "d.npz", "--task": "classification", "-r": "fake"}
+    given = [word for option, value in usual.items() if option not in words for word in (option, value)]
+    return run(["evaluate", model, *given, *quick, *words])
 
 
 def test_the_document_has_every_metric_with_its_interval_and_nothing_else_is_on_stdout(capsys):

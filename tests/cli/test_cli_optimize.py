@@ -33,8 +33,10 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 def optimize(*words: str, passes: str = "failing", data: bool = True) -> int:
-    given = ["--data", "d.npz", "--task", "classification"] if data else []
-    return run(["optimize", "net.fake", *given, "-r", "fake", "--passes", passes, "-o", "out", *words])
+    usual = {"--data": "d.npz", "--task": "classification"} if data else {}
+    usual |= {"-r": "fake", "--passes": passes, "-o": "out"}
+    given = [word for option, value in usual.items() if option not in words for word in (option, value)]
+    return run(["optimize", "net.fake", *given, *words])
 
 
 @pytest.mark.parametrize(

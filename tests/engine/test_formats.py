@@ -70,7 +70,7 @@ def test_bench_runs_it_and_every_other_command_says_what_to_do(case, capsys):
     assert (job["model"]["format"], job["model"]["name"]) == (form, path.name)
     assert (job["runtime"]["name"], record["status"]) == (engine, "done")
     assert [spec["shape"] for spec in job["workload"]["inputs"]] == [[1, 4]]
-    for name in ("inspect", "optimize"):
+    for name in ("inspect",) if form == "savedmodel" else ("inspect", "optimize"):
         assert run([name, str(path)]) == 2
         message = capsys.readouterr().err
         assert "edgewise can't read the layers of the format" in message

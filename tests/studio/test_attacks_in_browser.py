@@ -120,7 +120,7 @@ def test_the_one_time_link_works_from_another_site(studio, elsewhere, browser):
     page = context.new_page()
     page.goto(f"http://localhost:{elsewhere}/")
     page.locator("#enter").click()
-    page.get_by_role("heading", name="Models").wait_for()
+    page.get_by_role("heading", name="Models", level=1).wait_for()
     assert page.url == f"{studio.url}/"
     assert page.evaluate("document.cookie") == ""
     context.close()

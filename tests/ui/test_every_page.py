@@ -176,7 +176,7 @@ def check_widths(page):
 
 def check_numbers(page):
     """Every one opens how it is known."""
-    assert page.evaluate(UNEXPLAINED, ["#", "Index", "Threads", "n", "95 % interval", "Interval"]) == []
+    assert page.evaluate(UNEXPLAINED, ["#", "Index", "Layers", "Threads", "n", "95 % interval", "Interval"]) == []
     opened = page.locator("button.value, button.how")
     opened = opened.evaluate_all("(all) => all.map((one) => one.popoverTargetElement?.id)")
     known = page.locator("[popover]")

@@ -22,7 +22,7 @@ def test_the_same_sources_give_the_same_bytes():
 def test_it_has_the_worker_and_the_engine_adapters_and_stays_small():
     assert {"__main__.py", "edgewise/__init__.py", "edgewise/run/worker.py", "edgewise/runtime/litert.py"} <= names()
     assert not {name for name in names() if name.startswith(("edgewise/report", "edgewise/store", "edgewise/cli"))}
-    assert len(make_bundle()) < 300_000
+    assert len(make_bundle()) < 240_000
 
 
 def test_it_needs_only_the_standard_library_numpy_and_an_engine(tmp_path):

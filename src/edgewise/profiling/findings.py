@@ -213,7 +213,7 @@ def _chained(view: _ProfileView) -> list[list[Layer]]:
     chains: dict[int, list[Layer]] = {}
     for layer in alone:
         chain: list[Layer] = []
-        for name in {name for operator in view.operators(layer) for name in operator.inputs}:
+        for name in dict.fromkeys(name for operator in view.operators(layer) for name in operator.inputs):
             before = chains.get(makers.get(name, -1), chain)
             if before is not chain:
                 before.extend(chain)
@@ -227,7 +227,7 @@ def _chained(view: _ProfileView) -> list[list[Layer]]:
 
 def _chains(view: _ProfileView) -> list[Finding]:
     chains = _chained(view)
-    layers = [layer for chain in chains for layer in chain]
+    layers = sorted((layer for chain in chains for layer in chain), key=lambda layer: layer.index)
     times: dict[str, float] = {}
     for layer in layers:
         times[layer.op] = times.get(layer.op, 0.0) + (layer.time or 0.0)

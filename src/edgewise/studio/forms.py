@@ -109,7 +109,7 @@ class Field:
     @property
     def default(self) -> str:
         """The value in effect where the field is empty; empty where the request finds it."""
-        value = self.option.default
+        value = LOCAL if self.kind == "device" and self.option.type == list[str] else self.option.default
         if isinstance(value, bool):
             return "yes" if value else "no"
         return "" if value in (None, ...) else str(value)

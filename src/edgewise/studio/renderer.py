@@ -14,6 +14,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from edgewise.child_process import ChildProcess, explain_end
@@ -140,7 +141,8 @@ class Renderer:
             try:
                 if self._child is None:
                     self._child = ChildProcess(self._command, request=None)
-                self._child.send(request)
+                with suppress(BrokenPipeError):  # how it ended says more
+                    self._child.send(request)
                 line = self._child.read_line(until=now() + self._draw_s)
             except TimeoutError:
                 failure = f"took longer than {self._draw_s:g} s"
