@@ -18,7 +18,7 @@ from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
 from edgewise.report.conditions import engine_of
 from edgewise.report.markdown import render_markdown
-from edgewise.report.names import short_names, shorten
+from edgewise.report.names import keep_end, short_names, shorten
 from edgewise.report.profile import (
     NAMELESS_NOTE,
     WHOLE_IS_LATENCY,
@@ -135,7 +135,7 @@ def test_text_fits_the_terminal(width, runs):
 def test_eighty_columns_have_the_seven_that_matter_and_wide_ones_all():
     narrow, wide = (profile_text([profiled_run()], width=width) for width in (80, 120))
     assert "columns left out for width: GOP/s, Roof (%), dtype" in narrow
-    assert re.search(r"^2 +Mobilen…sedBatchNormV3 +DepthwiseConv +250 ± 5 +25\.0 +55\.0 +400 k$", narrow, re.M)
+    assert re.search(r"^2 +…FusedBatchNormV3 +DepthwiseConv +250 ± 5 +25\.0 +55\.0 +400 k$", narrow, re.M)
     assert "no room" not in wide
     assert re.search(r"400 k +3\.20 +10\.0 memory +float32$", wide, re.M)
 
@@ -230,7 +230,7 @@ def test_the_timeline_of_memory_is_as_high_as_the_peak_and_no_wider_than_asked()
     # Four cells an operator; eighths of a quarter of 90,112 B are rounded up, so that 20,000 B fill the lowest row.
     assert [line.count("█") for line in bars] == [4, 12, 16, 32]
     assert axis == "live bytes along operators 0 to 10"
-    assert peak.startswith("highest: 90.1 kB at operator 3 (Mob")
+    assert peak.startswith("highest: 90.1 kB at operator 3 (…")
     (folded,) = memory_sections(many_layers_run(count=200), width=62)
     assert max(map(len, folded.drawing)) <= 60
     assert "each bar the highest of 4" in folded.drawing[-2]
@@ -437,3 +437,43 @@ def test_names_that_differ_in_the_middle_are_told_apart_beside_others():
     names = [f"__main__.Net/torch.nn.Sequential_features/Sequential_{at}/torch.nn.modules.ReLU_2" for at in range(4)]
     found = short_names([*names, "serving_default_args_0_output_of_the_net"], 18)
     assert len(set(found)) == 5 and all(len(name) <= 18 for name in found)
+
+
+LAYERS = {
+    "paddle": [*(f"p2o.pd_op.{op.lower()}.{op}.{at}" for op in ("Conv", "HardSigmoid", "Mul") for at in range(3)), "x"],
+    "torch": [f"/stages.{at}/blocks.{of}/mixer/{op}" for at in range(3) for of in range(2) for op in ("Conv", "Relu")],
+    "openvino": [f"/features/features.{at}/conv/Conv/{end}Biases" for at in range(11) for end in ("Without", "Fused")],
+    "tflite": [f"net/block_{at}_{part}/Conv2D" for at in range(1, 13) for part in ("expand", "project", "depthwise")],
+}
+
+
+@pytest.mark.parametrize("width", [12, 16, 18, 24, 40])
+@pytest.mark.parametrize("names", LAYERS.values(), ids=LAYERS)
+def test_names_of_layers_keep_their_end_and_stay_apart(names, width):
+    found = short_names(names, width, ends=True)
+    assert len(set(found)) == len(names) and max(map(len, found)) <= width
+    for name, short in zip(names, found, strict=True):
+        assert short == name or (short.startswith("…") and (width < 16 or short.endswith(name[-4:])))
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "short"),
+    [
+        ("p2o.pd_op.hardsigmoid.HardSigmoid.0", 18, "…HardSigmoid.0"),
+        ("p2o.Conv.58 + p2o.HardSigmoid.0", 18, "…p2o.HardSigmoid.0"),
+        ("a/very_long_and_only_word", 10, "…only_word"),
+        ("averylongandonlyword", 10, "…donlyword"),
+        ("a\n b", 9, "a b"),
+    ],
+)
+def test_the_end_of_a_name_begins_with_a_whole_word_where_there_is_one(name, width, short):
+    assert keep_end(name, width) == short
+
+
+def test_tables_of_layers_cut_names_at_their_beginning():
+    layers = [
+        layer_of(at, name, "Conv", 10.0)
+        for at, name in enumerate(f"p2o.pd_op.{op}.{op}.7" for op in ("Conv", "HardSigmoid", "Clip"))
+    ]
+    text = profile_text([replace(profiled_run(), layers=tuple(layers))], width=80)
+    assert re.search(r"^1 +…HardSigmoid\.7 ", text, re.M), text

@@ -29,6 +29,7 @@ class Column:
         hidden: only in files for machines (CSV), such as a run's id.
         folds: whether its cells are wrapped at blanks first on a narrow terminal.
         name: whether its cells are shortened, on a narrow terminal, before a column is left out.
+        ends: whether the ends of its names tell most, as those of layers do: their beginnings are left out.
         how: works out how those numbers of the column are known whose cells have no `how`; its heading opens it, too.
     """
 
@@ -39,6 +40,7 @@ class Column:
     hidden: bool = False
     folds: bool = False
     name: bool = False
+    ends: bool = False
     how: How = field(default=None, compare=False, repr=False)
 
 

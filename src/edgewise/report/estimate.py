@@ -114,7 +114,7 @@ def memory_table(plan: MemoryPlan) -> Table:
     """A row per tensor of the arena: where it lies, and between which operators it lives."""
     offset = partial(provenance_of_column, "Place in the arena", "derived", "a plan, greedy by size", "none: exact")
     columns: Columns[Placement] = [
-        (Column(title="Tensor", name=True), lambda each: Cell(text=one_line(each.tensor))),
+        (Column(title="Tensor", name=True, ends=True), lambda each: Cell(text=one_line(each.tensor))),
         (Column(title="Offset (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.offset, ",d")),
         (Column(title="Size (B)", numeric=True, unit="B", how=offset), lambda each: _number(each.size_bytes, ",d")),
         (Column(title="First #", numeric=True, how=offset), lambda each: _number(each.first, "d")),
@@ -241,7 +241,7 @@ def layer_table(estimate: Estimate, *, top: int | None = None) -> Table:
     share = partial(provenance_of_column, "Share", "derived", "part of the sum over all layers", "none")
     columns: Columns[EstimatedLayer] = [
         (Column(title="#", numeric=True), lambda layer: _number(layer.index, "d")),
-        (Column(title="Layer", name=True), lambda layer: Cell(text=one_line(layer.name))),
+        (Column(title="Layer", name=True, ends=True), lambda layer: Cell(text=one_line(layer.name))),
         (Column(title="Operator", rank=3, name=True), lambda layer: Cell(text=one_line(layer.op))),
         (Column(title="On"), _unit),
         (column("MACs", "macs", rank=4), lambda layer: _count(layer.macs)),

@@ -9,7 +9,7 @@ from edgewise.model.graph import Graph, Tensor
 from edgewise.model.inspection import Inspection, describe_tensor, name_kind
 from edgewise.model.support import Support
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
-from edgewise.report.names import shorten
+from edgewise.report.names import keep_end
 from edgewise.report.sparsity import ZERO_TITLES, sparsity_section, sparsity_tables, zero_cells
 from edgewise.report.timeline import WIDEST, describe_memory, draw_timeline
 from edgewise.text import one_line
@@ -163,7 +163,7 @@ def layer_table(inspection: Inspection, *, top: int | None = None) -> Table:
         title="Layers" if not folded else f"Layers: the {len(order)} with the most MACs of {len(operators)}",
         columns=(
             Column(title="#", numeric=True),
-            Column(title="Layer", name=True),
+            Column(title="Layer", name=True, ends=True),
             Column(title="Operator", rank=1, name=True),
             Column(title="Output", rank=4),
             Column(title="MACs", numeric=True),
@@ -273,7 +273,7 @@ def _first_reason(reasons: Mapping[int, str], inspection: Inspection) -> str:
     if len(set(reasons.values())) == 1 and len(reasons) == len(inspection.graph.operators):
         return one_line(reasons[first])
     more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    return f"{shorten(inspection.graph.operators[first].title, 24)}: {one_line(reasons[first])}{more}"
+    return f"{keep_end(inspection.graph.operators[first].title, 24)}: {one_line(reasons[first])}{more}"
 
 
 def memory_line(inspection: Inspection) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 
 from edgewise.record import Run
 from edgewise.text import one_line
 
 _SEPARATORS = "/.;:_ "
+_FIRST_PART = re.compile(rf"[^{_SEPARATORS}]*[{_SEPARATORS}]")
 
 
 def shorten(text: str, width: int | None) -> str:
@@ -20,22 +23,37 @@ def shorten(text: str, width: int | None) -> str:
     return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def short_names(names: Sequence[str], width: int | None) -> list[str]:
-    """Names in at most `width` cells each, as distinct as possible: what all share is left out first."""
+def keep_end(text: str, width: int | None) -> str:
+    """`text` in at most `width` cells with its beginning left out, up to a separator where that costs half at most."""
+    text = one_line(text)
+    if width is None or len(text) <= width:
+        return text
+    kept = text[len(text) - width + 1 :]
+    part = re.match(_FIRST_PART, text[len(text) - width :])
+    cut = part.end() - 1 if part else 0
+    return f"…{kept[cut:] if cut <= len(kept) // 2 else kept}"
+
+
+def short_names(names: Sequence[str], width: int | None, *, ends: bool = False) -> list[str]:
+    """Names in at most `width` cells each, as distinct as possible: of those that come out alike, what they share goes.
+
+    Args:
+        ends: whether their ends tell most, as those of layers do: whole beginnings are left out, not the middle.
+    """
     whole = [one_line(name) for name in names]
     if width is None or all(len(name) <= width for name in whole):
         return whole
     whole = _own_parts(whole, width)
-    prefix = _shared_beginning(whole)
-    forms = [
-        [shorten(name, width) for name in whole],
-        [name if len(name) <= width else shorten(f"…{name[prefix:]}", width) for name in whole],
-        [name if len(name) <= width else _head(f"…{name[prefix:]}", width) for name in whole],
-    ]
-    wanted = len(set(whole))
-    # The first form that tells all apart, else the one that tells most.
-    best = max(forms, key=lambda form: (len(set(form)) == wanted, len(set(form))))
-    return _part_alike(whole, best, width)
+    alike: dict[str, dict[str, None]] = {}
+    for name in whole:
+        alike.setdefault((keep_end if ends else shorten)(name, width), {})[name] = None
+    short: dict[str, str] = {}
+    for shown, group in alike.items():
+        short |= _told_apart(list(group), width) if len(group) > 1 else dict.fromkeys(group, shown)
+    count = Counter(short.values())
+    if left := [name for name, shown in short.items() if count[shown] > 1]:
+        short |= _told_apart(left, width)
+    return [short[name] for name in whole]
 
 
 def distinct_names(names: Sequence[str], width: int = 34) -> list[str]:
@@ -44,15 +62,29 @@ def distinct_names(names: Sequence[str], width: int = 34) -> list[str]:
     return [name if short.count(name) == 1 else f"{name} #{index + 1}" for index, name in enumerate(short)]
 
 
-def _part_alike(whole: Sequence[str], short: Sequence[str], width: int) -> list[str]:
-    """Short names that came out alike, again from where the whole ones begin to differ."""
-    alike: dict[str, list[str]] = {}
-    for name, shown in zip(whole, short, strict=True):
-        alike.setdefault(shown, []).append(name)
-    return [
-        shown if len(set(alike[shown])) < 2 else _head(f"…{name[_shared_beginning(alike[shown]) :]}", width)
-        for name, shown in zip(whole, short, strict=True)
+def _told_apart(names: Sequence[str], width: int) -> dict[str, str]:
+    """Names whose short forms are alike → other short forms: the first kind that tells all apart, else the most."""
+    # Of all names in order the first and the last differ the earliest.
+    first, last = min(names), max(names)
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    start = max(first.rfind(mark, 0, same) for mark in _SEPARATORS) + 1
+    forms = [
+        [shorten(f"…{name[start:]}", width) for name in names],
+        [_head(name, width) for name in _varying_parts(names)],
+        [_head(f"…{name[start:]}", width) for name in names],
+        [_head(f"…{name[same:]}", width) for name in names],
     ]
+    return dict(zip(names, max(forms, key=lambda form: len(set(form))), strict=True))
+
+
+def _varying_parts(names: Sequence[str]) -> list[str]:
+    """``"…2…1…Conv"`` of ``"/stages.2/blocks.1/mixer/Conv"``: the parts that names do not share, and the last."""
+    parts = [re.split(f"[{_SEPARATORS}]", name) for name in names]
+    if len(set(map(len, parts))) > 1:
+        return list(names)
+    kept = [len(set(column)) > 1 for column in zip(*parts, strict=True)]
+    kept[-1] = True
+    return [f"…{'…'.join(compress(each, kept))}" for each in parts]
 
 
 def _own_parts(names: Sequence[str], width: int) -> list[str]:
@@ -63,24 +95,15 @@ def _own_parts(names: Sequence[str], width: int) -> list[str]:
         parts = [part for part in name.split(";") if part]
         return min(parts, key=lambda part: count[part]) if parts and len(name) > width else name
 
-    return [own(name) for name in names]
+    found = [own(name) for name in names]
+    return found if len(set(found)) == len(set(names)) else list(names)
 
 
 def layer_names(run: Run, width: int | None) -> dict[int, str]:
     """Index of a layer → its name in at most `width` cells, told apart from the others' as well as can be."""
-    names = short_names([layer.title for layer in run.layers], width)
+    names = short_names([layer.title for layer in run.layers], width, ends=True)
     return {layer.index: name for layer, name in zip(run.layers, names, strict=True)}
 
 
 def _head(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _shared_beginning(names: Sequence[str]) -> int:
-    """How many characters the names that are too long all begin with, up to a separator."""
-    # Of all names in order the first and the last differ the earliest.
-    first, last = min(names), max(names)
-    if first == last:
-        return 0
-    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    return max(first.rfind(mark, 0, same) for mark in _SEPARATORS) + 1

@@ -250,7 +250,7 @@ def layers_chart(result: Optimization) -> Chart | None:
     if not known:
         return None
     drawn = known[:MOST_BARS]
-    names = short_names([one_line(one.layer) for one in drawn], 34)
+    names = short_names([one_line(one.layer) for one in drawn], 34, ends=True)
     kinds = {"kept in float": "var(--bad)", "changed": "var(--series-1)"}
     rows: list[Spec] = [
         {"layer": f"{name}{KEEP_APART}{place}", "snr": rounded(one.snr_db or 0.0),

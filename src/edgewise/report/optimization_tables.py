@@ -330,7 +330,7 @@ def layers_table(result: Optimization, *, narrow: bool = False) -> Table | None:
     if not layers:
         return None
     shown = layers[:FEW_LAYERS] if narrow else layers
-    names = short_names([one_line(one.layer) for one in shown], _LAYER_CELLS if narrow else None)
+    names = short_names([one_line(one.layer) for one in shown], _LAYER_CELLS if narrow else None, ends=True)
     share = not result.headline or result.headline in SHARES
     lost = "Accuracy lost (pt)" if share else f"Rise of {lower_label(result.headline)}"
     told: tuple[tuple[str, str], ...] = (

@@ -15,7 +15,7 @@ from edgewise.report.cautions import caution_sections
 from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
-from edgewise.report.names import shorten
+from edgewise.report.names import keep_end
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_of, titled
 from edgewise.report.profile_provenance import how_layers, timing_line
@@ -160,7 +160,7 @@ def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Ta
     how = how_layers(run, profile, whole_note(run))
     columns = (
         Column(title="#", numeric=True),
-        Column(title="Layer", name=True),
+        Column(title="Layer", name=True, ends=True),
         Column(title="Op", name=True),
         Column(title=f"Time ({unit})", numeric=True, how=how["Time"]),
         Column(title="%", numeric=True, how=how["%"]),
@@ -377,7 +377,7 @@ def memory_line(run: Run) -> str:
     words += [f"lower bound {format_bytes(bound)}"] if bound is not None else []
     peak = memory.get("peak_operator")
     words += (
-        [f"peak at operator {peak} ({shorten(operator_names(run).get(peak, 'not reported'), 40)})"]
+        [f"peak at operator {peak} ({keep_end(operator_names(run).get(peak, 'not reported'), 40)})"]
         if peak is not None
         else []
     )

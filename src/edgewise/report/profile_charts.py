@@ -28,7 +28,7 @@ from edgewise.report.charts import (
     rounded,
 )
 from edgewise.report.conditions import labels_of
-from edgewise.report.names import distinct_names, layer_names, short_names, shorten
+from edgewise.report.names import distinct_names, keep_end, layer_names, short_names
 from edgewise.report.profile import header, operator_names, ranked
 from edgewise.report.profile_roofline import roofline_chart
 from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
@@ -180,7 +180,7 @@ def memory_chart(run: Run) -> Chart | None:
          "encoding": {"x": x, "y": y}},
     ]  # fmt: skip
     name = operator_names(run).get(peak)
-    where = f"operator {peak}" + (f" ({shorten(name, 60)})" if name else "")
+    where = f"operator {peak}" + (f" ({keep_end(name, 60)})" if name else "")
     return profile_chart(
         "Memory of the activations",
         layers,
@@ -201,7 +201,7 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
     largest = max(time or 0.0 for pair in pairs for time in pair.times)
     unit, factor = time_unit_of(largest)
     labels = distinct_names(labels_of([before, after]), 44)
-    names = short_names([pair.name for pair in pairs], 40)
+    names = short_names([pair.name for pair in pairs], 40, ends=True)
     rows: list[Spec] = [
         {"row": f"{names[place]}{KEEP_APART}{place}", "run": label, "time": _short((time or 0.0) * factor)}
         for place, pair in enumerate(pairs)

@@ -41,7 +41,7 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     rows += rows_alone
     rows.append(whole_row(*profiled))
     columns = (
-        Column(title="Layer", name=True),
+        Column(title="Layer", name=True, ends=True),
         Column(title="Op", rank=3),
         Column(title="Before (µs)", numeric=True, how=how_times(profiled[0], title="Time before", interval=ELSEWHERE)),
         Column(title="After (µs)", numeric=True, how=how_times(profiled[1], title="Time after", interval=ELSEWHERE)),

@@ -202,7 +202,7 @@ def _layers(run: Run) -> Table:
         for layer in sorted(run.layers, key=lambda layer: -(share(layer) or 0.0))[:MOST_LAYERS]
     )
     columns = (
-        Column(title="Layer", name=True),
+        Column(title="Layer", name=True, ends=True),
         Column(title="Operator"),
         Column(title="Preferred unit") if estimated else Column(title="Time", numeric=True),
         Column(title="Estimated share of the cost" if estimated else "Share of the layers", numeric=True),

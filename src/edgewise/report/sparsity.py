@@ -29,7 +29,7 @@ def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[T
     shown = "" if len(rows) == len(sparsity.layers) else f": the {len(rows)} with the most of {len(sparsity.layers)}"
     columns: Columns[LayerSparsity] = [
         (Column(title="#", numeric=True), lambda layer: Cell(text=str(layer.index), value=layer.index)),
-        (Column(title="Layer", name=True), lambda layer: Cell(text=_title(layer, inspection.graph))),
+        (Column(title="Layer", name=True, ends=True), lambda layer: Cell(text=_title(layer, inspection.graph))),
         (Column(title="Elements", numeric=True, rank=2), lambda layer: _count(layer.elements, layer)),
         (Column(title="Zeros", numeric=True), lambda layer: _count(layer.zeros, layer)),
         (Column(title="Zeros (%)", numeric=True), _percentage),

@@ -176,7 +176,7 @@ def _shortened(table: Table, most: int | None) -> Table:
     columns, cells = list(table.columns), [[row[index] for row in table.rows] for index in range(len(table.columns))]
     for index, column in enumerate(columns):
         if column.name:
-            names = short_names([cell.short or cell.text for cell in cells[index]], most)
+            names = short_names([cell.short or cell.text for cell in cells[index]], most, ends=column.ends)
             cells[index] = [replace(cell, text=name) for cell, name in zip(cells[index], names, strict=True)]
         if column.numeric and cells[index]:
             room = max(cell_len(cell.text) for cell in cells[index])

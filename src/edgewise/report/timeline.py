@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from edgewise.model.memory_plan import MemoryPlan
-from edgewise.report.names import shorten
+from edgewise.report.names import keep_end, shorten
 from edgewise.text import one_line
 from edgewise.units import format_bytes
 
@@ -27,7 +27,7 @@ def draw_timeline(live: Sequence[float], *, peak_name: str = "", width: int = WI
     bars = _columns(live, width)
     each = "" if len(bars) >= len(live) else f", each bar the highest of {math.ceil(len(live) / len(bars))}"
     found = f"highest: {format_bytes(highest)} at operator {list(live).index(highest)}"
-    where = f" ({shorten(peak_name, max(width - len(found) - 3, 8))})" if peak_name else ""
+    where = f" ({keep_end(peak_name, max(width - len(found) - 3, 8))})" if peak_name else ""
     return [
         *draw_bars(bars),
         shorten(f"live bytes along operators 0 to {len(live) - 1}{each}", width),
