@@ -9,6 +9,7 @@ import json
 import re
 from importlib.resources import files
 from itertools import pairwise
+from urllib.parse import urlencode
 
 import pytest
 
@@ -68,7 +69,10 @@ def addresses(studio):
 
         return "/".join(quote(part, safe="") for part in examples[match[1]].split("\0"))
 
-    return {place: PARAMETER.sub(fill_in, place) + QUERIES.get(place, "") for place in PLACES}
+    entry = studio.studio.models.entries()[0]
+    studio.studio.readings.read(entry, "graph", wait_s=300)
+    queries = {**QUERIES, "/graph": f"?{urlencode({'model': entry.key})}"}
+    return {place: PARAMETER.sub(fill_in, place) + queries.get(place, "") for place in PLACES}
 
 
 @pytest.fixture(scope="module")

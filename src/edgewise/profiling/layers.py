@@ -14,6 +14,7 @@ from edgewise.profiling.conservation import TOLERANCE, LatencyBreakdown, break_d
 from edgewise.profiling.removed_operators import prove_removed, unmatched_because
 from edgewise.profiling.step_times import MeanDuration, StepTimings
 from edgewise.record import Layer, LayerTensor, Profile
+from edgewise.record.layer import LayerKind
 from edgewise.runtime.base import EngineNode, EngineProfile
 
 _ROUNDING = 1e-12
@@ -83,7 +84,12 @@ def build_profile(
     proofs = prove_removed(graph, found, profiles[0])
     unknown = unmatched_because(found)
     rows += [
-        _stepless_row(lookup, graph.operators[index], proof=proofs.get(index), unknown=unknown)
+        _stepless_row(
+            lookup,
+            graph.operators[index],
+            "eliminated" if index in proofs else "unmatched",
+            because=proofs.get(index) or unknown,
+        )
         for index in found.without_step
     ]
     layers = tuple(
@@ -108,6 +114,13 @@ def build_profile(
         inputs=tuple(_tensor(graph.tensors[name]) for name in graph.inputs),
         outputs=tuple(_tensor(graph.tensors[name]) for name in graph.outputs),
     )
+
+
+def layers_without_times(graph: Graph, *, because: str) -> tuple[Layer, ...]:
+    """The operators of a network that was not profiled, as layers; `because` is why they have no time."""
+    lookup = _GraphLookup(graph, ())
+    rows = (_stepless_row(lookup, operator, "operator", because=because) for operator in graph.operators)
+    return tuple(replace(row, index=at) for at, row in enumerate(rows))
 
 
 class _GraphLookup:
@@ -306,8 +319,8 @@ def _overhead_row(node: EngineNode, time: MeanDuration) -> Layer:
     )
 
 
-def _stepless_row(lookup: _GraphLookup, operator: Operator, *, proof: str | None, unknown: str) -> Layer:
-    """An operator without a step: removed where that is proven, else not matched."""
+def _stepless_row(lookup: _GraphLookup, operator: Operator, kind: LayerKind, *, because: str) -> Layer:
+    """An operator without a time, which is absent `because` of something."""
     graph = lookup.graph
     inputs, outputs, weights = _boundary(lookup, [operator])
     cost = count(operator, graph)
@@ -316,10 +329,10 @@ def _stepless_row(lookup: _GraphLookup, operator: Operator, *, proof: str | None
         name=operator.name,
         label=operator.label,
         op=operator.op,
-        kind="unmatched" if proof is None else "eliminated",
+        kind=kind,
         nodes=(operator.name,),
         operators=(operator.index,),
-        time_absent_because=proof or unknown,
+        time_absent_because=because,
         inputs=tuple(map(_tensor, inputs)),
         outputs=tuple(map(_tensor, outputs)),
         attributes=dict(operator.attributes),

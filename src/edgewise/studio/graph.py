@@ -1,4 +1,4 @@
-"""The drawing of a profile as data: nodes in the order of execution, their blocks, edges and values.
+"""The drawing of a profile, or of a model without one, as data: nodes in order, their blocks, edges and values.
 
 A node is a layer of one run, or work that two runs have in common (`edgewise.profiling.layer_matching`). A block's
 value is the sum of its parts as far as they are known, beside the number of parts that lack one; a block all of whose
@@ -25,6 +25,8 @@ FIRST_UNFOLDED = 24
 """… and no more blocks than these are unfolded: the layout of many frames takes long."""
 MOST_CHILDREN = 200
 """A block with more parts is divided in the order of execution."""
+MOST_NODES = 20_000
+"""Operators of a model that is drawn without a profile."""
 NO_SNR = "a run has no error per layer; 'edgewise optimize --sensitivity' measures it, and an optimize job shows it"
 _DEEPEST = 8
 _LONGEST = 300
@@ -64,6 +66,13 @@ OF_TWO = {
     "after": Metric(title="Time after", unit="s"),
     "memory": Metric(title="Weights and activations before", unit="B"),
     "macs": Metric(title="MACs before", unit="MAC"),
+}
+OF_MODEL = {
+    "macs": METRICS["macs"],
+    "parameters": Metric(title="Parameters", unit=""),
+    "memory": METRICS["memory"],
+    "live": METRICS["live"],
+    "time": METRICS["time"],
 }
 _TIMES = ("time", "share", "after", "change")
 
@@ -114,10 +123,12 @@ class Block:
 
 @dataclass(slots=True, kw_only=True)
 class Graph:
-    """A profile, or two, to draw.
+    """A profile, or two, or a model that was not profiled, to draw.
 
     Attributes:
-        runs: one, or the one before and the one after.
+        runs: one, or the one before and the one after; none of a model.
+        sides: the layers of each run, or those of the model.
+        live: bytes of activations at each operator of the only side; empty where they are not known.
         pairs: the work of each node, in the order of execution; of one run each has one layer before and none after.
         parents: of each node, then of each block: the number of its block, which is `len(pairs)` plus its place in
             `blocks`; -1 at the top.
@@ -133,7 +144,9 @@ class Graph:
     """
 
     runs: tuple[Run, ...]
+    sides: tuple[Sequence[Layer], ...]
     pairs: list[LayerPair]
+    live: Sequence[int] = ()
     parents: list[int] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     inside: list[list[int]] = field(default_factory=list)
@@ -148,7 +161,7 @@ class Graph:
     @property
     def is_diff(self) -> bool:
         """Whether two runs are drawn."""
-        return len(self.runs) > 1
+        return len(self.sides) > 1
 
     @property
     def first(self) -> str:
@@ -171,7 +184,7 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
             why = one_line(run.profile_absent_because or "it was not profiled")
             raise BadInput(f"run {run.id} has no layers: {why}", advice="profile its model, then open that run")
     if len(runs) == 1:
-        found = [LayerPair(name=one.title, op=one.op, kind=one.kind, before=(one,), after=()) for one in runs[0].layers]
+        found = _alone(runs[0].layers)
     else:
         found = pair_layers(*runs)
         if not any(pair.is_paired and pair.kind != "overhead" for pair in found):
@@ -179,10 +192,39 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
                 "the two runs have no layers in common", advice="compare profiles of one model, or of its variants"
             )
         found = _in_order(found)
-    graph = Graph(runs=tuple(runs), pairs=found)
+    graph = Graph(runs=tuple(runs), sides=tuple(run.layers for run in runs), pairs=found)
+    graph.live = (_profile(graph).memory or {}).get("live_bytes") or ()
+    return _filled(graph, snr or {})
+
+
+def make_model_graph(layers: Sequence[Layer], live: Sequence[int]) -> Graph:
+    """The graph of a model of which no profile is known.
+
+    Args:
+        layers: its operators, in order (`edgewise.profiling.layers.layers_without_times`).
+        live: bytes of activations that live at each of them.
+
+    Raises:
+        BadInput: no operators, or too many.
+    """
+    if not layers:
+        raise BadInput("the model has no operators to draw", advice="check the file that exported it")
+    if len(layers) > MOST_NODES:
+        raise BadInput(
+            f"the model has {len(layers):,} operators, and a graph shows at most {MOST_NODES:,}",
+            advice="'edgewise inspect MODEL --json' lists them all",
+        )
+    return _filled(Graph(runs=(), sides=(layers,), pairs=_alone(layers), live=live), {})
+
+
+def _alone(layers: Sequence[Layer]) -> list[LayerPair]:
+    return [LayerPair(name=one.title, op=one.op, kind=one.kind, before=(one,), after=()) for one in layers]
+
+
+def _filled(graph: Graph, snr: Mapping[str, float]) -> Graph:
     _add_blocks(graph)
     _add_edges(graph)
-    _add_values(graph, snr or {})
+    _add_values(graph, snr)
     return graph
 
 
@@ -300,7 +342,7 @@ def _open_hottest(graph: Graph) -> None:
 
     def weight(node: int) -> float:
         layers = (*graph.pairs[node].before, *graph.pairs[node].after)
-        return sum(layer.time or 0.0 for layer in layers)
+        return sum((layer.time if graph.runs else layer.macs) or 0.0 for layer in layers)
 
     count = len(graph.pairs)
     for block, nodes in zip(graph.blocks, graph.inside, strict=True):
@@ -315,15 +357,15 @@ def _open_hottest(graph: Graph) -> None:
 
 def _add_edges(graph: Graph) -> None:
     edges: dict[tuple[int, int], None] = {}
-    for side, run in enumerate(graph.runs):
+    for side, layers in enumerate(graph.sides):
         node_of = {
             layer.index: node
             for node, pair in enumerate(graph.pairs)
             for layer in (pair.before if side == 0 else pair.after)
         }
-        makers = {tensor.name: layer.index for layer in reversed(run.layers) for tensor in layer.outputs}
+        makers = {tensor.name: layer.index for layer in reversed(layers) for tensor in layer.outputs}
         latest: dict[str, int] = {}
-        for layer in run.layers:
+        for layer in layers:
             for tensor in layer.inputs:
                 maker = latest.get(tensor.name, makers.get(tensor.name))
                 if maker is None or node_of[maker] == node_of[layer.index]:
@@ -340,7 +382,7 @@ def _add_edges(graph: Graph) -> None:
 
 def _add_values(graph: Graph, snr: Mapping[str, float]) -> None:
     """Values of the nodes, then of the blocks, and why some have none."""
-    wanted = OF_TWO if graph.is_diff else METRICS
+    wanted = OF_TWO if graph.is_diff else METRICS if graph.runs else OF_MODEL
     graph.values = {key: [] for key in (*wanted, "low", "high")}
     for node, pair in enumerate(graph.pairs):
         found = _values_of(pair, graph, snr)
@@ -376,15 +418,15 @@ def _values_of(pair: LayerPair, graph: Graph, snr: Mapping[str, float]) -> dict[
             "macs": _sum_of(pair.before, lambda layer: layer.macs),
         }
     (layer,) = pair.before
-    live = (_profile(graph).memory or {}).get("live_bytes") or []
     return {
         "time": layer.time,
         "low": layer.low,
         "high": layer.high,
         "share": layer.share,
         "memory": _bytes_of(layer),
-        "live": max((live[at] for at in layer.operators if 0 <= at < len(live)), default=None),
+        "live": max((graph.live[at] for at in layer.operators if 0 <= at < len(graph.live)), default=None),
         "macs": layer.macs,
+        "parameters": layer.parameters,
         "roof": layer.roof_share,
         "snr": min((snr[name] for name in layer.nodes if name in snr), default=None) if snr else None,
     }
@@ -426,7 +468,7 @@ def _reason(pair: LayerPair, key: str, graph: Graph, snr: Mapping[str, float]) -
     if pair.kind == "overhead":
         return "work of the engine, which is no operator of the model"
     if key == "live":
-        return _profile(graph).memory_absent_because or ""
+        return (_profile(graph).memory_absent_because if graph.runs else "") or ""
     if key == "snr":
         return "this layer was not quantised alone" if snr else NO_SNR
     if key == "roof":

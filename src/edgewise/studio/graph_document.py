@@ -1,6 +1,6 @@
-"""A profile's graph for other programs: as JSON in columns of nodes, blocks and details, and as a part of a page.
+"""The graph of a profile or a model: as JSON in columns of nodes, blocks and details, and as a part of a page.
 
-The process that draws makes them (`edgewise.studio.draw`): a profile may have thousands of layers.
+Child processes make them (`edgewise.studio.draw`, `model_worker`): a network may have thousands of layers.
 """
 
 from __future__ import annotations
@@ -14,20 +14,34 @@ from typing import Any
 
 from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, with_range
+from edgewise.model.inspection import Inspection
 from edgewise.profiling.layer_matching import LayerPair, are_reliable
-from edgewise.record import LayerTensor, Run
+from edgewise.profiling.layers import layers_without_times
+from edgewise.record import Layer, LayerTensor, Run
 from edgewise.report.cells import reason_of_absence
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, absent
+from edgewise.report.inspection_html import summary
 from edgewise.report.profile_diff import pair_row, verdict_cell, whole_row
 from edgewise.report.trace import place_in_latency
-from edgewise.studio.graph import METRICS, Graph, Number, change_ends, chief_of, make_graph, short_line
+from edgewise.studio.graph import (
+    METRICS,
+    Graph,
+    Number,
+    change_ends,
+    chief_of,
+    make_graph,
+    make_model_graph,
+    short_line,
+)
 from edgewise.studio.pages import templates
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 ROWS = 200
+NOT_PROFILED = "not profiled yet: 'edgewise profile MODEL' times the layers"
 COLUMNS = ("#", "Layer", "Op", "Time (µs)", "Share", "Weights and activations", "MACs", "Share of the roof")
+COLUMNS_OF_MODEL = ("#", "Layer", "Op", "MACs", "Parameters", "Weights and activations", "Output")
 COLUMNS_OF_TWO = ("Layer", "Op", "Before (µs)", "After (µs)", "Change (µs)", "Ratio", "Verdict", "Change, 95 % (µs)")
 
 
@@ -46,29 +60,42 @@ def render_graph(runs: Sequence[Run], extension: str, *, first: int = 0, errors:
     data = document_of(graph)
     if extension == ".json":
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
+    model = graph.runs[0].job.model
+    names = {"name": one_line(model.name), "model": model.sha256 or model.name}
+    return json.dumps({"runs": [run.id for run in graph.runs], "part": _part(graph, data, first), **names})
+
+
+def render_model_graph(inspection: Inspection) -> str:
+    """The parts of a page with the graph of a model that was not profiled. Raises as `make_model_graph` does."""
+    layers = layers_without_times(inspection.graph, because=NOT_PROFILED)
+    graph = make_model_graph(layers, inspection.plan.live_bytes)
+    return _part(graph, document_of(graph), 0, summary=summary(inspection))
+
+
+def _part(graph: Graph, data: Mapping[str, Any], first: int, **told: str) -> str:
+    """The drawing and the table of a page, from row `first` on."""
     pairs = graph.pairs
     if graph.is_diff:
         pairs = sorted(pairs, key=lambda pair: (pair.change is None, -abs(pair.change or 0.0)))
     first = min(first, max(len(pairs) - 1, 0))
     places = {id(pair): node for node, pair in enumerate(graph.pairs)}
-    part = (
+    columns = COLUMNS_OF_TWO if graph.is_diff else (*COLUMNS, *[METRICS["snr"].title] * _has_snr(graph))
+    return (
         templates()
         .get_template("graph_part.html.jinja")
         .render(
             graph=graph,
             data=data,
             runs=list(zip(graph.runs, labels_of(graph.runs), map(_facts, graph.runs), strict=True)),
-            columns=COLUMNS_OF_TWO if graph.is_diff else (*COLUMNS, *[METRICS["snr"].title] * _has_snr(graph)),
+            columns=columns if graph.runs else COLUMNS_OF_MODEL,
             rows=[(places[id(pair)], _row(graph, pair)) for pair in pairs[first : first + ROWS]],
             longest=max((value for value in graph.values["time"][: len(pairs)] if value), default=0.0),
             total=[*whole_row(*graph.runs), DASH] if graph.is_diff else None,
             first=first,
             step=ROWS,
+            **told,
         )
     )
-    model = graph.runs[0].job.model
-    names = {"name": one_line(model.name), "model": model.sha256 or model.name}
-    return json.dumps({"runs": [run.id for run in graph.runs], "part": part, **names})
 
 
 def _snr_of(result: Path) -> Mapping[str, float]:
@@ -84,7 +111,7 @@ def _snr_of(result: Path) -> Mapping[str, float]:
 
 
 def _has_snr(graph: Graph) -> bool:
-    return not graph.is_diff and not graph.metrics["snr"].why
+    return "snr" in graph.metrics and not graph.metrics["snr"].why
 
 
 def _facts(run: Run) -> str:
@@ -119,6 +146,8 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
         "macs": lambda value: format_si(value, "") if value else "0",
         "roof": lambda value: f"{value * 100:.1f} %",
     }
+    if not graph.runs:
+        words = {"macs": words["macs"], "parameters": words["macs"], "memory": words["memory"]}
     if _has_snr(graph):
         words["snr"] = lambda value: f"{value:.1f} dB"
     cells = []
@@ -126,6 +155,8 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
         value = graph.values[key][node]
         reason = graph.metrics[key].why or one_line(graph.why[key].get(node, ""))
         cells.append(absent(reason) if value is None else Cell(text=write(value)))
+    if not graph.runs:
+        cells.append(Cell(text=short_line(_shapes(layer.outputs)) or DASH.text))
     return [Cell(text=str(node)), Cell(text=one_line(layer.title)), Cell(text=one_line(layer.op)), *cells]
 
 
@@ -133,11 +164,12 @@ def document_of(graph: Graph) -> dict[str, Any]:
     """`graph` as plain JSON types, in columns: node, then block."""
     texts = _Texts()
     chiefs = [chief_of(pair) for pair in graph.pairs]
+    runs = [
+        {"id": run.id, "label": label, "layers": _layer_columns(run.layers, _begins(run), texts)}
+        for run, label in zip(graph.runs, labels_of(graph.runs), strict=True)
+    ]
     document: dict[str, Any] = {
-        "runs": [
-            {"id": run.id, "label": label, "layers": _layer_columns(run, texts)}
-            for run, label in zip(graph.runs, labels_of(graph.runs), strict=True)
-        ],
+        "runs": runs or [{"id": "", "label": "", "layers": _layer_columns(graph.sides[0], {}, texts)}],
         "keys": list(graph.metrics),
         "metrics": {
             key: {"title": metric.title, "unit": metric.unit, "sums": metric.sums, "why": short_line(metric.why)}
@@ -212,13 +244,14 @@ _NUMBERS = (
 _WORDS = {"op": "op", "kernel": "engine_op", "dtype": "dtype", "provider": "provider", "bound": "bound"}
 
 
-def _layer_columns(run: Run, texts: _Texts) -> dict[str, list[Any]]:
-    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`.
+def _begins(run: Run) -> dict[int, float]:
+    """Index of a layer → when it begins in an inference without the profiler, s."""
+    return {layer.index: ts * 1e-6 for layer, _, ts, _ in place_in_latency(run) if layer.start is not None}
 
-    Begins are those of an inference without the profiler.
-    """
-    number, layers = texts.number, run.layers
-    begins = {layer.index: ts * 1e-6 for layer, _, ts, _ in place_in_latency(run) if layer.start is not None}
+
+def _layer_columns(layers: Sequence[Layer], begins: Mapping[int, float], texts: _Texts) -> dict[str, list[Any]]:
+    """What the details of a layer tell, by column; numbers are of `texts`, but those of `_NUMBERS`."""
+    number = texts.number
     columns: dict[str, list[Any]] = {name: _rounded(map(attrgetter(name), layers)) for name in _NUMBERS}
     columns |= {key: [number(word) for word in map(attrgetter(name), layers)] for key, name in _WORDS.items()}
     return columns | {

@@ -6,6 +6,7 @@ A request on standard input is one of
     {"take": [NAME, …], "title", "folder", "most_bytes"}
                                               →  {"kind", "key", "main", "format", "size_bytes", "left_out"}
     {"inspect": PATH, "title"}                →  {"sha256", "format", "page"}
+    {"graph": PATH, "title"}                  →  {"sha256", "format", "page"}
 
 or is answered by ``{"error", "message", "advice"}``. It writes to nothing but the folder of ``take``.
 """
@@ -48,12 +49,13 @@ def answer(request: bytes) -> bytes:
     told = json.loads(request)
     if "names" in told:
         return json.dumps({path: name_weights(Path(path)) for path in told["names"]}).encode()
-    folder = Path(told["folder"]) if "take" in told else Path(told["inspect"]).parent
+    kind = next(one for one in ("take", "inspect", "graph") if one in told)
+    folder = Path(told["folder"]) if kind == "take" else Path(told[kind]).parent
     try:
-        if "take" in told:
+        if kind == "take":
             found = take(folder, told["take"], title=told["title"], most_bytes=told["most_bytes"])
         else:
-            found = inspect(Path(told["inspect"]), title=told["title"])
+            found = inspect(Path(told[kind]), title=told["title"], as_graph=kind == "graph")
     except EdgewiseError as error:
         # The messages of readers name the file by its path, which is not for pages.
         message, advice = (text.replace(f"{folder}/", "") for text in (error.message, error.advice))
@@ -67,11 +69,12 @@ def answer(request: bytes) -> bytes:
     return json.dumps(found).encode("utf-8", "replace")
 
 
-def inspect(path: Path, *, title: str) -> dict[str, Any]:
+def inspect(path: Path, *, title: str, as_graph: bool = False) -> dict[str, Any]:
     """The fragment of a page about the model at `path`. Raises `EdgewiseError`.
 
     Args:
         title: what the page calls it.
+        as_graph: whether the page draws the network instead of telling what is in it.
     """
     from edgewise.report.inspection_html import render_inspection_html
     from edgewise.report.page import as_part
@@ -80,8 +83,13 @@ def inspect(path: Path, *, title: str) -> dict[str, Any]:
     from edgewise.service.requests import InspectRequest
 
     (inspection,) = carry_out(InspectRequest(model=str(path), hash_weights=True), Context(keep=False))
-    with as_part():
-        html = render_inspection_html(inspection, title=title)
+    if as_graph:
+        from edgewise.studio.graph_document import render_model_graph
+
+        html = render_model_graph(inspection)
+    else:
+        with as_part():
+            html = render_inspection_html(inspection, title=title)
     return {"sha256": inspection.source["sha256"], "format": inspection.graph.format, "page": html}
 
 

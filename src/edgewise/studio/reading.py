@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as Late
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from edgewise import __version__
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
@@ -21,6 +21,7 @@ from edgewise.errors import RunFailed, error_of
 if TYPE_CHECKING:
     from edgewise.studio.models import ModelEntry
 
+Kind = Literal["inspect", "graph"]
 READ_S = 300.0
 """Longest time for reading one model, or for unpacking, hashing and recognising one upload."""
 MOST_BYTES = 32 * 10**6
@@ -55,52 +56,53 @@ class Readings:
         self._lock = threading.Lock()
         self._going: dict[str, Future[Reading]] = {}
 
-    def known(self, entry: ModelEntry) -> Reading | None:
+    def known(self, entry: ModelEntry, kind: Kind = "inspect") -> Reading | None:
         """What is known of the model without reading it."""
         with suppress(OSError, ValueError, TypeError):
-            return Reading(**json.loads(self._place(entry).read_text(encoding="utf-8")))
+            return Reading(**json.loads(self._place(entry, kind).read_text(encoding="utf-8")))
         return None
 
-    def read(self, entry: ModelEntry, *, wait_s: float) -> Reading | None:
-        """What the model is; None where it is still being read after `wait_s`.
+    def read(self, entry: ModelEntry, kind: Kind = "inspect", *, wait_s: float) -> Reading | None:
+        """What the model is, with a page that tells it or with its graph; None where that takes longer than `wait_s`.
 
         Raises `EdgewiseError` where it can't be read; a server that starts again tries again.
         """
-        if (found := self.known(entry)) is not None:
+        if (found := self.known(entry, kind)) is not None:
             return found
         try:
-            return self.begin(entry).result(wait_s)
+            return self.begin(entry, kind).result(wait_s)
         except Late:
             return None
 
-    def begin(self, entry: ModelEntry) -> Future[Reading]:
+    def begin(self, entry: ModelEntry, kind: Kind = "inspect") -> Future[Reading]:
         """Read the model in the background, unless that goes on already."""
-        name = self._place(entry).name
+        name = self._place(entry, kind).name
         with self._lock:
             if name not in self._going:
-                self._going[name] = self._pool.submit(self._read, entry)
+                self._going[name] = self._pool.submit(self._read, entry, kind)
             return self._going[name]
 
     def forget(self, entry: ModelEntry) -> None:
         """Remove what is known of a model that is deleted."""
-        self._place(entry).unlink(missing_ok=True)
+        for kind in get_args(Kind):
+            self._place(entry, kind).unlink(missing_ok=True)
 
     def close(self) -> None:
         """End what is being read."""
         self._token.cancel()
         self._pool.shutdown(cancel_futures=True)
 
-    def _place(self, entry: ModelEntry) -> Path:
-        version = (__version__, entry.key, str(entry.path), entry.size_bytes, entry.added.isoformat())
+    def _place(self, entry: ModelEntry, kind: Kind) -> Path:
+        version = (__version__, kind, entry.key, str(entry.path), entry.size_bytes, entry.added.isoformat())
         return self._folder / f"{hashlib.sha256(json.dumps(version).encode()).hexdigest()}.json"
 
-    def _read(self, entry: ModelEntry) -> Reading:
+    def _read(self, entry: ModelEntry, kind: Kind) -> Reading:
         try:
             with cancellable(self._token):
-                told = ask_worker({"inspect": str(entry.path), "title": entry.name}, what=entry.name)
+                told = ask_worker({kind: str(entry.path), "title": entry.name}, what=entry.name)
         except Cancelled:  # is a KeyboardInterrupt, which must not end the thread
             raise RunFailed("the server ends", advice="") from None
-        place = self._place(entry)
+        place = self._place(entry, kind)
         with suppress(OSError):  # a full disk: it is read again next time
             place.parent.mkdir(exist_ok=True, mode=0o700)
             fresh = place.with_suffix(f".{threading.get_ident()}")

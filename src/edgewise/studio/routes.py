@@ -54,6 +54,7 @@ ROUTES = (
     page("/static/{name:path}", "entrance.static"),
     page("/runs/{run}/graph", "graph.graph"),
     page("/runs/{run}/graph.json", "graph.graph_data"),
+    page("/graph", "graph.of_model"),
     page("/", "home.home"),
     stream("/uploads", "home.upload", method="POST"),
     form("/uploads/{kind}/{key}/delete", "home.delete"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from edgewise.studio.studio import Studio
 
-SHARED = ("/runs", "/compare", "/trend", "/atlas", "/models", "/jobs")
+SHARED = ("/runs", "/compare", "/trend", "/atlas", "/models", "/graph", "/jobs")
 """Beginnings of the addresses whose pages can be kept as files."""
 SCRIPTS = (("report.js", "<table"), ("profile.js", 'class="filter"'), ("charts.js", "<figure"))
 """Scripts that need no server, and what a page has that they work on; a graph has `_graph_script`."""

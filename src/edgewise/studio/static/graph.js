@@ -1,4 +1,4 @@
-// The graph of a profile: colours, folding, search, keyboard, details, two profiles as one. Without it the page is a table.
+// The graph of a profile or a model: colours, folding, search, keyboard, details, two profiles as one. Without it the page is a table.
 import { CanvasSurface, SvgSurface, draw, quantity, scaleOf } from "./graph_draw.js";
 import { flame, lane } from "./graph_places.js";
 
@@ -382,7 +382,7 @@ function recall() {
   const said = new URLSearchParams(location.hash.slice(1));
   const number = (word) => (/^\d+$/.test(word ?? "") && Number(word) < names.length ? Number(word) : -1);
   state.metric = Object.hasOwn(metrics, said.get("metric") ?? "") ? said.get("metric") : first;
-  state.view = ["lane", "flame", "timeline"].includes(said.get("view")) ? said.get("view") : "graph";
+  state.view = [...at("graph-view").options].find((one) => one.value === said.get("view"))?.value ?? "graph";
   state.open = new Set(data.opened);
   for (const id of (said.get("flip") ?? "").split(".").map(number)) if (isBlock(id)) state.open.has(id) ? state.open.delete(id) : state.open.add(id);
   state.chosen = number(said.get("node"));
@@ -516,7 +516,7 @@ at("graph-csv").addEventListener("click", () => {
     return /[",\n]/.test(word) ? `"${word.replaceAll('"', '""')}"` : word;
   };
   const { keys } = data;
-  const heads = ["name", "op", "block", ...keys.map((key) => `${key} (${metrics[key].unit})`), "low", "high", ...(data.verdicts ? ["verdict"] : [])];
+  const heads = ["name", "op", "block", ...keys.map((key) => (metrics[key].unit ? `${key} (${metrics[key].unit})` : key)), "low", "high", ...(data.verdicts ? ["verdict"] : [])];
   const rows = visible().map((id) => [names[id], isBlock(id) ? `block of ${leaves(id)}` : text(data.ops[id]), above(id).map((block) => names[block]).join("/"), ...keys.map((key) => valueOf(id, key)), values.low[id], values.high[id], ...(data.verdicts ? [verdictOf(id)] : [])]);
   save([heads, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n", "text/csv", "csv");
 });

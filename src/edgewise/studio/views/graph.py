@@ -1,4 +1,4 @@
-"""A profile on the graph of its network, or two of them; as a table where there is no script."""
+"""A profile on the graph of its network, or two, or a model without one; as a table where there is no script."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from edgewise.errors import BadInput
 from edgewise.studio.pages import page
 from edgewise.studio.studio import Studio, studio_of
+from edgewise.studio.views.home import WAIT_S
+from edgewise.studio.views.run import is_profiled
 
 
 def graph(request: Request) -> Response:
@@ -40,6 +42,27 @@ def graph_data(request: Request) -> Response:
     return Response(text, media_type="application/json")
 
 
+def of_model(request: Request) -> Response:
+    """The graph of a model, or of its newest profile where there is one."""
+    studio = studio_of(request)
+    entry = studio.models.get(request.query_params.get("model", ""))
+    reading = studio.readings.read(entry, "graph", wait_s=WAIT_S)
+    if reading and (profile := _newest_profile(studio, reading.sha256)):
+        return RedirectResponse(f"/runs/{profile}/graph", 303)
+    answer = page(
+        request,
+        "graph.html.jinja",
+        title=f"Graph of {entry.name}",
+        styles=("graph.css",),
+        scripts=("graph.js",) if reading else (),
+        key=entry.key,
+        part=reading and reading.page,
+    )
+    if reading is None:
+        answer.headers["refresh"] = "2"
+    return answer
+
+
 def _asked(request: Request) -> tuple[list[str], tuple[str | int, ...]]:
     """The names of the runs to draw; the result of the job with errors of layers, and when it was written."""
     studio, asked = studio_of(request), request.query_params
@@ -55,6 +78,10 @@ def _asked(request: Request) -> tuple[list[str], tuple[str | int, ...]]:
 def _profiled(studio: Studio, name: str) -> str:
     """The newest profile of the same model where this run has none; the run itself where no run has one."""
     run = studio.store.get(name)
-    sha256 = run.job.model.sha256
-    rows = studio.store.list(model=sha256, status="done", limit=20) if sha256 and run.profile is None else []
-    return next((row.id for row in rows if studio.store.get(row.id).profile is not None), run.id)
+    return (run.profile is None and _newest_profile(studio, run.job.model.sha256)) or run.id
+
+
+def _newest_profile(studio: Studio, sha256: str) -> str:
+    """The newest profiled run among the last of a model; empty where there is none."""
+    rows = studio.store.list(model=sha256, status="done", limit=20) if sha256 else []
+    return next((row.id for row in rows if is_profiled(studio.store.get(row.id))), "")

@@ -33,8 +33,9 @@ OF_MODEL = ("made", "runtime", "threads", "shapes", "device", "result", "interva
 WAIT_S = 2.5
 """Longest time that the page of a model waits for it to be read."""
 ACTIONS = (
-    ("bench", "Benchmark"), ("profile", "Profile"), ("evaluate", "Evaluate"), ("optimize", "Optimize"),
-    ("compare", "Compare"), ("estimate", "Estimate"), ("fits", "Does it fit?"), ("convert", "Convert"),
+    ("/new/bench", "Benchmark"), ("/new/profile", "Profile"), ("/new/evaluate", "Evaluate"),
+    ("/new/optimize", "Optimize"), ("/new/compare", "Compare"), ("/new/estimate", "Estimate"),
+    ("/new/fits", "Does it fit?"), ("/new/convert", "Convert"), ("/graph", "Graph"),
 )  # fmt: skip
 
 
@@ -108,7 +109,7 @@ def model(request: Request) -> Response:
         styles=("result.css", "models.css"),
         scripts=("report.js",),
         **_line(entry),
-        actions=[(f"/new/{verb}?model={quote(entry.key, safe='')}", words) for verb, words in ACTIONS],
+        actions=[(f"{place}?model={quote(entry.key, safe='')}", words) for place, words in ACTIONS],
         sha256=sha256,
         reading=reading,
         problem=problem,

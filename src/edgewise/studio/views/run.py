@@ -60,9 +60,7 @@ def run(request: Request) -> Response:
             "Settings in effect": list(flatten(found.effective)),
             "Environment": list(flatten(found.environment)),
         },
-        files=[
-            (ending, name) for ending, (name, _) in FILES.items() if ending not in OF_PROFILE or _is_profiled(found)
-        ],
+        files=[(ending, name) for ending, (name, _) in FILES.items() if ending not in OF_PROFILE or is_profiled(found)],
         links=list(_links(studio, found)),
         part=_part(request, found) if drawn else "",
         tones=GRADE_TONES,
@@ -102,11 +100,12 @@ def tag(request: Request, form: FormData) -> Response:
 
 
 def _part(request: Request, found: Run) -> str:
-    kind = "profile" if _is_profiled(found) else "evaluation" if found.evaluation is not None else "runs"
+    kind = "profile" if is_profiled(found) else "evaluation" if found.evaluation is not None else "runs"
     return studio_of(request).renderer.part(kind, [found.id])
 
 
-def _is_profiled(found: Run) -> bool:
+def is_profiled(found: Run) -> bool:
+    """Whether a run has layers to draw."""
     return found.profile is not None and bool(found.layers)
 
 
@@ -145,7 +144,7 @@ def _facts(found: Run) -> Iterator[tuple[str, str | None]]:
 
 def _links(studio: Studio, found: Run) -> Iterator[tuple[str, str]]:
     """Where to go from here: pairs of address and text."""
-    job, profiled = found.job, _is_profiled(found)
+    job, profiled = found.job, is_profiled(found)
     runtime, device, batch = job.runtime, job.target.device, job.workload.batch
     if profiled:
         yield f"/runs/{found.id}/graph", "Graph and timeline"
@@ -159,4 +158,6 @@ def _links(studio: Studio, found: Run) -> Iterator[tuple[str, str]]:
                  "precision": runtime.precision, "batch": batch, "device": device}  # fmt: skip
         words = urlencode({name: value for name, value in again.items() if value is not None})
         yield f"/new/{'profile' if profiled else 'bench'}?{words}", "Measure again"
+        if not profiled:
+            yield f"/graph?{urlencode({'model': entry.key})}", "Graph of the model"
         break
