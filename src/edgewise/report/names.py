@@ -49,10 +49,10 @@ def short_names(names: Sequence[str], width: int | None, *, ends: bool = False) 
         alike.setdefault((keep_end if ends else shorten)(name, width), {})[name] = None
     short: dict[str, str] = {}
     for shown, group in alike.items():
-        short |= _told_apart(list(group), width) if len(group) > 1 else dict.fromkeys(group, shown)
+        short |= _told_apart(list(group), width, ends=ends) if len(group) > 1 else dict.fromkeys(group, shown)
     count = Counter(short.values())
     if left := [name for name, shown in short.items() if count[shown] > 1]:
-        short |= _told_apart(left, width)
+        short |= _told_apart(left, width, ends=ends)
     return [short[name] for name in whole]
 
 
@@ -62,19 +62,28 @@ def distinct_names(names: Sequence[str], width: int = 34) -> list[str]:
     return [name if short.count(name) == 1 else f"{name} #{index + 1}" for index, name in enumerate(short)]
 
 
-def _told_apart(names: Sequence[str], width: int) -> dict[str, str]:
+def _told_apart(names: Sequence[str], width: int, *, ends: bool) -> dict[str, str]:
     """Names whose short forms are alike → other short forms: the first kind that tells all apart, else the most."""
     # Of all names in order the first and the last differ the earliest.
     first, last = min(names), max(names)
     same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
     start = max(first.rfind(mark, 0, same) for mark in _SEPARATORS) + 1
     forms = [
+        *([[_both_ends(name[start:], width) for name in names]] if ends else []),
         [shorten(f"…{name[start:]}", width) for name in names],
-        [_head(name, width) for name in _varying_parts(names)],
+        *([[_head(name, width) for name in _varying_parts(names)]] if ends else []),
         [_head(f"…{name[start:]}", width) for name in names],
         [_head(f"…{name[same:]}", width) for name in names],
     ]
     return dict(zip(names, max(forms, key=lambda form: len(set(form))), strict=True))
+
+
+def _both_ends(rest: str, width: int) -> str:
+    """``"…3/…Conv2d_0"``: a name from where it differs from others, its middle left out, up to separators."""
+    first = re.match(_FIRST_PART, rest)
+    if len(rest) < width or first is None or first.end() > width // 2:
+        return shorten(f"…{rest}", width)
+    return f"…{first[0]}{keep_end(rest[first.end() :], width - 1 - first.end())}"
 
 
 def _varying_parts(names: Sequence[str]) -> list[str]:
