@@ -126,7 +126,7 @@ def test_a_live_job_in_two_tabs_and_after_a_reload(studio, open_page, tmp_path):
     job_id = hang(studio, tmp_path)
     page.get_by_role("link", name="Bench of two").first.click()
     page.wait_for_selector("#headlines circle")
-    page.wait_for_function("document.querySelector('[data-field=where]').textContent.startsWith('2 of 2: slow.fake')")
+    page.locator("[data-field=where]", has_text="2 of 2: slow.fake").wait_for()
     before = watched(page)
     assert before[0] == ["2.00 ms Latency"]
     page.reload()
