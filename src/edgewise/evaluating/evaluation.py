@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.clock import now
 from edgewise.comparing.subjects import native_runtime
 from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
 from edgewise.evaluating.checkpoint import Entry
@@ -30,17 +29,16 @@ from edgewise.evaluating.evaluator import (
     run_samples,
 )
 from edgewise.evaluating.instructions import find_instructions
-from edgewise.evaluating.other_preparation import check_range, find_better
+from edgewise.evaluating.other_preparation import doubt_preparation
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
 from edgewise.evaluating.run_records import cautions_of, describe, inference_time, measurement_of
 from edgewise.evaluating.scores import MetricDifference, Score, compare_tables, score
 from edgewise.evaluating.task import ClassAnswer, Scorer, Task, TaskContext
-from edgewise.metrics import SHARES
 from edgewise.model.identity import open_model, read_graph
 from edgewise.model.random_operators import random_words
-from edgewise.progress import JobStarted, RunFinished, emit, reporting_to
+from edgewise.progress import JobStarted, RunFinished, emit
 from edgewise.record import Caution, Job, Run, Scenario, Stopping, TargetSpec, new_run_id
 from edgewise.record.facts import emulation_of
 from edgewise.run.complexity import complexity_of
@@ -55,9 +53,6 @@ from edgewise.workload.input_shapes import open_axes
 
 if TYPE_CHECKING:
     from edgewise.optimizing.changed_answers import ChangedAnswers
-
-_LEAST_S = 5.0
-"""Least time limit of the trial of another preparation, s; otherwise a quarter of the evaluation's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,9 +363,11 @@ class _Evaluator:
             run = replace(run, cautions=(*(each for each in run.cautions if each.code != KEEPS_STATE), told))
         doubt = check_plausible(scores, table, headline=scorer.headline, results=results, settings=scorer.settings)
         about_data = () if run.evaluation is None else cautions_of(run.evaluation)
-        about_pictures = self._doubt_preparation(tested, scorer, results) if run.status == "done" else ()
+        about_pictures: tuple[Caution, ...] = ()
+        if run.status == "done" and plan.reference is None:
+            about_pictures = doubt_preparation(tested, selection, scorer, results, builder=self.builder)
         doubts = [] if doubt is None else [doubt]
-        run = replace(run, cautions=(*run.cautions, *doubts, *about_data, *about_pictures))
+        run = replace(run, cautions=(*run.cautions, *doubts, *about_pictures, *about_data))
         return ModelEvaluation(
             run=run,
             scores=scores,
@@ -380,31 +377,6 @@ class _Evaluator:
             resumed=results.resumed,
             answers=_answers(results.entries, scorer),
         )
-
-    def _doubt_preparation(self, tested: ModelUnderTest, scorer: Scorer, results: SampleResults) -> tuple[Caution, ...]:
-        """Cautions about the preparation of labelled pictures."""
-        plan, first = self._plan, {entry.index: entry.record for entry in results.entries if not entry.reason}
-        if plan.selection.data.kind != "image":
-            return ()
-        odd, better = check_range(results.fed), None
-
-        def compare(others: SampleResults) -> MetricDifference | None:
-            pairs = [
-                (first[each.index], each.record) for each in others.entries if not each.reason and each.index in first
-            ]
-            tables = (scorer.tabulate(list(records)) for records in zip(*pairs, strict=True))
-            found = compare_tables(*tables, seed=plan.selection.seed, only=(scorer.headline,)) if pairs else ()
-            return next((each for each in found if each.metric == scorer.headline), None)
-
-        def run(other: ModelUnderTest, part: SampleSelection) -> SampleResults:
-            end_by = now() + max(_LEAST_S, results.seconds / 4)
-            return run_samples(other, part, scorer, builder=self.builder, end_by=end_by)
-
-        labelled = plan.reference is None and plan.selection.data.labelled and not tested.job.workload.keep_state
-        if labelled and scorer.headline in SHARES:
-            with reporting_to(lambda event: None):
-                better = find_better(tested, plan.selection, run, compare)
-        return tuple(each for each in (odd, better) if each is not None)
 
     def _compare(
         self, results: SampleResults, scorer: Scorer, *, only: tuple[str, ...] | None

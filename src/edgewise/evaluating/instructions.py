@@ -17,6 +17,7 @@ file counts where it has the key ``edgewise``::
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -288,6 +289,22 @@ def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
         raw = parse_value(value, where) if value.lstrip().startswith(("{", "[")) else (value.strip() or None)
         found.setdefault(name, []).append(_resolve(parse_step(step, raw, where=where), None, where))
     return {name: tuple(steps) for name, steps in found.items()}
+
+
+def write_flags(steps: Mapping[str, Sequence[Step]]) -> list[str]:
+    """Steps as ``STEP=VALUE`` words, which `read_flags` reads back."""
+    found = []
+    for name, listed in steps.items():
+        for step in listed:
+            value = {key: each for key, each in step.to_document().items() if not step.is_default(key, each)}
+            bare = step.main is not None and list(value) == [step.main]
+            words = ",".join(map(str, _as_list(value[step.main or ""]))) if bare else json.dumps(value)
+            found.append((f"{name}:" if name else "") + step.name + (f"={words}" if value else ""))
+    return found
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def write_instructions(instructions: Instructions, path: Path) -> None:

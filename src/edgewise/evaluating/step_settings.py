@@ -121,12 +121,16 @@ class Step(BaseModel):
         """The settings, defaults included, JSON-shaped."""
         return self.model_dump(by_alias=True)
 
+    def is_default(self, key: str, value: Any) -> bool:
+        """Whether a setting need not be written."""
+        setting = self.settings()[key]
+        return not setting.is_required() and bool(value == setting.default)
+
     def describe(self) -> str:
         """The step in a few words, without settings at their default: ``resize 224,224``."""
-        fields = self.settings()
         words = [self.name]
         for key, value in self.to_document().items():
-            if fields[key].is_required() or value != fields[key].default:
+            if not self.is_default(key, value):
                 shown = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
                 words.append(shown if key == self.main else f"{key}={shown}")
         return " ".join(words)

@@ -23,6 +23,7 @@ from edgewise.evaluating.evaluator import (
     SampleSelection,
     run_samples,
 )
+from edgewise.evaluating.other_preparation import doubt_preparation
 from edgewise.evaluating.output_format import OutputFormat, find_output_format
 from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.reference import OutputCache, ReferenceScorer
@@ -72,7 +73,7 @@ class Accuracy:
         metrics: the headline and ``accuracy_drop``; without labels also the outputs' distance from the original's.
         worst: name of the output that the headline is about, where the model has several; else empty.
         measurements, evaluation: for the variant's run.
-        doubt: why the accuracy is not plausible; None where it is.
+        doubts: why the accuracy is not plausible, and of the original how pictures are better prepared.
         changes: the samples whose class is not the original's; None for the original and where answers are not classes.
     """
 
@@ -81,7 +82,7 @@ class Accuracy:
     worst: str = ""
     measurements: tuple[Measurement, ...] = ()
     evaluation: Evaluation | None = None
-    doubt: Caution | None = None
+    doubts: tuple[Caution, ...] = ()
     changes: ChangedAnswers | None = None
 
 
@@ -198,7 +199,15 @@ class AccuracyChecker:
                     self.original = self._measure(self._job, self._settings.judged.indices, scorer)
                     if (failure := self.original.answers.failure) is not None:
                         return OutputCheck(failure=failure, broken=failure.message)
+                    self._doubt_original(scorer)
         return OutputCheck(broken=_find_broken(self._outputs))
+
+    def _doubt_original(self, scorer: Scorer) -> None:
+        judged, own = self._settings.judged, self.original
+        if judged is not None and own is not None and own.answers.records:
+            tested = self._tested(self._job)
+            more = doubt_preparation(tested, judged, scorer, own.answers, builder=self._builder)
+            self.original = replace(own, doubts=(*more, *own.doubts))
 
     @contextmanager
     def one_worker(self) -> Iterator[None]:
@@ -366,6 +375,7 @@ class AccuracyChecker:
         if self.form is not None and self.form.kind != "classes":
             # The largest element of these outputs has no meaning.
             scores = tuple(one for one in scores if one.metric != "agreement_top1")
+        doubt = check_plausible(scores, table, headline=self.headline, results=answers, settings=scorer.settings)
         kept = (self.headline, *(() if self._settings.task else _OUTPUT_METRICS))
         return Accuracy(
             # Only the original's answers are compared with others; of other variants there may be many.
@@ -375,7 +385,7 @@ class AccuracyChecker:
             worst=self._name_worst(table),
             measurements=tuple(map(measurement_of, scores)),
             evaluation=evaluation,
-            doubt=check_plausible(scores, table, headline=self.headline, results=answers, settings=scorer.settings),
+            doubts=() if doubt is None else (doubt,),
             changes=self._find_changes(scorer, answers),
         )
 

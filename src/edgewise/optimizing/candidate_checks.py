@@ -11,7 +11,7 @@ from edgewise.evaluating.run_records import cautions_of
 from edgewise.optimizing.accuracy import Accuracy, AccuracyChecker
 from edgewise.optimizing.choice import check_bounds, is_identical, judged_words, limit_of
 from edgewise.optimizing.search_settings import LEAST_SNR_DB, SearchSettings
-from edgewise.optimizing.variant import ORIGINAL, Candidate, MetricValue, emit_candidate
+from edgewise.optimizing.variant import ABOUT_ORIGINAL, ORIGINAL, Candidate, MetricValue, emit_candidate
 from edgewise.record import Failure, Job, ModelRef, RuntimeSpec, Scenario, Stopping
 from edgewise.run.plan import Axes, make_plan
 from edgewise.units import significant
@@ -60,8 +60,8 @@ class CandidateChecks:
             self.notes.append(f"variants are judged by {_JUDGED_BY[form.kind]}, for the outputs: {form.because}")
         if accuracy is not None:
             about_data = () if accuracy.evaluation is None else cautions_of(accuracy.evaluation)
-            for doubt in filter(None, (accuracy.doubt, *about_data)):
-                self.notes.append(f"the original: {doubt.message}; {doubt.advice}")
+            for doubt in (*accuracy.doubts, *about_data):
+                self.notes.append(f"{ABOUT_ORIGINAL}{doubt.message}; {doubt.advice}")
         return Candidate(
             id=ORIGINAL,
             parent=None,

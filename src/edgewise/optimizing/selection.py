@@ -346,8 +346,9 @@ def _with_run(one: Candidate, run: Run) -> Candidate:
         judged = one.accuracy.evaluation
         about_data = () if judged is None else cautions_of(judged)
         run = replace(
-            run, measurements=(*run.measurements, *more), evaluation=judged, cautions=(*run.cautions, *about_data)
-        )
+            run, measurements=(*run.measurements, *more), evaluation=judged,
+            cautions=(*run.cautions, *one.accuracy.doubts, *about_data),
+        )  # fmt: skip
     metrics = {**one.metrics, **{name: _number(run, name) for name in ("latency", "memory_peak")}}
     return replace(one, metrics=metrics, measured=run, run=run.id)
 

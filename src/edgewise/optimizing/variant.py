@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 ORIGINAL = "original"
 """Id of the baseline of all comparisons."""
+ABOUT_ORIGINAL = "the original: "
+"""Begins the notes that doubt its accuracy."""
 
 EXPORT = "export"
 """Begins the id of a module's file that no pass has changed: ``export @ onnxruntime``."""

@@ -43,11 +43,15 @@ def describe_results(results: EvaluationResults) -> Document:
     labels = model_labels(results)
     tables = [overview_table(results)] if results.models else []
     several = len(results.models) > 1
-    rest = [metrics_table(one, label) for one, label in _pairs(results)]
-    rest += [differences_table(one, label, labels[0]) for one, label in _pairs(results)]
-    tables += [replace(table, detail=several) for table in rest if table is not None]
+    more = [metrics_table(one, label) for one, label in _pairs(results)]
+    more += [differences_table(one, label, labels[0]) for one, label in _pairs(results)]
+    tables += [replace(table, detail=several) for table in more if table is not None]
     tables += changed_tables(changed_models(results), AGAINST_REFERENCE)
-    return Document(title=title_of(results), tables=tuple(tables), sections=tuple(sections_of(results)))
+    lead: list[Section] = []
+    rest: list[Section] = []
+    for section in sections_of(results):
+        (lead if section.title == ABOUT_ACCURACY else rest).append(section)
+    return Document(title=title_of(results), tables=tuple(tables), sections=tuple(rest), lead=tuple(lead))
 
 
 def evaluation_document(results: EvaluationResults) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.optimizing.variant import AppliedPass, Candidate, Optimization
+from edgewise.optimizing.variant import ABOUT_ORIGINAL, AppliedPass, Candidate, Optimization
 from edgewise.report.changed_answers import changed_tables
 from edgewise.report.conditions import flatten
 from edgewise.report.document import Document, Section
@@ -37,6 +37,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
         width: cells of the terminal, where tables are to fit; None for as much as there is to say.
     """
     narrow = width is not None
+    sections = sections_of(result, reasons=narrow)
     headline, evidence = headline_of(result)
     tables = [
         before_after_table(result),
@@ -48,7 +49,8 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
     return Document(
         title=f"{headline}; {evidence}" if evidence else headline,
         tables=tuple(table for table in tables if table is not None),
-        sections=tuple(sections_of(result, reasons=narrow)),
+        sections=tuple(section for section in sections if section.tone != "poor"),
+        lead=tuple(section for section in sections if section.tone == "poor"),
     )
 
 
@@ -58,14 +60,17 @@ def sections_of(result: Optimization, *, reasons: bool) -> list[Section]:
     Args:
         reasons: whether to tell why variants lost, which a wide table does in a column.
     """
+    notes = folded_notes(result.notes)
+    doubts = tuple(note for note in notes if note.startswith(ABOUT_ORIGINAL))
     found = [
         Section(title="Not saved", lines=_lines([str(error) for error in result.save_errors]), tone="bad"),
+        Section(title="Cautions on the accuracy", lines=doubts, tone="poor"),
         Section(title="Why other variants were rejected", lines=tuple(loss_lines(result)) if reasons else (), brief=""),
         Section(title="Files", lines=tuple(f"{name}: {one_line(path)}" for name, path in result.files.items())),
         Section(title="Made by", lines=tuple(provenance_lines(result)), brief=""),
         Section(title="To make it again", lines=_lines([result.command]), brief=""),
         Section(title="Conditions", lines=tuple(condition_lines(result)), brief=""),
-        Section(title="Notes", lines=tuple(folded_notes(result.notes))),
+        Section(title="Notes", lines=tuple(note for note in notes if note not in doubts)),
     ]
     return [section for section in found if section.lines]
 
