@@ -292,6 +292,17 @@ def test_measurements_are_counters_and_totals():
     assert rows["memory_limit"].absent_because == "no memory limit was set"
 
 
+def test_the_peak_of_processor_use_is_at_least_its_average():
+    samples = [(0.5, Usage(cpu_s=0.1, memory_bytes=10))]
+    rows = {row.metric: row for row in measurements_of([execution(samples=samples)], Constraints())}
+    assert (rows["cpu_utilization"].value, rows["cpu_utilization_peak"].value) == (0.5, 0.5)
+    assert rows["memory_average"].method.startswith("mean over 1 sample,")
+    rows = {row.metric: row for row in measurements_of([execution()], Constraints())}
+    assert (
+        rows["cpu_utilization_peak"].value is None and "shorter --sample" in rows["cpu_utilization_peak"].absent_because
+    )
+
+
 def test_the_peak_of_edgewise_itself_is_not_the_programs():
     def peak(rss, **changes):
         usage = resource.struct_rusage((0.0, 0.0, rss // 1024, *[0] * 13))

@@ -7,7 +7,7 @@ import pytest
 from edgewise.constraints.base import Usage
 from edgewise.record import Constraints
 from edgewise.run.command import Execution
-from edgewise.run.command_run import failure_of
+from edgewise.run.command_run import failure_of, measurements_of
 from edgewise.run.limit_alarm import MOST_LINES, LimitAlarm
 
 MIB = 2**20
@@ -110,3 +110,54 @@ def test_a_command_that_waited_for_a_killed_process_ran_out_of_memory(end):
 def test_a_command_that_got_no_memory_and_went_on_is_no_failure():
     one = execution(seconds=30.0, limit_reached_s=1.2, limit_told_by="output")
     assert failure_of(one, Constraints(memory_bytes=64 * MIB)) is None
+
+
+def test_a_program_that_raises_memory_error_below_the_limit_did_not_reach_it():
+    usage = Usage(oom_kills=0, limit_hits=0, memory_peak_bytes=3 * MIB)
+    one = execution(seconds=0.1, returncode=1, tail="MemoryError: x", usage=usage)
+    failure = failure_of(one, Constraints(memory_bytes=300 * MIB))
+    assert (failure.cause, failure.advice) == ("CommandFailed", "see its output")
+    assert failure.message == (
+        "the command ended with exit code 1, and its output says that memory ran out; the memory limit of 315 MB was not "
+        "reached: the highest memory seen was 3.15 MB"
+    )
+
+
+@pytest.mark.parametrize("end", [{"late": True}, {"interrupted": True}, {"returncode": 1}])
+def test_where_nothing_counts_the_output_alone_does_not_say_that_the_limit_was_reached(end):
+    samples = [(1.0, Usage(memory_bytes=3 * MIB))]
+    told = {"limit_reached_s": 1.2, "limit_told_by": "output", "tail": "MemoryError", "samples": samples}
+    failure = failure_of(execution(seconds=30.0, **told, **end), Constraints(memory_bytes=64 * MIB))
+    assert failure.cause == "OutOfMemory" and failure.message.endswith(
+        "its output says that memory ran out; the memory limit of 67.1 MB was not seen to be reached: the highest memory "
+        "seen was 3.15 MB"
+    )
+    samples = [(1.0, Usage(memory_bytes=64 * MIB))]
+    failure = failure_of(
+        execution(seconds=30.0, **told | {"samples": samples}, **end), Constraints(memory_bytes=64 * MIB)
+    )
+    assert failure.message.startswith("the command ran out of memory: the memory limit of 67.1 MB was reached")
+
+
+def test_the_limit_is_a_reason_only_where_it_was_reached_and_a_program_has_no_model():
+    def advice(peak, **changes):
+        one = execution(usage=Usage(memory_peak_bytes=peak, oom_kills=0), returncode=7)
+        return failure_of(one, Constraints(memory_bytes=64 * MIB), **changes).advice
+
+    assert advice(3 * MIB) == "see its output"
+    assert advice(64 * MIB) == "see its output; the memory limit of 67.1 MB may be the reason"
+    killed = execution(usage=Usage(oom_kills=1), returncode=-9)
+    limits = Constraints(memory_bytes=64 * MIB)
+    assert failure_of(killed, limits).advice == "raise --memory or make the program use less"
+    assert failure_of(killed, limits, has_model=True).advice == "raise --memory or use a smaller model"
+
+
+@pytest.mark.parametrize(("kills", "hits", "value"), [(1, 0, None), (1, 2, 2.0), (0, 0, 0.0)])
+def test_a_counter_that_missed_a_kill_is_absent(kills, hits, value):
+    one = execution(seconds=1.0, usage=Usage(oom_kills=kills, limit_hits=hits))
+    rows = {row.metric: row for row in measurements_of([one], Constraints(memory_bytes=64 * MIB))}
+    row = rows["memory_limit_hits"]
+    assert row.value == value
+    assert value is not None or row.absent_because == (
+        "cgroup-v1 did not count the limit at which a process was killed"
+    )

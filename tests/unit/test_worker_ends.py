@@ -161,6 +161,9 @@ def test_python_is_warned_of_runs_that_were_not_saved(tmp_path):
     ],
 )
 def test_a_memory_limit_is_named_when_a_worker_dies_under_it(message, tail, cause):
-    failure = _blame_limit(Failure(cause="EngineError", message=message, stderr_tail=tail), 30_000_000, "--memory")
-    assert failure.cause == cause
-    assert "the memory limit of 30.0 MB" in failure.message + failure.advice
+    told = Failure(cause="EngineError", message=message, stderr_tail=tail)
+    for reached in (False, True):
+        failure = _blame_limit(told, 30_000_000, "--memory", reached=reached)
+        assert failure.cause == cause
+        assert "the memory limit of 30.0 MB" in failure.message + failure.advice
+        assert ("was reached" in failure.message) == (reached and cause == "OutOfMemory")

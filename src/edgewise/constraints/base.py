@@ -58,6 +58,10 @@ class Usage:
     read_bytes: int | None = None
     written_bytes: int | None = None
 
+    def reached(self, memory_bytes: int) -> bool:
+        """Whether a counter says that a memory limit was reached."""
+        return bool(self.oom_kills or self.limit_hits or (self.memory_peak_bytes or 0) >= memory_bytes)
+
 
 class Group(Protocol):
     """Processes under common limits. Leaving its context kills them and removes the group."""

@@ -43,7 +43,8 @@ def build_run(
     Measurements are those of the executions that succeeded; if none did, of all of them but the total time.
     """
     limits = job.target.constraints or Constraints()
-    failures = [failure_of(one, limits) for one in executions]
+    has_model = job.model.format not in NOT_A_MODEL
+    failures = [failure_of(one, limits, has_model=has_model) for one in executions]
     failure = next((each for each in failures if each is not None), None)
     good = [one for one, why in zip(executions, failures, strict=True) if why is None]
     if failure is not None and good:
@@ -51,7 +52,7 @@ def build_run(
         count = f"{bad} of {len(executions)} executions failed and {'are' if bad > 1 else 'is'} left out"
         failure = replace(failure, message=f"{count}: {failure.message}")
     rows = list(without_processor(measurements_of(good or executions, limits), emulation_of(environment)))
-    if job.model.format not in NOT_A_MODEL:
+    if has_model:
         rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the file"))
     if not good and failure is not None:
         rows = [Measurement.absent("total_time", f"the command did not finish: {failure.message}"), *rows[1:]]
@@ -91,25 +92,43 @@ def _stopped_because(one: Execution) -> str:
     return "interrupted after the memory limit was reached" if one.interrupted else "the command ended"
 
 
-def failure_of(one: Execution, limits: Constraints) -> Failure | None:
+def failure_of(one: Execution, limits: Constraints, *, has_model: bool = False) -> Failure | None:
     """Why an execution failed; None if it ended with exit code 0 and the kernel killed nothing in it."""
-    code = one.returncode
+    code, waited = one.returncode, one.limit_reached_s is not None and not one.ended
     memory = "the memory" if limits.memory_bytes is None else f"the memory limit of {format_bytes(limits.memory_bytes)}"
     told = code > 0 and means_out_of_memory(one.tail) and limits.memory_bytes is not None
+    reached = _reached_limit(one, limits)
     common: dict[str, Any] = {
         "phase": "command",
         "stderr_tail": one.tail if code else "",
         "exit_code": code if code >= 0 else None,
         "signal": signal_name(-code) if code < 0 else None,
     }
-    if one.usage.oom_kills or told or (one.limit_reached_s is not None and not one.ended):
+    less = "raise --memory or use a smaller model" if has_model else "raise --memory or make the program use less"
+    if one.usage.oom_kills or (reached and (told or waited)):
         message = f"the command ran out of memory: {memory} was reached"
-        if one.limit_reached_s is not None and not one.ended:
+        if waited:
             killed = f", the kernel killed {enumerate_few(one.killed)}" if one.killed else ""
             message += (
                 f" after {one.limit_reached_s:.3g} s{killed}, and the command had not ended after {one.seconds:.3g} s"
             )
-        return Failure(cause="OutOfMemory", message=message, advice="raise --memory or use a smaller model", **common)
+        return Failure(cause="OutOfMemory", message=message, advice=less, **common)
+    counts, peak = one.usage.oom_kills is not None, _peak_memory(one)
+    if told or (waited and not counts):  # without a counter: a limit can refuse memory that was never in use
+        seen = (
+            "the highest memory is not known" if peak is None else f"the highest memory seen was {format_bytes(peak)}"
+        )
+        end = f"had not ended after {one.seconds:.3g} s" if waited else f"ended with exit code {code}"
+        message = (
+            f"the command {end}, and its output says that memory ran out; {memory} "
+            f"{'was not reached' if counts else 'was not seen to be reached'}: {seen}"
+        )
+        return Failure(
+            cause="CommandFailed" if counts else "OutOfMemory",
+            message=message,
+            advice="see its output" if counts else less,
+            **common,
+        )
     if one.late:
         message = f"the command had not ended after {one.seconds:.3g} s and was killed"
         return Failure(cause="Timeout", message=message, advice="raise --timeout", **common)
@@ -117,12 +136,24 @@ def failure_of(one: Execution, limits: Constraints) -> Failure | None:
         message = f"the command could not be started (exit code {code})"
         return Failure(cause="CommandFailed", message=message, advice="see its output", **common)
     if code > 0:
-        advice = "" if limits.memory_bytes is None else f"see its output; {memory} may be the reason"
+        advice = f"see its output; {memory} may be the reason" if reached else "see its output"
         message = f"the command ended with exit code {code}"
         return Failure(cause="CommandFailed", message=message, advice=advice, **common)
     if code < 0:
         return Failure(cause="Killed", message=f"the command was ended by {signal_name(-code)}", **common)
     return None
+
+
+def _reached_limit(one: Execution, limits: Constraints) -> bool:
+    """Whether the kernel, or the highest memory seen, says that the memory limit was reached."""
+    told = one.limit_reached_s is not None and one.limit_told_by == "kernel"
+    limit = limits.memory_bytes
+    return limit is not None and (told or one.usage.reached(limit) or (_peak_memory(one) or 0) >= limit)
+
+
+def _limit_hits(one: Execution) -> int | None:
+    """A counter that stands at 0 after a kill at the limit did not count it."""
+    return None if one.usage.oom_kills and not one.usage.limit_hits else one.usage.limit_hits
 
 
 def measurements_of(executions: Sequence[Execution], limits: Constraints) -> list[Measurement]:
@@ -141,14 +172,20 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
 
     too_short = "the command ended before the second sample; use a shorter --sample"
     rusage = "resource usage of the process and of the descendants that it waited for"
+    killed = any(one.usage.oom_kills for one in executions)
     interfaces = "the system does not count traffic"
     rows = [
         row("total_time", lambda one: one.seconds, "monotonic clock from the start to the end of the process"),
         row("cpu_time", lambda one: one.cpu_s, counted if executions[0].usage.cpu_s is not None else rusage),
         row("cpu_utilization", _utilization, "processor time divided by total time; 1 = one core"),
-        row("cpu_utilization_peak", _peak_utilization, "highest between two samples", too_short),
+        row("cpu_utilization_peak", _peak_utilization, "highest between two samples, at least the average", too_short),
         row("throttled_time", lambda one: one.usage.throttled_s, counted),
-        row("memory_average", _average_memory, "mean over samples", "no sample was taken; use a shorter --sample"),
+        row(
+            "memory_average",
+            _average_memory,
+            f"mean over {_count_samples(executions)}",
+            "no sample was taken; use a shorter --sample",
+        ),
         row(
             "memory_group_peak",
             _peak_memory,
@@ -157,7 +194,12 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
             else "resident memory: the highest sample (all processes), or more for one of them (ru_maxrss)",
             "no sample was taken, and ru_maxrss is that of edgewise itself; use a shorter --sample",
         ),
-        row("memory_limit_hits", lambda one: one.usage.limit_hits, counted),
+        row(
+            "memory_limit_hits",
+            _limit_hits,
+            counted,
+            f"{mechanism} did not count the limit at which a process was killed" if killed else "",
+        ),
         row("network_received", lambda one: one.network and one.network[0], "/proc/net/dev without lo", interfaces),
         row("network_sent", lambda one: one.network and one.network[1], "/proc/net/dev without lo", interfaces),
     ]
@@ -186,14 +228,28 @@ def _utilization(one: Execution) -> float | None:
 
 
 def _peak_utilization(one: Execution) -> float | None:
-    """Highest processor time per wall time between two samples; the start counts as one."""
+    """Highest processor time per wall time between two samples; the start counts as one.
+
+    After the last sample it may have been higher, so that the average over the whole time may exceed it.
+    """
     points = [(0.0, 0.0), *((at, usage.cpu_s) for at, usage in one.samples if usage.cpu_s is not None)]
     rates = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(points)]
-    return max(rates) if rates else None
+    return max(*rates, _utilization(one) or 0.0) if rates else None
+
+
+def _count_samples(executions: Sequence[Execution]) -> str:
+    counts = sorted({len(_memory_samples(one)) for one in executions})
+    if counts == [1]:
+        return "1 sample"
+    return f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
+
+
+def _memory_samples(one: Execution) -> list[int]:
+    return [usage.memory_bytes for _, usage in one.samples if usage.memory_bytes is not None]
 
 
 def _average_memory(one: Execution) -> float | None:
-    known = [usage.memory_bytes for _, usage in one.samples if usage.memory_bytes is not None]
+    known = _memory_samples(one)
     return sum(known) / len(known) if known else None
 
 
@@ -204,7 +260,7 @@ def _peak_memory(one: Execution) -> float | None:
     """
     if one.usage.memory_peak_bytes is not None:
         return one.usage.memory_peak_bytes
-    known = [usage.memory_bytes for _, usage in one.samples if usage.memory_bytes is not None]
+    known = _memory_samples(one)
     if one.rusage is not None and one.rusage.ru_maxrss * 1024 > one.own_rss_bytes:
         known.append(one.rusage.ru_maxrss * 1024)
     return max(known, default=None)

@@ -227,7 +227,11 @@ class LiveSession:
             flag, limit = "--memory-limit", spec.memory_limit_bytes
             if spec.constraints is not None and spec.constraints.memory_bytes is not None:
                 flag, limit = "--memory", spec.constraints.memory_bytes
-            result.failure = result.failure if limit is None else _blame_limit(result.failure, limit, flag)
+            result.failure = (
+                result.failure
+                if limit is None
+                else _blame_limit(result.failure, limit, flag, reached=usage is not None and usage.reached(limit))
+            )
 
 
 def files_of(job: Job, *, is_here: bool) -> dict[str, Path]:
@@ -287,13 +291,13 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
     return replace(failure, stderr_tail=printable(data.decode(errors="replace")).strip())
 
 
-def _blame_limit(failure: Failure, limit: int, flag: str) -> Failure:
+def _blame_limit(failure: Failure, limit: int, flag: str, *, reached: bool) -> Failure:
     """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
     words = f"the memory limit of {format_bytes(limit)}"
     advice = ADVICE["OutOfMemory"].replace("--memory-limit", flag)
     told = failure.message + failure.stderr_tail
     # A thread that can't be started under the limit says "unavailable", which means memory.
     if failure.cause == "OutOfMemory" or means_out_of_memory(told) or "Resource temporarily unavailable" in told:
-        message = f"{failure.message}; {words} was reached"
+        message = f"{failure.message}; {words} {'was reached' if reached else 'may be the reason'}"
         return replace(failure, cause="OutOfMemory", message=message, advice=advice)
     return replace(failure, advice=f"{failure.advice or 'see what the engine printed'}; {words} may be the reason")
