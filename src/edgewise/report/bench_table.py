@@ -40,13 +40,13 @@ COMMAND_COLUMNS = (
     ("memory_average", 1, False),
     ("memory_group_peak", 0, False),
     ("memory_limit", 2, False),
-    ("network_received", 3, False),
-    ("network_sent", 3, False),
-    ("block_read", 3, False),
-    ("block_written", 3, False),
-    ("cpu_time", 4, False),
+    ("memory_limit_hits", 3, False),
+    ("cpu_time", 3, False),
     ("throttled_time", 4, False),
-    ("memory_limit_hits", 5, False),
+    ("network_received", 5, False),
+    ("network_sent", 5, False),
+    ("block_read", 5, False),
+    ("block_written", 5, False),
     ("page_faults", 6, False),
     ("page_faults_major", 6, False),
     ("context_switches", 6, False),
@@ -68,6 +68,7 @@ PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 _TITLES = {
     "cpu_utilization": "CPU",
     "memory_group_peak": "Peak memory",
+    "memory_limit_hits": "Limit reached",
     "latency_first": "First",
     "memory_delta": "Model memory",
     "memory_peak": "Process peak",
@@ -208,7 +209,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     shown = f"{title} ({word})" if word else title
     cells = []
     for run in runs:
-        if run.status == "failed":
+        if run.status == "failed" and (metric == run.headline or run.value(metric) is None):
             cells.append(_failed(run, metric))
             continue
         cell = cell_of(run, metric, scale=scale, interval=interval)
@@ -219,7 +220,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
 
 
 def _failed(run: Run, metric: str) -> Cell:
-    """The cause of the failure in the headline's column, a dash in the others."""
+    """The cause of the failure in the headline's column, a dash in others that are not known."""
     if metric == run.headline:
         return Cell(
             text=run.failure.cause if run.failure is not None else "failed", notes=(failure_of(run),), tone="bad"
@@ -252,7 +253,7 @@ def _percentile_column(runs: Sequence[Run], metric: str, name: str) -> tuple[Col
     )
     cells = []
     for run, value in zip(runs, found, strict=True):
-        if run.status == "failed":
+        if run.status == "failed" and (metric == run.headline or run.value(metric) is None):
             cells.append(DASH)
         elif value is None:
             reason = reason_of_absence(run, metric) if run.value(metric) is None else f"too few samples for {name}"
