@@ -334,6 +334,16 @@ def test_the_floor_widens_the_margin():
     assert (row.margin, row.verdict) == (0.03, "slower")
 
 
+def test_an_interval_without_1_that_proves_nothing_yet_says_why():
+    a, b = [1e-3, 1.02e-3, 1e-3, 1.01e-3, 1e-3], [0.9e-3, 0.97e-3, 0.84e-3, 0.99e-3, 0.91e-3]
+    (row,) = compare_runs(pair_of("latency", a, b), Criteria(metrics=("latency",)))
+    assert row.verdict == "inconclusive" and row.high < 1.0
+    assert row.because == (
+        "not yet proven: a difference, or equality within 3 %; the 95 % interval leaves 1 out, but a verdict needs p below "
+        f"0.01, and it is {row.p_adjusted:.2g}"
+    )
+
+
 def test_an_open_question_tells_how_long_it_would_take():
     a, b = noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05, scale=1.05e-3)
     variants = pair_of("latency", a, b)

@@ -6,6 +6,7 @@ import os
 import struct
 import tracemalloc
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.data_options import DataOptions, select_samples
-from edgewise.evaluating.dataset import CorruptSample, open_data
+from edgewise.evaluating.dataset import CorruptSample, open_data, refuse_unlabelled
 from edgewise.evaluating.formats import images
 from edgewise.evaluating.formats.folders import Folders
+from edgewise.evaluating.tasks.labels import Labels
+from task_setting import context
 
 Image = pytest.importorskip("PIL.Image", reason="images need Pillow")
 
@@ -86,6 +89,29 @@ def test_images_without_folders_have_no_labels(tmp_path: Path):
     data = open_one(tmp_path)
     assert (data.labelled, list(data.classes), names(data)) == (False, [], [("a.png", None), ("b.png", None)])
     assert data.read(0).label is None
+
+
+def test_the_folder_of_one_class_is_refused_with_the_one_above(tmp_path: Path):
+    write(tmp_path / "photos" / "3" / "a.png")
+    found = refuse_unlabelled(open_one(tmp_path / "photos" / "3"))
+    assert found.message == "3 has no labels"
+    assert found.advice.startswith(
+        f"if this is the folder of one class, give the one above: --data {tmp_path / 'photos'};"
+    )
+
+
+def test_a_wrong_folder_is_named_with_what_was_taken_for_its_classes(tmp_path: Path, monkeypatch):
+    write(tmp_path / "wrong" / "photos" / "a.png")
+    monkeypatch.chdir(tmp_path / "wrong")
+    for source in (".", "photos/.."):
+        data = next(iter(open_data(source).values()))
+        with pytest.raises(BadInput) as caught:
+            Labels(replace(context((1, 10)), data=data), count=10)
+        assert caught.value.message == "wrong has 1 class, and the model 10 outputs"
+        assert caught.value.advice == (
+            "is it the right folder? Its sub-folders were taken for the classes: photos; if they are, name the outputs with "
+            "--classes"
+        )
 
 
 def test_a_class_may_stand_in_the_name(tmp_path: Path):

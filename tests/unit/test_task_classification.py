@@ -226,6 +226,13 @@ def test_a_background_class_shifts_labels():
         judge_all(scorer, [[0, 0, 1, 0.0]], [3])
 
 
+@pytest.mark.parametrize(("outputs", "offered"), [(3, True), (10, False)])
+def test_a_background_class_is_offered_only_where_one_output_is_left(outputs, offered):
+    with pytest.raises(BadInput) as caught:
+        TASK.prepare(context((1, outputs), data=("a", "b")))
+    assert ("offset=1" in caught.value.advice) == offered
+
+
 def test_as_many_classes_as_outputs_or_somebody_says_which():
     with pytest.raises(BadInput, match=r"pets.npz has 3 classes, and the model 4 outputs") as caught:
         TASK.prepare(context((1, 4), data=("a", "b", "c")))

@@ -24,6 +24,7 @@ from edgewise.comparing.session_values import (
     why_unpaired,
 )
 from edgewise.errors import BadInput
+from edgewise.formatting import p_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.run.measurements import Z95
@@ -32,6 +33,7 @@ from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
     LOOKS,
+    RISK,
     Contrast,
     adjust_holm,
     contrast_exact,
@@ -211,6 +213,9 @@ def _row(
     if verdict == "inconclusive" and not because:
         because = f"not yet proven: a difference, or equality within {margin * 100:.3g} %"
     low, high = contrast.interval() or (None, None)
+    apart = low is not None and high is not None and not low <= 1.0 <= high
+    if verdict == "inconclusive" and apart and not contrast.doubt and p[1] is not None:
+        because += f"; the 95 % interval leaves 1 out, but a verdict needs p below {RISK:g}, and it is {p_text(p[1])}"
     return replace(
         nothing,
         verdict=verdict,

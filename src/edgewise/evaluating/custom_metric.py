@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import Box, Sample
+from edgewise.evaluating.dataset import Box, Sample, refuse_unlabelled
 from edgewise.evaluating.task import (
     HasConfusion,
     MetricTable,
@@ -288,7 +288,7 @@ def with_custom_metrics(scorer: Scorer | None, texts: Sequence[str], context: Ta
             raise BadInput("nothing to evaluate", advice="give --task TASK, --metric module:function, or both")
         return scorer
     if not context.data.labelled:
-        raise BadInput(f"{context.data.name} has no labels to give to a metric", advice="give --reference MODEL")
+        raise refuse_unlabelled(context.data, " to give to a metric")
     modules: list[AddedMetric] = [_read_module(scorer, text) for text in texts if text.startswith(MODULE_PREFIX)]
     functions = [CustomMetric(text) for text in texts if not text.startswith(MODULE_PREFIX)]
     names = [each.metric.partition(":")[2] for each in functions]

@@ -167,6 +167,18 @@ def data_formats() -> Registry[DataFormat]:
     return Registry("edgewise.datasets", "data format")
 
 
+def refuse_unlabelled(data: Dataset, purpose: str = "") -> BadInput:
+    """The error of data without labels.
+
+    Args:
+        purpose: what needs them, as the end of a sentence.
+    """
+    advice = "to compare with another model's outputs, use --reference MODEL"
+    if data.format == "folders" and data.path is not None:
+        advice = f"if this is the folder of one class, give the one above: --data {data.path.parent}; {advice}"
+    return BadInput(f"{data.name} has no labels{purpose}", advice=advice)
+
+
 def open_data(
     source: str, *, form: str | None = None, options: Mapping[str, str] | None = None
 ) -> Mapping[str, Dataset]:
@@ -176,9 +188,11 @@ def open_data(
         BadInput, Unavailable.
     """
     registry = data_formats()
-    if form is not None:
-        return _not_empty(registry.get(form).open(Path(source), options or {}), source)
     path = Path(source)
+    if path.name in ("", ".."):  # a data set is named after its folder
+        path = path.resolve()
+    if form is not None:
+        return _not_empty(registry.get(form).open(path, options or {}), source)
     exists = _exists(path)
     # `package.module:function` has no file of that name; the loader takes it.
     names = registry.names() if exists else ["loader"]

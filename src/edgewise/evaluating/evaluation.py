@@ -20,6 +20,7 @@ from edgewise.evaluating.data_options import (
     read_instructions,
     select_samples,
 )
+from edgewise.evaluating.dataset import refuse_unlabelled
 from edgewise.evaluating.evaluator import (
     ModelAdapter,
     ModelUnderTest,
@@ -298,7 +299,7 @@ class _Evaluator:
             adapter = ModelAdapter(plan.model(plan.reference), data, builder=self.builder)
             return ReferenceScorer(adapter, name=plan.reference.model.name, cache=self._outputs, form=plan.form)
         if not data.labelled:
-            raise BadInput(f"{data.name} has no labels", advice="use --reference MODEL to compare with another model")
+            raise refuse_unlabelled(data)
         if plan.task is not None and data.kind not in plan.task.kinds:
             raise BadInput(
                 f"{plan.task.name} does not support {data.kind} samples",

@@ -31,7 +31,7 @@ class Labels:
     """
 
     def __init__(self, context: TaskContext, *, offset: int = 0, count: int | None = None) -> None:
-        self._data = context.data.name
+        self._data, self._format = context.data.name, context.data.format
         self._own = [str(name) for name in context.data.classes]
         self._model = [str(name) for name in context.classes]
         self._source = context.classes_from
@@ -81,11 +81,21 @@ class Labels:
             )
         if not self._model and self._own and len(self._own) + self.offset != count:
             background = " and an offset of " + str(self.offset) if self.offset else ""
+            own = f"{len(self._own)} class{'es' if len(self._own) != 1 else ''}{background}"
             raise BadInput(
-                f"{self._data} has {len(self._own)} classes{background}, and the model {count} outputs",
-                advice="name the outputs with --classes, or use --task-option offset=1 for a background class",
+                f"{self._data} has {own}, and the model {count} outputs",
+                advice=self._advise(count),
             )
         self.count = count
+
+    def _advise(self, count: int) -> str:
+        advice = "name the outputs with --classes"
+        if len(self._own) + 1 == count:
+            advice += ", or use --task-option offset=1 for a background class"
+        if self._format != "folders":
+            return advice
+        named = ", ".join(self._own[:_LISTED]) + (", …" if len(self._own) > _LISTED else "")
+        return f"is it the right folder? Its sub-folders were taken for the classes: {named}; if they are, {advice}"
 
     def read(self, sample: Sample) -> int:
         """The output that is right for `sample`. Raises `BadInput` naming the sample and its label."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.dataset import Sample
+from edgewise.evaluating.dataset import Sample, refuse_unlabelled
 from edgewise.evaluating.step_settings import Accepts, accepted
 from edgewise.evaluating.task import Scorer, TaskContext
 from edgewise.model.signature import TensorSpec
@@ -136,10 +136,7 @@ def count_confusion(labels: Array, answers: Array, counts: Array, *, classes: in
 def check_labelled(context: TaskContext, task: str) -> None:
     """Raises `BadInput` where the data has no labels."""
     if not context.data.labelled:
-        raise BadInput(
-            f"{context.data.name} has no labels, which {task} needs",
-            advice="without labels, compare the outputs with another model's: --reference MODEL",
-        )
+        raise refuse_unlabelled(context.data, f", which {task} needs")
 
 
 def scalar_label(sample: Sample) -> Any:
