@@ -123,6 +123,14 @@ def test_words_that_make_no_sense_are_one_error_with_advice(capsys, words, code,
     assert said in err.replace("\n", " ") and "error:" in err and "Traceback" not in err and "try:" in err
 
 
+def test_data_that_is_not_given_is_asked_for_with_its_forms(capsys):
+    assert run(["evaluate", "net.fake", "--task", "classification"]) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err == (
+        "error: Missing option '--data'.\ntry: --data takes: Class folders, .npz, CSV, COCO, IDX, WAV … or "
+        "MODULE:FUNCTION; see 'edgewise evaluate --help'\n"
+    )
+
+
 def test_a_worker_that_dies_is_exit_code_4_with_the_others_judged(capsys):
     write("bad", behaviour={"at": "invoke", "after": 20, "do": "segfault"})
     words = ["evaluate", "bad.fake", "net.fake", "--data", "d.npz", "--task", "classification", "-r", "fake"]
