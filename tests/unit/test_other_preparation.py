@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.evaluator import ModelUnderTest, SampleResults, SampleSelection
 from edgewise.evaluating.instructions import Instructions, read_flags, write_flags
 from edgewise.evaluating.other_preparation import check_range, find_better
 from edgewise.evaluating.scores import MetricDifference
+from edgewise.optimizing import accuracy
+from edgewise.record import Caution
 
 PICTURE = np.arange(20 * 30, dtype=np.uint8).reshape(20, 30)
 SQUARE = np.arange(28 * 28, dtype=np.uint8).reshape(28, 28)
@@ -75,6 +78,23 @@ def test_every_spelling_of_the_same_picture_gets_the_same_caution(flags):
 def test_steps_become_flags_that_read_back_as_themselves(flags):
     steps = read_flags(flags)
     assert read_flags(write_flags(steps)) == steps
+
+
+def test_the_original_of_a_search_is_doubted_once_with_its_own_answers(monkeypatch):
+    calls = []
+
+    def doubt(tested, selection, scorer, results, **rest):
+        calls.append((tested, selection, results))
+        return (Caution.of("better-preparation", "pad"),)
+
+    monkeypatch.setattr(accuracy, "doubt_preparation", doubt)
+    checker = object.__new__(accuracy.AccuracyChecker)
+    checker._settings, checker._builder, checker._job = SimpleNamespace(judged="all", instructions=None), None, "job"
+    answers = SampleResults(entries=(Entry(index=0, name="a", record=[1]),))
+    checker.original = accuracy.Accuracy(answers=answers)
+    checker._doubt_original(None)
+    assert [one.code for one in checker.original.doubts] == ["better-preparation"]
+    assert calls == [(ModelUnderTest(job="job", instructions=None), "all", answers)]
 
 
 def test_the_samples_are_a_part_of_all():

@@ -14,6 +14,7 @@ import pytest
 from edgewise.errors import BadInput, StoreError
 from edgewise.evaluating.evaluation import EvaluationResults
 from edgewise.formatting import points_range, points_text, range_text, share_text, value_text, with_range
+from edgewise.record import Caution
 from edgewise.report.accuracy import chief_metric, judged_rows
 from edgewise.report.evaluation import (
     confused_lines,
@@ -61,6 +62,15 @@ Top-1 accuracy   −2.22 pt [5]   [−3.61, −0.89]   < 0.001   900
 cross_entropy     +0.0500 [6]              n/a       n/a   900
 AUC (ROC)             n/a [7]                              900
 """
+
+
+def test_cautions_on_the_accuracy_stand_before_the_tables():
+    told = evaluated()
+    told = replace(told, run=replace(told.run, cautions=(Caution.of("better-preparation", "--prepare pad=32,32"),)))
+    lines = evaluation_text(EvaluationResults(models=(told,))).splitlines()
+    at = lines.index("Cautions on the accuracy")
+    assert lines[at - 2 : at] == [lines[at - 2], ""] and lines[at - 2]
+    assert lines[at + 1].startswith("  --prepare pad=32,32 → ") and at < 5
 
 
 def test_at_80_columns_accuracy_and_latency_stand_in_one_row():

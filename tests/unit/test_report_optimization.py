@@ -97,6 +97,15 @@ def test_at_80_columns_the_conclusion_comes_first_then_before_and_after_then_var
     assert places == sorted(places)
 
 
+def test_doubts_about_the_original_stand_before_the_tables():
+    note = "the original: --prepare pad=32,32 scores 13.00 [+8.00, +18.00] points better"
+    lines = optimization_text(replace(found(), notes=(note, "another"))).splitlines()
+    at = lines.index("Cautions on the accuracy")
+    assert lines[at + 1].strip().startswith("the original: --prepare pad=32,32")
+    assert at < lines.index("Before and after: original → ort-static @ openvino") < lines.index("Notes")
+    assert sum("pad=32,32" in line for line in lines) == 1
+
+
 @pytest.mark.parametrize("make", SEARCHES)
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_no_line_is_wider_than_the_terminal(make, width):
