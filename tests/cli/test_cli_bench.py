@@ -258,7 +258,9 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
         (["--precision", "f7"], "none of the requested runtimes"),
         (["--shape", "nonsense"], "nonsense"),
         (["--input-data", "missing.npz"], "missing.npz"),
-        (["-o", "report.docx"], "docx"),
+        (["-o", "report.docx"], "with one of: .md, .html, .csv, .json\n"),
+        (["-o", "chart.svg"], "with one of: .md, .html, .csv, .json; 'edgewise profile' writes .svg\n"),
+        (["-o", "model.mltk.json"], "reports can't be written as .mltk.json"),
         (["--nonsense"], "--nonsense"),
     ],
 )
