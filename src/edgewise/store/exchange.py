@@ -197,13 +197,7 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for run in runs:
-        job = run.job
-        common = {
-            "run": run.id, "created": run.created_at, "model": job.model.name, "format": job.model.format,
-            "runtime": job.runtime.name, "provider": job.runtime.provider, "version": job.runtime.version,
-            "threads": job.runtime.threads, "batch": job.workload.batch,
-            "scenario": job.workload.scenario.kind_in_words,
-        }  # fmt: skip
+        common = conditions_of(run)
         for row in to_document(run)["measurements"]:
             cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}
             if run.failure is not None and row["value"] is not None and row["metric"] != "model_size":
@@ -214,6 +208,16 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
         stream.seek(0)
         stream.truncate()
     yield stream.getvalue()
+
+
+def conditions_of(run: Run) -> dict[str, Any]:
+    """The columns of `CSV_COLUMNS` that all measurements of `run` share."""
+    job = run.job
+    return {
+        "run": run.id, "created": run.created_at, "model": job.model.name, "format": job.model.format,
+        "runtime": job.runtime.name, "provider": job.runtime.provider, "version": job.runtime.version,
+        "threads": job.runtime.threads, "batch": job.workload.batch, "scenario": job.workload.scenario.kind_in_words,
+    }  # fmt: skip
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str], *, overwrite: bool) -> None:
