@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from edgewise.errors import BadInput, StoreError
+from edgewise.folders import check_place
 from edgewise.record import SCHEMA, Run
 from edgewise.store.codec import encode, from_document, parse, to_document
 from edgewise.store.merging import later_version
@@ -74,12 +75,22 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
             text = (f"{line}\n" for line in lines())
         case ".csv":
             text = csv_lines(counted())
-        case other:
-            raise BadInput(
-                f"can't export to {other or 'a file without an extension'!r}", advice="use .json, .jsonl, .csv or .md"
-            )
+        case _:
+            raise _no_export(path)
     write_file(path, text, overwrite=overwrite)
     return written
+
+
+def check_export(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file of `edgewise runs export` before runs are read. Raises `BadInput`."""
+    if path.suffix.lower() not in (".json", ".jsonl", ".csv", ".md"):
+        raise _no_export(path)
+    check_place(path, overwrite=overwrite, example="runs.json")
+
+
+def _no_export(path: Path) -> BadInput:
+    ending = path.suffix.lower() or "a file without an extension"
+    return BadInput(f"can't export to {ending!r}", advice="use .json, .jsonl, .csv or .md")
 
 
 def _bundle_lines(lines: Iterable[str]) -> Iterator[str]:
