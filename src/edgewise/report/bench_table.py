@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from edgewise.formatting import quantity, value_text
-from edgewise.metrics import METRICS, SHARES
+from edgewise.metrics import METRICS, SHARES, WITHOUT_A_RUN
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.accuracy import chief_metric
@@ -208,7 +208,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     shown = f"{title} ({word})" if word else title
     cells = []
     for run in runs:
-        if run.status == "failed":
+        if run.status == "failed" and not (metric in WITHOUT_A_RUN and run.value(metric) is not None):
             cells.append(_failed(run, metric))
             continue
         cell = cell_of(run, metric, scale=scale, interval=interval)

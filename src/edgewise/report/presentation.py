@@ -13,6 +13,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from edgewise.formatting import ABSENT, range_text, value_text
+from edgewise.metrics import WITHOUT_A_RUN
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.registry import load_class
@@ -70,7 +71,7 @@ def write(result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None
 
 
 def _rows_of_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A row per run with all metrics that one of them has; a failed run has no values but the file's size."""
+    """A row per run with all metrics that one of them has; a failed run has no values but those of `WITHOUT_A_RUN`."""
     units = {row.metric: "" if row.unit == "1" else f" ({row.unit})" for run in runs for row in run.measurements}
     return [_row_of_run(run, units) for run in runs]
 
@@ -82,7 +83,7 @@ def _row_of_run(run: Run, units: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, float | None] = {}
     absent: dict[str, list[str]] = {}
     for metric, unit in units.items():
-        row = run.measurement(metric) if run.failure is None or metric == "model_size" else None
+        row = run.measurement(metric) if run.failure is None or metric in WITHOUT_A_RUN else None
         value, low, high = (row.value, row.low, row.high) if row is not None else (None, None, None)
         values |= {f"{metric}{unit}": value, f"{metric}{unit} low": low, f"{metric}{unit} high": high}
         if value is None:

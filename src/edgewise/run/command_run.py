@@ -109,7 +109,9 @@ def failure_of(one: Execution, limits: Constraints) -> Failure | None:
             message += (
                 f" after {one.limit_reached_s:.3g} s{killed}, and the command had not ended after {one.seconds:.3g} s"
             )
-        return Failure(cause="OutOfMemory", message=message, advice="raise --memory or use a smaller model", **common)
+        limit = "free some on this machine" if limits.memory_bytes is None else "raise --memory"
+        advice = f"{limit}, or make the command use less"
+        return Failure(cause="OutOfMemory", message=message, advice=advice, **common)
     if one.late:
         message = f"the command had not ended after {one.seconds:.3g} s and was killed"
         return Failure(cause="Timeout", message=message, advice="raise --timeout", **common)

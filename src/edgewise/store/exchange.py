@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.folders import check_place
+from edgewise.metrics import WITHOUT_A_RUN
 from edgewise.record import SCHEMA, Run
 from edgewise.store.codec import encode, from_document, parse, to_document
 from edgewise.store.merging import later_version
@@ -202,7 +203,7 @@ def _check_head(document: Mapping[str, Any], path: Path) -> None:
 def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
     """One row a measurement, in SI base units and full precision; absent values are empty, and the row says why.
 
-    So are the values of a failed run but the file's size: what it measured before it failed is no result.
+    So are the values of a failed run but those of `WITHOUT_A_RUN`: what it measured before it failed is no result.
     """
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
@@ -211,7 +212,7 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
         common = conditions_of(run)
         for row in to_document(run)["measurements"]:
             cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}
-            if run.failure is not None and row["value"] is not None and row["metric"] != "model_size":
+            if run.failure is not None and row["value"] is not None and row["metric"] not in WITHOUT_A_RUN:
                 why = f"the run failed: {run.failure.cause}: {run.failure.message}"
                 cells |= {"value": None, "low": None, "high": None, "basis": None, "absent_because": why}
             writer.writerow({name: for_csv(cell) if isinstance(cell, str) else cell for name, cell in cells.items()})
