@@ -18,7 +18,7 @@ from edgewise.comparing.comparison import ComparisonResult, Side, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
-from edgewise.report.comparison import comparison_document, title_of
+from edgewise.report.comparison import comparison_document, ranking_table, title_of
 from edgewise.report.comparison_tables import before_after_table
 from edgewise.report.result_files import COMPARISON
 from sample_comparisons import (
@@ -197,6 +197,15 @@ def test_a_single_winner_is_named_with_the_next():
     places = tuple(replace(one, place=place) for place, one in enumerate(findings.ranking.places, 1))
     findings = replace(findings, ranking=replace(findings.ranking, places=places))
     assert title_of(findings) == "C is the best of 4 in latency; D follows with a ratio of 1.004 (0.995 to 1.012)"
+
+
+def test_a_ranking_whose_values_are_in_another_order_says_what_orders_it():
+    findings = four_variants()
+    assert not any("the order is" in note for note in ranking_table(findings).notes)
+    first, second, *rest = findings.ranking.places
+    places = (replace(first, value=second.value), replace(second, value=first.value), *rest)
+    turned = replace(findings, ranking=replace(findings.ranking, places=places))
+    assert any("the order is that of the ratios" in note for note in ranking_table(turned).notes)
 
 
 def test_several_variants_without_a_ranking():

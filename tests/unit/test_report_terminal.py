@@ -170,7 +170,7 @@ def test_numbers_stand_on_the_first_line_of_a_row_with_a_folded_cell():
                Column(title="Verdict", rank=0))  # fmt: skip
     row = (Cell(text="Latency"), Cell(text="109", value=109.0), Cell(text="inconclusive, " * 4))
     text = to_text(Document(title="", tables=(Table(title="T", columns=columns, rows=(row,)),)), width=40)
-    (line,) = (line for line in text.splitlines() if line.startswith("Latency"))
-    assert "109" in line and "inconclusive" in line
-    headings = text.splitlines()[:3]
-    assert any("(µs)" in each and "Metric" in each and "Verdict" in each for each in headings)
+    title, unit, rule, first, second, *_ = text.splitlines()[1:]
+    assert unit.split() == ["Metric", "(µs)", "Verdict"] and rule.startswith("──") and "Before" in title
+    assert first.startswith("Latency") and "109" in first and "inconclusive" in first
+    assert second.startswith(" ") and "109" not in second
