@@ -228,6 +228,9 @@ SHARES = frozenset(
 )  # fmt: skip
 """Metrics from 0 to 1 that are printed in percent."""
 
+WITHOUT_A_RUN = frozenset({"model_size", "memory_limit"})
+"""Metrics that are known before a run, so that one that failed has them too."""
+
 _IDS = tuple(row.id for row in _ROWS)
 _SCORES = frozenset(_IDS[_IDS.index("accuracy_top1") :])
 

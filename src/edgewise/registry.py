@@ -177,6 +177,14 @@ class Registry(Generic[T]):
             except Unavailable:
                 continue
 
+    def _is_usable(self, name: str) -> bool:
+        """Whether `name` loads and does not say that a package is missing."""
+        try:
+            plugin = self.get(name)
+        except Unavailable:
+            return False
+        return not hasattr(plugin, "availability") or bool(availability_of(cast(ReportsAvailability, plugin)))
+
     def _entry_point(self, name: str) -> EntryPoint:
         try:
             return self._entry_points[name]
@@ -185,6 +193,8 @@ class Registry(Generic[T]):
 
             names = [each for each in self.names() if each not in FOR_TESTS]
             near = [self._meant[name]] if name in self._meant else get_close_matches(name, names, n=1)
-            known = f"existing: {', '.join(names) or 'none'}"
+            missing = [each for each in names if not self._is_usable(each)]
+            known = f"existing: {', '.join(each for each in names if each not in missing) or 'none'}"
+            known += f"; not installed here: {', '.join(missing)}" if missing else ""
             advice = f"did you mean {near[0]!r}? {known}" if near else known
             raise Unavailable(f"unknown {self.noun} {name!r}", advice=advice) from None

@@ -34,6 +34,10 @@ class Shown:
 
         The keys are the column headings, with units. Numbers are at full precision; None stands for a value that is not
         known, whose reason is in ``Notes``. ``… low`` and ``… high`` are the ends of 95 % intervals.
+
+        Runs that are not profiled have one dictionary each, with keys that are the same for every bench: the conditions
+        as ``edgewise runs export`` names them, and each metric by its id with its SI unit: ``latency (s)``,
+        ``latency (s) low``, ``latency (s) high``. Reasons are in ``notes``.
         """
         return _presenter().rows_of(self)
 

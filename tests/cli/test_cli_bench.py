@@ -256,9 +256,12 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
         (["--timeout", "1e12s"], "not 1e+12 s"),
         (["--provider", "nowhere"], "none of the requested runtimes"),
         (["--precision", "f7"], "none of the requested runtimes"),
+        (["-r", "litert"], "(fake): litert can't read this format\ntry: installed runtimes that read it: fake"),
         (["--shape", "nonsense"], "nonsense"),
         (["--input-data", "missing.npz"], "missing.npz"),
-        (["-o", "report.docx"], "docx"),
+        (["-o", "report.docx"], "with one of: .md, .html, .csv, .json\n"),
+        (["-o", "chart.svg"], "with one of: .md, .html, .csv, .json; 'edgewise profile' writes .svg\n"),
+        (["-o", "model.mltk.json"], "reports can't be written as .mltk.json"),
         (["--nonsense"], "--nonsense"),
     ],
 )

@@ -433,6 +433,37 @@ def test_rm(call, path):
     assert stored(path) == [RUNS[1]]
 
 
+@pytest.mark.parametrize("words", [[], ["--tag", ""], ["last", "--tag", "baseline"], ["--status", "gone"]])
+def test_rm_never_chooses_for_the_user(call, path, words):
+    code, _, err = call("rm", *words, "--yes")
+    assert code == 2 and "try: " in err
+    assert stored(path) == RUNS
+
+
+def test_rm_what_filters_choose(call, path):
+    code, _, err = call("rm", "--until", "2100-01-01")
+    assert code == 2 and "3 runs would be removed" in err
+    assert "no runs match" in call("rm", "--since", "2100-01-01", "--yes")[2]
+    call("tag", "old", RUNS[0].id)
+    assert "1 run removed" in call("rm", "--tag", "old", "--yes")[2]
+    assert stored(path) == RUNS[1:]
+    assert "2 runs removed" in call("rm", "--until", "2100-01-01", "-y")[2]
+
+
+def test_several_exports_have_the_same_runs_and_are_checked_first(call, tmp_path):
+    code, _, err = call("export", "-o", "a.md", "-o", "b.csv", "-o", "c.jsonl")
+    assert code == 0 and err.count("3 runs written to ") == 3
+    assert len((tmp_path / "c.jsonl").read_text().splitlines()) == 3
+    for words in (["-o", "d.md", "-o", "e.pdf"], ["-o", "d.md", "-o", "d.md"], ["-o", "d.md", "-o", "b.csv"]):
+        assert call("export", *words)[0] == 2
+    assert not (tmp_path / "d.md").exists()
+
+
+def test_a_list_as_a_file_leads_to_export(call):
+    code, _, err = call("list", "-o", "x.md")
+    assert code == 2 and " runs export -o FILE" in err
+
+
 def test_reindex(call, path):
     code, out, err = call("reindex")
     assert (code, out) == (0, "")

@@ -15,7 +15,8 @@ from edgewise.constraints.containers import group_of, missing_limits, signal_or_
 from edgewise.constraints.memory_watch import MemoryWatch, watch_memory
 from edgewise.constraints.process_limits import ProcessLimits
 from edgewise.errors import BadField
-from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, TargetSpec
+from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.report.bench_table import bench_table
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run, cautions_of, failure_of, measurements_of
 from edgewise.run.program import network_bytes
@@ -327,6 +328,21 @@ def test_a_run_of_failures_has_no_total_time():
     run = build_run(job, [execution(), execution(returncode=3), execution(seconds=4.0)], environment={}, group="g")
     assert (run.status, run.value("total_time"), run.measurement("total_time").samples) == ("failed", 3.0, (2.0, 4.0))
     assert run.failure.message == "1 of 3 executions failed and is left out: the command ended with exit code 3"
+
+
+def test_a_command_out_of_memory_shows_its_limit_and_is_no_model():
+    limits = Constraints(memory_bytes=64 * MIB)
+    job = Job(model=ModelRef(name="x", path="/x", format="program", sha256="0" * 64, size_bytes=1),
+              runtime=RuntimeSpec(name="command"), target=TargetSpec(constraints=limits),
+              workload=Workload(scenario=Scenario(kind="command")), command=("x",))  # fmt: skip
+    run = build_run(job, [execution(usage=Usage(oom_kills=1), returncode=-9)], environment={}, group="g")
+    assert run.failure.advice == "raise --memory, or make the command use less"
+    table = bench_table([run])
+    (cell,) = (cell for row in table.rows for cell, column in zip(row, table.columns, strict=True)
+               if column.title.startswith("Memory limit ("))  # fmt: skip
+    assert cell.value == pytest.approx(67.108864)
+    free = failure_of(execution(usage=Usage(oom_kills=1), returncode=-9), Constraints())
+    assert "--memory" not in free.advice
 
 
 def test_limits_are_part_of_the_key_of_a_job_and_their_absence_is_not():

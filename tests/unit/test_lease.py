@@ -125,7 +125,8 @@ def test_a_folder_that_can_not_be_written_costs_no_measurement(tmp_path, monkeyp
     monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path / "missing"))
     with measuring_on("local"):
         pass
-    assert "no lock of local" in lines[0]
+    assert f"no lock of local: there is no folder {tmp_path / 'missing'}, so" in lines[0]
+    assert "EDGEWISE_LOCKS" in lines[0]
 
 
 def test_something_else_in_the_place_of_the_lock_file_costs_no_measurement(tmp_path, monkeypatch):

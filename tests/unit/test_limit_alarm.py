@@ -148,8 +148,8 @@ def test_the_limit_is_a_reason_only_where_it_was_reached_and_a_program_has_no_mo
     assert advice(64 * MIB) == "see its output; the memory limit of 67.1 MB may be the reason"
     killed = execution(usage=Usage(oom_kills=1), returncode=-9)
     limits = Constraints(memory_bytes=64 * MIB)
-    assert failure_of(killed, limits).advice == "raise --memory or make the program use less"
-    assert failure_of(killed, limits, has_model=True).advice == "raise --memory or use a smaller model"
+    assert failure_of(killed, limits).advice == "raise --memory, or make the command use less"
+    assert failure_of(killed, limits, has_model=True).advice == "raise --memory, or use a smaller model"
 
 
 @pytest.mark.parametrize(("kills", "hits", "value"), [(1, 0, None), (1, 2, 2.0), (0, 0, 0.0)])

@@ -128,6 +128,7 @@ def test_what_an_engine_does_not_read_gets_its_conversion(tmp_path):
     axes = Axes(runtimes=("openvino",))
     with pytest.raises(BadInput, match=r"none of the requested runtimes can run net\.pt2 \(torch\)") as caught:
         make_plan([path], axes=axes, scenario=Scenario(), stopping=Stopping(), target=TargetSpec())
+    assert caught.value.message.endswith(": openvino can't read this format")
     assert caught.value.advice.endswith(f"edgewise convert {path} -o net.onnx && edgewise bench net.onnx")
 
 

@@ -139,6 +139,19 @@ def test_a_word_that_users_write_for_an_engine_leads_to_its_name(word, meant):
     assert caught.value.advice.startswith(f"did you mean '{meant}'?")
 
 
+def test_advice_tells_what_is_installed_from_what_is_not(monkeypatch):
+    from edgewise.runtime.base import runtimes
+
+    gone, here = (type(runtimes().get(name)) for name in ("onnxruntime", "litert"))
+    monkeypatch.setattr(gone, "availability", lambda self: Availability(False, "gone"))
+    monkeypatch.setattr(here, "availability", lambda self: Availability(True))
+    with pytest.raises(Unavailable) as caught:
+        runtimes().get("nothing")
+    existing, _, missing = caught.value.advice.partition("; not installed here: ")
+    assert "litert" in existing and "onnxruntime" in missing.split(", ")
+    assert "onnxruntime" not in existing.split(", ")
+
+
 def test_advice_does_not_offer_what_is_for_tests():
     from edgewise.runtime.base import runtimes
 

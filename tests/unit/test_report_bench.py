@@ -20,7 +20,7 @@ from edgewise.record import Caution, Measurement, Trust
 from edgewise.report.bench import bench_document
 from edgewise.report.bench_table import bench_table
 from edgewise.report.cautions import caution_lines
-from edgewise.report.conditions import lines_by_run
+from edgewise.report.conditions import engine_of, lines_by_run, processor_of
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.field_tables import Options, field_document
@@ -183,6 +183,10 @@ def test_csv_keeps_full_precision_and_the_interval():
     assert float(first["Latency (ms)"]) == pytest.approx(0.42, rel=1e-12)
     assert float(first["Latency (ms) low"]) == pytest.approx(0.409, rel=1e-12)
     assert float(first["Throughput (1/s)"]) == pytest.approx(1 / 4.2e-4, rel=1e-11)
+    assert {(row["Engine version"], row["Processor"]) for row in rows} == {
+        (engine_of(run), processor_of(run)) for run in all_runs()
+    }
+    assert any(" " in row["Engine version"] for row in rows)
     assert rows[3]["Latency (ms)"] == "Unsupported"
     assert rows[3]["Status"] == "failed: Unsupported"
     assert "Einsum" in rows[3]["Notes"]

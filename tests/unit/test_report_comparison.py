@@ -18,7 +18,7 @@ from edgewise.comparing.comparison import ComparisonResult, Side, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
-from edgewise.report.comparison import comparison_document, title_of
+from edgewise.report.comparison import comparison_document, ranking_table, title_of
 from edgewise.report.comparison_tables import before_after_table
 from edgewise.report.result_files import COMPARISON
 from sample_comparisons import (
@@ -199,6 +199,15 @@ def test_a_single_winner_is_named_with_the_next():
     assert title_of(findings) == "C is the best of 4 in latency; D follows with a ratio of 1.004 (0.995 to 1.012)"
 
 
+def test_a_ranking_whose_values_are_in_another_order_says_what_orders_it():
+    findings = four_variants()
+    assert not any("the order is" in note for note in ranking_table(findings).notes)
+    first, second, *rest = findings.ranking.places
+    places = (replace(first, value=second.value), replace(second, value=first.value), *rest)
+    turned = replace(findings, ranking=replace(findings.ranking, places=places))
+    assert any("the order is that of the ratios" in note for note in ranking_table(turned).notes)
+
+
 def test_several_variants_without_a_ranking():
     assert title_of(replace(four_variants(), ranking=None)) == "B, C and D against A"
 
@@ -266,13 +275,14 @@ def test_csv_has_one_row_per_metric_and_rounds_nothing():
     assert [one["Metric"] for one in rows] == [one.metric for one in findings.comparisons]
     for one, source in zip(rows, findings.comparisons, strict=True):
         assert (one["A"], one["B"], one["Unit"]) == ("A", "B", METRICS[source.metric].unit)
-        assert (one["Verdict"], one["Word"]) == (source.verdict, source.word)
+        assert one["Verdict"] == source.word
         for name, value in (
             ("Before", source.before.value), ("Before low", source.before.low), ("After high", source.after.high),
             ("Ratio", source.ratio), ("Ratio low", source.low), ("Adjusted p", source.p_adjusted),
             ("Decides in (s)", source.decides_in_s), ("Margin", source.margin),
         ):  # fmt: skip
             assert one[name] == "n/a" if value is None else float(one[name]) == value, name
+    assert next(one["Verdict"] for one in rows if one["Metric"] == "memory_peak") == "larger"
     assert NO_ENERGY in rows[-1]["Notes"]
 
 

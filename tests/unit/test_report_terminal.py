@@ -163,3 +163,14 @@ def test_a_cell_with_two_notes_has_their_numbers_in_one_pair_of_brackets():
     table = Table(title="T", columns=(Column(title="Verdict"), Column(title="Ratio")), rows=(row,))
     shown = to_text(Document(title="D", tables=(table,)))
     assert "inconclusive [1,2]   n/a [2]" in shown and "[1] too few" in shown and "[2] 18 s more" in shown
+
+
+def test_numbers_stand_on_the_first_line_of_a_row_with_a_folded_cell():
+    columns = (Column(title="Metric", rank=0), Column(title="Before (µs)", numeric=True, rank=0),
+               Column(title="Verdict", rank=0))  # fmt: skip
+    row = (Cell(text="Latency"), Cell(text="109", value=109.0), Cell(text="inconclusive, " * 4))
+    text = to_text(Document(title="", tables=(Table(title="T", columns=columns, rows=(row,)),)), width=40)
+    title, unit, rule, first, second, *_ = text.splitlines()[1:]
+    assert unit.split() == ["Metric", "(µs)", "Verdict"] and rule.startswith("──") and "Before" in title
+    assert first.startswith("Latency") and "109" in first and "inconclusive" in first
+    assert second.startswith(" ") and "109" not in second

@@ -6,6 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edgewise
@@ -76,6 +77,23 @@ def test_errors_name_the_field(fields: dict, field: str, words: str):
     with pytest.raises(BadField, match=words) as caught:
         bench(**fields)
     assert caught.value.field == field and "--" not in caught.value.message + caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "read"),
+    [
+        ("threads", 2, (2,)), ("threads", np.int64(2), (2,)), ("threads", [1, 2], (1, 2)), ("batches", 4, (4,)),
+        ("runtimes", "onnxruntime", ("onnxruntime",)), ("models", Path("n.onnx"), ("n.onnx",)),
+    ],
+)  # fmt: skip
+def test_one_value_is_a_sequence_of_one(field, value, read):
+    assert getattr(make_request(BenchRequest, **{"models": ["m.onnx"], field: value}), field) == read
+
+
+@pytest.mark.parametrize("value", ["zwei", True, 2.5])
+def test_one_value_of_a_wrong_kind_is_named(value):
+    with pytest.raises(BadField, match="threads"):
+        make_request(BenchRequest, models=["m.onnx"], threads=value)
 
 
 def test_the_command_line_reads_flags_in_the_same_error():

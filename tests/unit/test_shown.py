@@ -50,14 +50,38 @@ def test_a_run_is_one_line(runs):
     assert repr(failed) == f"<run {run.id} of {run.job.label}: the run failed: Killed: by the kernel>"
 
 
-def test_rows_are_those_of_the_csv_file(runs, tmp_path):
-    runs.write(tmp_path / "runs.csv")
-    with (tmp_path / "runs.csv").open(newline="") as file:
-        expected = list(csv.DictReader(file))
+def test_rows_of_runs_have_the_same_keys_whatever_their_values(runs):
     rows = runs.as_rows()
-    assert [row["Run"] for row in rows] == [run.id for run in runs]
-    assert any(isinstance(value, float) for row in rows for value in row.values())
-    for row, words in zip(rows, expected, strict=True):
+    assert [row["run"] for row in rows] == [run.id for run in runs]
+    assert len({tuple(row) for row in rows}) == 1
+    done = [(run, row) for run, row in zip(runs, rows, strict=True) if run.status == "done"]
+    for run, row in done:
+        for one in run.measurements:
+            key = one.metric if one.unit == "1" else f"{one.metric} ({one.unit})"
+            assert [row[key], row[f"{key} low"], row[f"{key} high"]] == [one.value, one.low, one.high]
+            if one.value is None:
+                assert f"{one.metric}" in row["notes"]
+    slow = [replace(one, value=1000 * one.value) for one in done[0][0].measurements if one.value is not None]
+    (other,) = Runs([replace(done[0][0], measurements=tuple(slow))]).as_rows()
+    assert set(other) <= set(done[0][1])
+    assert other["latency (s)"] == pytest.approx(1000 * done[0][1]["latency (s)"])
+    assert Runs().as_rows() == []
+
+
+def test_rows_of_a_failed_run_have_no_values_and_say_why(runs):
+    run = next(run for run in runs if run.status == "done")
+    failed = replace(run, status="failed", failure=Failure(cause="Killed", message="by the kernel"))
+    (row,) = failed.as_rows()
+    assert (row["status"], row["latency (s)"]) == ("failed", None)
+    assert "Killed: by the kernel" in row["notes"] and "latency" in row["notes"]
+
+
+def test_rows_of_other_results_are_those_of_the_csv_file(tmp_path):
+    found = edgewise.inspect(data.path("digits_cnn.onnx"))
+    found.write(tmp_path / "model.csv")
+    with (tmp_path / "model.csv").open(newline="") as file:
+        expected = list(csv.DictReader(file))
+    for row, words in zip(found.as_rows(), expected, strict=True):
         assert list(row) == list(words)
         for title, value in row.items():
             assert value == (None if words[title] == "n/a" else type(value)(words[title])), title

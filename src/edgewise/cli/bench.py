@@ -82,13 +82,19 @@ OPTIONS = (
 
 
 class RunPresentation(Presentation["Measured"]):
-    """How runs are shown."""
+    """How runs are shown.
+
+    Attributes:
+        profiles: whether the runs have profiles.
+    """
+
+    profiles = False
 
     def check_file(self, path: Path, *, overwrite: bool) -> None:
         """Refuse what is no report, or in the way."""
         from edgewise.report.files import check_target
 
-        check_target(path, overwrite=overwrite)
+        check_target(path, overwrite=overwrite, profiles=self.profiles)
 
     def document(self, result: Measured) -> Any:
         """Runs and recommendations."""

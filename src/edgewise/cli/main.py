@@ -260,6 +260,12 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
                 one for words in _SYNONYMS if unknown[1] in words for one in words if one in context.command.commands
             ]
             advice = f"{command} {meant[0]}" if meant else advice
+        if command.endswith((" runs list", " runs show")) and re.match("No such option: (-o|--output)", message):
+            advice = f"{command.rpartition(' ')[0]} export -o FILE"
+        if message.startswith("Missing argument") and context is not None:
+            _, *words = context.command.collect_usage_pieces(context)
+            usage = re.sub("[{}]", "", " ".join(words)).replace("…...", "…").upper()
+            advice = f"write '{command} {usage}'; {advice}"
         complain(message, advice)
         return ExitCode.BAD_INPUT
     complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")

@@ -49,6 +49,8 @@ OPTIONS = (
 class ProfilePresentation(RunPresentation):
     """How profiles are shown."""
 
+    profiles = True
+
     def check_request(self, request: ProfileRequest, output: Output) -> None:
         """Refuse files that hold one run where there will be several, before measuring."""
         from edgewise.report.files import extension_of

@@ -48,6 +48,10 @@ SinceOption = Annotated[
     str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
 ]
 UntilOption = Annotated[str | None, typer.Option(help="Only runs made before this time, written as for --since")]
+MetricOption = Annotated[
+    str | None, typer.Option(help="Only runs that have a value of this metric, such as latency or energy")
+]
+StatusOption = Annotated[str | None, typer.Option(help="Only runs with this status: done, failed or cancelled")]
 
 _TABLE_LIMIT = 50
 
@@ -58,10 +62,8 @@ def list_runs(
     runtime: RuntimeOption = None,
     device: DeviceOption = None,
     tag: TagOption = None,
-    metric: Annotated[
-        str | None, typer.Option(help="Only runs that have a value of this metric, such as latency or energy")
-    ] = None,
-    status: Annotated[str | None, typer.Option(help="Only runs with this status: done, failed or cancelled")] = None,
+    metric: MetricOption = None,
+    status: StatusOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     before: Annotated[
@@ -77,17 +79,7 @@ def list_runs(
     as_json: JsonOption = False,
 ) -> None:
     """List runs, newest first."""
-    if status not in (None, "done", "failed", "cancelled"):
-        raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
-    from edgewise.metrics import METRICS
-
-    if metric is not None and metric not in METRICS:
-        similar = get_close_matches(metric, METRICS, 5, 0.3) or ["latency", "energy", "memory_peak"]
-        raise BadInput(f"{metric!r} is not a metric", advice=f"similar: {', '.join(similar)}")
-    wanted: RunFilter = {
-        "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
-        **_times(since, until),
-    }  # fmt: skip
+    wanted = _filter(model, runtime, device, tag, metric, status, since, until)
     if count and (before, limit) != (None, None):
         raise BadInput("--count counts all pages", advice="leave out --before and --limit")
     with _open(store) as opened:
@@ -142,42 +134,43 @@ def show(references: References, store: StoreOption = None, as_json: JsonOption 
 @app.command()
 def export(
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="FILE", help=".json or .jsonl (to import), .csv or .md"),
+        list[Path],
+        typer.Option("-o", "--output", metavar="FILE", help=".json or .jsonl (to import), .csv or .md; repeatable"),
     ],
     references: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help=f"{_RUN_HELP} [all]")] = None,
     model: ModelOption = None,
     runtime: RuntimeOption = None,
     device: DeviceOption = None,
     tag: TagOption = None,
+    metric: MetricOption = None,
+    status: StatusOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     force: ForceOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Write runs to a file, oldest first; runs that can't be read are reported and left out."""
+    """Write runs to files, oldest first; runs that can't be read are reported and left out."""
+    from edgewise.cli.verb import check_files
     from edgewise.report.files import write_report
-    from edgewise.store.exchange import export_runs
+    from edgewise.store.exchange import check_export, export_runs
 
-    wanted: RunFilter = {"model": model, "runtime": runtime, "device": device, "tag": tag, **_times(since, until)}
-    filtered = any(value is not None for value in wanted.values())
-    if filtered and references:
-        raise BadInput("name runs, or filter them, not both", advice="leave out RUN…, or --device, --tag and the like")
-    lost: list[StoreError] = []
+    check_files(output, check_export, overwrite=force)
+    wanted = _filter(model, runtime, device, tag, metric, status, since, until)
+    lost: dict[str, None] = {}
     with _open(store) as opened:
-        if filtered:
-            references = [row.id for row in opened.rows(**wanted)][::-1]
-            if not references:
-                raise BadInput(f"no runs match in {opened.name}", advice="'edgewise runs list' shows what is there")
-        runs = opened.each(references or ["all"], unreadable=lost.append)
-        if output.suffix.lower() == ".md":
-            found = list(runs)
-            write_report(found, output, table="bench", overwrite=force)
-            count = len(found)
-        else:
-            count = export_runs(runs, output, overwrite=force, redact=True)
-    _say(f"{_count(count)} written to {output}")
-    _warn_of_unreadable([error.message for error in lost])
+        chosen = _chosen(opened, references, wanted) or ["all"]
+        if len(output) > 1:
+            chosen = opened.find(chosen)  # the same runs in each file
+        for path in output:
+            runs = opened.each(chosen, unreadable=lambda error: lost.setdefault(error.message))
+            if path.suffix.lower() == ".md":
+                found = list(runs)
+                write_report(found, path, table="bench", overwrite=force)
+                count = len(found)
+            else:
+                count = export_runs(runs, path, overwrite=force, redact=True)
+            _say(f"{_count(count)} written to {path}")
+    _warn_of_unreadable(list(lost))
 
 
 @app.command("import")
@@ -245,13 +238,24 @@ def _noting_failures(runs: Iterable[Run], note: Callable[[str], object]) -> Iter
 
 @app.command()
 def rm(
-    references: References,
+    references: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help=_RUN_HELP)] = None,
+    model: ModelOption = None,
+    runtime: RuntimeOption = None,
+    device: DeviceOption = None,
+    tag: TagOption = None,
+    metric: MetricOption = None,
+    status: StatusOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Remove runs permanently."""
+    """Remove runs permanently: those that are named, or those that match all options."""
+    wanted = _filter(model, runtime, device, tag, metric, status, since, until)
     with _open(store) as opened:
-        ids = opened.find(references)
+        if not (chosen := _chosen(opened, references, wanted)):
+            raise BadInput("name runs, or filter them", advice="such as 'edgewise runs rm --until 30d'")
+        ids = opened.find(chosen)
         if not yes:
             if not sys.stdin.isatty():
                 raise BadInput(
@@ -340,6 +344,47 @@ def _count(number: int) -> str:
 
 def _say(message: str) -> None:
     err().print(escape(one_line(message)), style="dim", soft_wrap=True)
+
+
+def _filter(
+    model: str | None,
+    runtime: str | None,
+    device: str | None,
+    tag: str | None,
+    metric: str | None,
+    status: str | None,
+    since: str | None,
+    until: str | None,
+) -> RunFilter:
+    """The conditions of the options. Raises `BadInput`."""
+    if "" in (model, runtime, device, tag):  # an empty variable of a script must not choose all runs
+        raise BadInput("an option has an empty value", advice="leave it out, or give it a value")
+    if status not in (None, "done", "failed", "cancelled"):
+        raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
+    from edgewise.metrics import METRICS
+
+    if metric is not None and metric not in METRICS:
+        similar = get_close_matches(metric, METRICS, 5, 0.3) or ["latency", "energy", "memory_peak"]
+        raise BadInput(f"{metric!r} is not a metric", advice=f"similar: {', '.join(similar)}")
+    return {
+        "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
+        **_times(since, until),
+    }  # fmt: skip
+
+
+def _chosen(opened: Store, references: list[str] | None, wanted: RunFilter) -> list[str]:
+    """`references`, or the runs that match `wanted`, oldest first; empty where neither says anything.
+
+    Raises `BadInput` for both at once, and where no run matches.
+    """
+    if all(value is None for value in wanted.values()):
+        return references or []
+    if references:
+        raise BadInput("name runs, or filter them, not both", advice="leave out RUN…, or --device, --tag and the like")
+    found = [row.id for row in opened.rows(**wanted)][::-1]
+    if not found:
+        raise BadInput(f"no runs match in {opened.name}", advice="'edgewise runs list' shows what is there")
+    return found
 
 
 def _times(since: str | None, until: str | None) -> RunFilter:

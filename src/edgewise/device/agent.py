@@ -64,6 +64,11 @@ def try_lock(file: Path, holder: str) -> int | str:
     return descriptor
 
 
+def why_no_lock(file: Path) -> str:
+    """Why `try_lock` gives −1."""
+    return f"{file} can't be opened for writing" if file.parent.is_dir() else f"there is no folder {file.parent}"
+
+
 class Agent:
     """The requests that a host can make, each a method named by ``do``.
 
@@ -118,7 +123,7 @@ class Agent:
             self._answer(held_by=found.partition("\n")[0])
         else:
             self._lock = found
-            self._answer(held_by=None, locked=found >= 0)
+            self._answer(held_by=None, no_lock="" if found >= 0 else why_no_lock(lock_file()))
 
     def _end_predecessor(self, told: str) -> None:
         """End the agent and the workers of this host's earlier connection, which have not noticed that it is gone."""

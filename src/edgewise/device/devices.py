@@ -31,6 +31,8 @@ POWER_METER = "power_meter"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SCHEME = re.compile(r"([a-z][a-z0-9+-]*)://(.*)", re.DOTALL)
+_HOST = re.compile(r"[\w.-]+@[\w.:-]+|[\w-]+(\.[\w-]+)+(:[0-9]+)?")
+"""What SSH calls USER@HOST, and hosts whose names have a dot."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -217,6 +219,8 @@ def open_transport(device: Device) -> Transport:
         BadInput: an address or a setting that its transport does not know.
         Unavailable: the transport, or a package that it needs, is missing.
     """
+    if _HOST.fullmatch(device.url) and device.url not in transports().names():
+        raise BadInput(f"{device.name}: {device.url!r} is not a URL", advice=f"write ssh://{device.url}")
     plugin = transports().get(device.transport)
     settings = {name: value for name, value in device.settings.items() if name != POWER_METER}
     if not isinstance(plugin, OpensDevices):

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from edgewise.cancellation import sleep
-from edgewise.device.agent import lock_file, try_lock
+from edgewise.device.agent import lock_file, try_lock, why_no_lock
 from edgewise.device.devices import LOCAL
 from edgewise.device.holder import holder
 from edgewise.device.target import BoardTarget, LocalTarget, RemoteTarget, find_target, report_no_lock
@@ -104,7 +104,7 @@ def _held_here(name: str, file: Path) -> Iterator[None]:
         if turn is not None and turn >= 0:
             os.close(turn)
     if descriptor < 0:
-        report_no_lock(name)
+        report_no_lock(name, why_no_lock(file))
     if name == LOCAL:
         os.environ[INHERITED] = LOCAL
     try:

@@ -248,8 +248,8 @@ class RemoteTarget:
 
         def attempt() -> str | None:
             answer = self.link.request("lock", holder=holder)
-            if answer.get("locked") is False:
-                report_no_lock(self.name)
+            if why := answer.get("no_lock"):
+                report_no_lock(self.name, str(why))
             return None if answer["held_by"] is None else str(answer["held_by"])
 
         def lock() -> None:
@@ -456,9 +456,10 @@ class RemoteWorkspace:
         return self._clock.jumps(self._target.measure_clock(self._link))
 
 
-def report_no_lock(device: str) -> None:
+def report_no_lock(device: str, why: str) -> None:
     """Report as progress that nothing keeps other measurements from the device."""
-    emit(LogLine(text=f"no lock of {device}: its lock file can't be used, so other measurements there don't wait"))
+    advice = "EDGEWISE_LOCKS there names the folder of locks (default: /tmp)"
+    emit(LogLine(text=f"no lock of {device}: {why}, so other measurements there don't wait; {advice}"))
 
 
 _TARGETS: dict[str, LocalTarget | RemoteTarget] = {}

@@ -15,6 +15,7 @@ from edgewise.report.cautions import caution_sections
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import (
     delegates_of,
+    engine_of,
     input_text,
     is_original,
     labels_of,
@@ -94,7 +95,8 @@ def _settings(runs: Sequence[Run]) -> list[Section]:
 
     def settings(run: Run) -> str:
         threads = threads_of(run)
-        words = ["threads not reported" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"]
+        count = "threads not reported" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"
+        words = [engine_of(run), count]
         words.append(precision_of(run) or "precision not reported")
         words += delegates_of(run)
         words += [one_line(run.job.runtime.options_in_words)] if run.job.runtime.options else []

@@ -14,7 +14,9 @@ from edgewise.report.accuracy import chief_metric
 from edgewise.report.candidates import comparable_groups
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, reason_of_absence, times
 from edgewise.report.conditions import (
+    engine_of,
     path_of,
+    processor_of,
     provider_of,
     scenario_of,
     short_providers,
@@ -166,6 +168,8 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
         column("Precision", precision_of),
         column("Scenario", scenario_of),
         column("Device", lambda run: one_line(run.job.target.device)),
+        (Column(title="Engine version", hidden=True), [Cell(text=engine_of(run)) for run in runs]),
+        (Column(title="Processor", hidden=True), [Cell(text=processor_of(run) or "not reported") for run in runs]),
     ]
 
 

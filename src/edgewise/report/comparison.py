@@ -133,8 +133,13 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
         )
         for one in ranking.places
     )
-    notes = ("variants that share a letter can't be told apart",)
-    return Table(title=f"Ranking by {lower_label(ranking.metric)}", columns=columns, rows=rows, notes=notes)
+    notes = ["variants that share a letter can't be told apart"]
+    values = [one.value for one in ranking.places if one.value is not None and one.ratio is not None]
+    if values != sorted(values, reverse=METRICS[ranking.metric].better == "higher"):
+        notes.append(
+            "the order is that of the ratios, of neighbours in time or of whole processes; values are of all samples"
+        )
+    return Table(title=f"Ranking by {lower_label(ranking.metric)}", columns=columns, rows=rows, notes=tuple(notes))
 
 
 def _why_absent(findings: ComparisonResult, label: str, metric: str) -> str:

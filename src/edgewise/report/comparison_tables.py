@@ -168,7 +168,7 @@ def _p_value(row: Comparison) -> Cell:
 
 def csv_table(findings: ComparisonResult) -> Table:
     """One row per comparison, SI units, nothing rounded, for machines."""
-    titles = ("A", "B", "Metric", "Unit", "Before", "After", "Ratio", "Verdict", "Word", "p", "Adjusted p", "Margin",
+    titles = ("A", "B", "Metric", "Unit", "Before", "After", "Ratio", "Verdict", "p", "Adjusted p", "Margin",
               "Design", "Processes before", "Processes after", "Decides in (s)", "Method")  # fmt: skip
     numeric = {"Before", "After", "Ratio", "p", "Adjusted p", "Margin", "Processes before", "Processes after",
                "Decides in (s)"}  # fmt: skip
@@ -187,8 +187,7 @@ def _csv_row(row: Comparison) -> tuple[Cell, ...]:
         number(row.before.value, row.before.low, row.before.high),
         number(row.after.value, row.after.low, row.after.high),
         number(row.ratio, row.low, row.high),
-        Cell(text=row.verdict, notes=why if row.verdict == "inconclusive" else ()),
-        Cell(text=row.word),
+        Cell(text=row.word, notes=why if row.verdict == "inconclusive" else ()),
         number(row.p_value),
         number(row.p_adjusted),
         number(row.margin),

@@ -18,7 +18,8 @@ from edgewise.report.profile_files import PROFILE_EXTENSIONS, profiled, render_p
 from edgewise.report.recommendation import recommendation, recommendations
 from edgewise.report.usage import usage_table
 
-EXTENSIONS = (".md", ".html", ".csv", ".json", *PROFILE_EXTENSIONS)
+REPORTS = (".md", ".html", ".csv", ".json")
+EXTENSIONS = (*REPORTS, *PROFILE_EXTENSIONS)
 TABLES = ("bench", *FIELD_TABLES, "profile", "usage")
 
 
@@ -36,13 +37,17 @@ def table_of(runs: Sequence[Run], table: str | None) -> str:
     return "profile" if runs and all(map(is_profiled, runs)) else "bench"
 
 
-def check_target(path: Path, *, overwrite: bool) -> None:
-    """Raise `BadInput` with advice where a report can't be written to `path`."""
-    if extension_of(path) not in EXTENSIONS:
-        problem = (
-            f"reports can't be written as {path.suffix}" if path.suffix else "the name of a report needs an extension"
-        )
-        raise BadInput(f"{path}: {problem}", advice=f"end the file's name with one of: {', '.join(EXTENSIONS)}")
+def check_target(path: Path, *, overwrite: bool, profiles: bool = True) -> None:
+    """Raise `BadInput` with advice where a report can't be written to `path`.
+
+    Args:
+        profiles: whether the runs can be profiled; the files of `PROFILE_EXTENSIONS` hold nothing else.
+    """
+    extension, known = extension_of(path), EXTENSIONS if profiles else REPORTS
+    if extension not in known:
+        problem = f"reports can't be written as {extension}" if extension else "the name of a report needs an extension"
+        more = f"; 'edgewise profile' writes {extension}" if extension in PROFILE_EXTENSIONS else ""
+        raise BadInput(f"{path}: {problem}", advice=f"end the file's name with one of: {', '.join(known)}{more}")
     check_place(path, overwrite=overwrite, example="report.html")
 
 

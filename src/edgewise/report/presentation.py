@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,12 @@ from shutil import get_terminal_size
 from typing import Any
 
 from edgewise.formatting import ABSENT, range_text, value_text
+from edgewise.metrics import WITHOUT_A_RUN
 from edgewise.record import Run
+from edgewise.record.facts import precision_of, threads_of
 from edgewise.registry import load_class
 from edgewise.report import files, result_files
-from edgewise.report.cells import failure_of, label_of
+from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.text import plain_text, print_document, print_titled
 
 NOTEBOOK_WIDTH = 120
@@ -44,10 +47,15 @@ def text_of(result: Any) -> str:
 
 
 def rows_of(result: Any) -> list[dict[str, Any]]:
-    """The rows of the CSV file of `result`: numbers where a text is one, None for what is not known."""
+    """The rows of the CSV file of `result`: numbers where a text is one, None for what is not known.
+
+    Runs without layers have a row each, of their measurements.
+    """
     runs = [result] if isinstance(result, Run) else result
     if isinstance(runs, list):
-        text = str(files.render_report(runs, ".csv")) if runs else ""
+        if files.table_of(runs, None) != "profile":
+            return _rows_of_runs(runs)
+        text = str(files.render_report(runs, ".csv"))
     else:
         text = _FORMATS[type(result).__name__].writers[".csv"](result)
     return [{title: _value(word) for title, word in row.items()} for row in csv.DictReader(io.StringIO(text))]
@@ -60,6 +68,36 @@ def write(result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None
         files.write_report(runs, Path(path), overwrite=overwrite)
     else:
         _FORMATS[type(result).__name__].write(result, Path(path), overwrite=overwrite)
+
+
+def _rows_of_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A row per run with all metrics that one of them has; a failed run has no values but those of `WITHOUT_A_RUN`."""
+    units = {row.metric: "" if row.unit == "1" else f" ({row.unit})" for run in runs for row in run.measurements}
+    return [_row_of_run(run, units) for run in runs]
+
+
+def _row_of_run(run: Run, units: Mapping[str, str]) -> dict[str, Any]:
+    """The row of `run`, whose keys depend on no value; `units` are those of the metrics, as the keys have them."""
+    from edgewise.store.exchange import conditions_of
+
+    values: dict[str, float | None] = {}
+    absent: dict[str, list[str]] = {}
+    for metric, unit in units.items():
+        row = run.measurement(metric) if run.failure is None or metric in WITHOUT_A_RUN else None
+        value, low, high = (row.value, row.low, row.high) if row is not None else (None, None, None)
+        values |= {f"{metric}{unit}": value, f"{metric}{unit} low": low, f"{metric}{unit} high": high}
+        if value is None:
+            absent.setdefault(failure_of(run) if run.failure else reason_of_absence(run, metric), []).append(metric)
+    return {
+        **conditions_of(run),
+        "threads": threads_of(run),
+        "precision": precision_of(run),
+        "device": run.job.target.device,
+        "status": run.status,
+        "grade": run.trust.grade if run.trust is not None else None,
+        **values,
+        "notes": "; ".join(f"{', '.join(metrics)}: {reason}" for reason, metrics in absent.items()),
+    }
 
 
 def _document_of(result: Any) -> Any:

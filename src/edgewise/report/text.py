@@ -221,8 +221,8 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     from rich.text import Text
 
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _PADDING, 0, 0), show_edge=False)
-    # Cells of several lines begin on one line; headings still end on one.
-    crowded = _natural_width(table, list(shown)) > width and any(table.columns[index].folds for index in shown)
+    # Where a cell is folded, all cells of its row begin on one line; headings still end on one.
+    crowded = _natural_width(table, list(shown)) > width
     headings = {index: [one_line(line) for line in _heading(table.columns[index].title)] for index in shown}
     tallest = max(map(len, headings.values()))
     for index in shown:

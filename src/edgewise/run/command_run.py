@@ -104,7 +104,8 @@ def failure_of(one: Execution, limits: Constraints, *, has_model: bool = False) 
         "exit_code": code if code >= 0 else None,
         "signal": signal_name(-code) if code < 0 else None,
     }
-    less = "raise --memory or use a smaller model" if has_model else "raise --memory or make the program use less"
+    less = "free some on this machine" if limits.memory_bytes is None else "raise --memory"
+    less += ", or use a smaller model" if has_model else ", or make the command use less"
     if one.usage.oom_kills or (reached and (told or waited)):
         message = f"the command ran out of memory: {memory} was reached"
         if waited:

@@ -363,10 +363,14 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
             f"{name}: providers {', '.join(p.name for p in runtime.providers)}, "
             f"precisions {', '.join(sorted({x for p in runtime.providers for x in p.precisions}))}"
             for name, runtime in readers
+            if availability_at(target, name, runtime)
         )
+        asked = dict.fromkeys(word.partition("/")[0] for word in axes.runtimes)
+        deaf = [name for name in asked if name not in able]
+        why = f": {' and '.join(deaf)} can't read this format" if deaf else ""
         return BadInput(
-            f"none of the requested runtimes can run {model.ref.name} ({model.ref.format})",
-            advice=f"runtimes that read it: {known or 'none'}" + (f"; or {conversion}" if conversion else ""),
+            f"none of the requested runtimes can run {model.ref.name} ({model.ref.format}){why}",
+            advice=f"installed runtimes that read it: {known or 'none'}" + (f"; or {conversion}" if conversion else ""),
         )
     hints = dict.fromkeys(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(

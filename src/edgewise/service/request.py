@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import numbers
 import operator
 import os
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, model_validator
 
@@ -89,6 +90,17 @@ class Request(BaseModel):
 
     schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
     verb: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_as_several(cls, fields: Any, info: ValidationInfo) -> Any:
+        """`fields`, in Python with a number or a text for a sequence as a sequence of one."""
+        if info.context == FROM_JSON:
+            return fields
+        several = {name for name, each in cls.model_fields.items() if get_origin(each.annotation) is tuple}
+        alone = (str, numbers.Number, os.PathLike)
+        return {name: (value,) if name in several and isinstance(value, alone) else value
+                for name, value in fields.items()}  # fmt: skip
 
     @model_validator(mode="after")
     def _check(self) -> Self:

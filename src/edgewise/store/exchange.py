@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from edgewise.errors import BadInput, StoreError
+from edgewise.folders import check_place
+from edgewise.metrics import WITHOUT_A_RUN
 from edgewise.record import SCHEMA, Run
 from edgewise.store.codec import encode, from_document, parse, to_document
 from edgewise.store.merging import later_version
@@ -74,12 +76,22 @@ def export_runs(runs: Iterable[Run], path: str | Path, *, overwrite: bool = Fals
             text = (f"{line}\n" for line in lines())
         case ".csv":
             text = csv_lines(counted())
-        case other:
-            raise BadInput(
-                f"can't export to {other or 'a file without an extension'!r}", advice="use .json, .jsonl, .csv or .md"
-            )
+        case _:
+            raise _no_export(path)
     write_file(path, text, overwrite=overwrite)
     return written
+
+
+def check_export(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file of `edgewise runs export` before runs are read. Raises `BadInput`."""
+    if path.suffix.lower() not in (".json", ".jsonl", ".csv", ".md"):
+        raise _no_export(path)
+    check_place(path, overwrite=overwrite, example="runs.json")
+
+
+def _no_export(path: Path) -> BadInput:
+    ending = path.suffix.lower() or "a file without an extension"
+    return BadInput(f"can't export to {ending!r}", advice="use .json, .jsonl, .csv or .md")
 
 
 def _bundle_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -191,22 +203,16 @@ def _check_head(document: Mapping[str, Any], path: Path) -> None:
 def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
     """One row a measurement, in SI base units and full precision; absent values are empty, and the row says why.
 
-    So are the values of a failed run but the file's size: what it measured before it failed is no result.
+    So are the values of a failed run but those of `WITHOUT_A_RUN`: what it measured before it failed is no result.
     """
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for run in runs:
-        job = run.job
-        common = {
-            "run": run.id, "created": run.created_at, "model": job.model.name, "format": job.model.format,
-            "runtime": job.runtime.name, "provider": job.runtime.provider, "version": job.runtime.version,
-            "threads": job.runtime.threads, "batch": job.workload.batch,
-            "scenario": job.workload.scenario.kind_in_words,
-        }  # fmt: skip
+        common = conditions_of(run)
         for row in to_document(run)["measurements"]:
             cells = common | {name: row[name] for name in CSV_COLUMNS if name in row}
-            if run.failure is not None and row["value"] is not None and row["metric"] != "model_size":
+            if run.failure is not None and row["value"] is not None and row["metric"] not in WITHOUT_A_RUN:
                 why = f"the run failed: {run.failure.cause}: {run.failure.message}"
                 cells |= {"value": None, "low": None, "high": None, "basis": None, "absent_because": why}
             writer.writerow({name: for_csv(cell) if isinstance(cell, str) else cell for name, cell in cells.items()})
@@ -214,6 +220,16 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
         stream.seek(0)
         stream.truncate()
     yield stream.getvalue()
+
+
+def conditions_of(run: Run) -> dict[str, Any]:
+    """The columns of `CSV_COLUMNS` that all measurements of `run` share."""
+    job = run.job
+    return {
+        "run": run.id, "created": run.created_at, "model": job.model.name, "format": job.model.format,
+        "runtime": job.runtime.name, "provider": job.runtime.provider, "version": job.runtime.version,
+        "threads": job.runtime.threads, "batch": job.workload.batch, "scenario": job.workload.scenario.kind_in_words,
+    }  # fmt: skip
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str], *, overwrite: bool) -> None:
