@@ -23,15 +23,24 @@ from edgewise.report.text import plain_text
 from search_bench import Bench
 
 
-def estimate(latency=None, *, low=None, high=None, sram=40e3, refused="", basis="estimated"):
+def estimate(latency=None, *, low=None, high=None, sram=40e3, refused="", basis="estimated", cycles=None, left=()):
     """Of a model on a board."""
     metrics = {} if refused else {
         "latency": MetricValue(value=latency, low=low, high=high, basis=basis, method="cycles by clock", coverage=0.9),
         "memory_sram": MetricValue(value=sram, basis="simulated", method="linked image"),
     }  # fmt: skip
-    return DeviceEstimate(
-        device="board", title="a board", software="emulator 1.0", metrics=metrics, refused=refused, advice="do that"
+    if left:
+        metrics["latency"] = MetricValue(value=None, absent_because="part of it", at_least=cycles / 1e6)
+        metrics["accelerator_cycles"] = MetricValue(value=cycles, basis="estimated")
+    bound = (
+        f"at least {cycles / 1e3:g} ms on the NPU, and {', '.join(left)} on core, whose time is not known"
+        if left
+        else ""
     )
+    return DeviceEstimate(
+        device="board", title="a board", software="emulator 1.0", metrics=metrics, untimed=tuple(left), bound=bound,
+        refused=refused, advice="do that",
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -134,3 +143,35 @@ def test_a_variant_without_a_time_comes_after_one_with_it(bench, known):
     result = search(bench, FLOAT, estimate(None), estimate(known))
     assert known is None or result.chosen == result.candidates[1].id
     assert result.chosen is not None and ("latency not known" in headline_of(result)[0]) is (known is None)
+
+
+@pytest.mark.parametrize("aim", ["latency", "size"])
+def test_of_equal_known_times_the_fewest_other_operators_win_and_the_bound_is_told(bench, aim):
+    most, least = estimate(cycles=620, left=("QUANTIZE", "MEAN")), estimate(cycles=640, left=("MEAN",))
+    result = search(bench, FLOAT, most, least, aim=aim)
+    assert [one.accepted for one in result.candidates] == [True, True]
+    assert result.chosen == result.candidates[1].id
+    bound = "latency at least 0.64 ms on the NPU, and MEAN on core, whose time is not known"
+    assert f" for board: {bound}, SRAM" in headline_of(result)[0]
+    text = plain_text(partial(print_optimization, result), width=80)
+    assert "\u2265 620 \u00b5s" in text and "\u2265 640 \u00b5s" in text and "intervals of estimates" not in text
+    documents = result.to_document()["variants"]
+    assert [one["metrics"]["latency"]["at_least"] for one in documents] == [620e-6, 640e-6]
+    assert [one["device"]["untimed"] for one in documents] == [["QUANTIZE", "MEAN"], ["MEAN"]]
+
+
+def test_a_shorter_known_part_wins_over_fewer_other_operators(bench):
+    result = search(bench, FLOAT, estimate(cycles=600, left=("QUANTIZE", "MEAN")), estimate(cycles=640, left=("MEAN",)))
+    assert result.chosen == result.candidates[0].id
+
+
+def test_fewer_cycles_of_a_part_are_no_speedup_of_the_whole(bench):
+    parts = estimate(cycles=310, left=("MEAN", "SOFTMAX"))
+    result = search(bench, estimate(0.00062), parts, parts)
+    assert all("speedup" not in one.metrics or one.metrics["speedup"].value is None for one in result.candidates)
+    assert "the time of the variant is known in part: at least 0.31 ms" in result.candidates[0].why
+
+
+def test_of_variants_of_about_the_same_size_and_time_the_fastest_is_chosen(bench):
+    result = search(bench, FLOAT, estimate(0.400), estimate(0.399))
+    assert result.chosen == result.candidates[1].id

@@ -154,6 +154,7 @@ def _read_estimate(name: str, found: Estimate) -> DeviceEstimate:
             method=row.method,
             absent_because=row.absent_because,
             coverage=found.coverage.get(row.metric, 0.95),
+            at_least=found.at_least.get(row.metric),
         )
         for row in found.measurements
         if row.metric in _SHOWN
@@ -163,6 +164,8 @@ def _read_estimate(name: str, found: Estimate) -> DeviceEstimate:
         title=found.device.title,
         software=found.software,
         metrics=rows,
+        untimed=found.untimed if found.at_least else (),
+        bound=found.bound,
         refused=found.refused or "",
         advice=found.advice,
     )
