@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -175,3 +176,25 @@ def test_fewer_cycles_of_a_part_are_no_speedup_of_the_whole(bench):
 def test_of_variants_of_about_the_same_size_and_time_the_fastest_is_chosen(bench):
     result = search(bench, FLOAT, estimate(0.400), estimate(0.399))
     assert result.chosen == result.candidates[1].id
+
+
+def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench, capsys):
+    because = "no clock is given: -d board@120MHz, for example"
+    unknown = estimate()
+    clockless = {"latency": MetricValue(value=None, absent_because=because), "memory_sram": MetricValue(value=5e4)}
+    unknown = replace(unknown, metrics=clockless)
+    limits = Limits(latency_s=0.1, memory_bytes=64_000)
+    result = search(bench, FLOAT, unknown, unknown, limits=limits)
+    assert (result.chosen, result.closest, result.unmet) == (None, None, f"--max-latency 100 ms: {because}")
+    assert headline_of(result)[1].startswith(f"in the way: --max-latency 100 ms: {because}; the original has no")
+    capsys.readouterr()
+    assert OptimizePresentation().has_failed(result)
+    err = " ".join(capsys.readouterr().err.split())
+    assert because in err and "closest" not in err
+
+
+def test_the_closest_variant_of_a_device_is_told_by_its_own_numbers(bench):
+    limits = Limits(latency_s=0.1, memory_bytes=64_000)
+    result = search(bench, FLOAT, estimate(0.3), estimate(0.2, sram=65e3), limits=limits)
+    assert result.closest == result.candidates[1].id
+    assert "Latency 200 ms is over --max-latency 100 ms" in result.unmet and "SRAM" not in result.unmet

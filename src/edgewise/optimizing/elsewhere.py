@@ -108,14 +108,18 @@ def _decide(one: Candidate, original: Candidate, bounds: tuple[Bound, ...], *, h
     else:
         accepted, why = False, f"not shown to be faster by the estimates: {in_words(speed)}"
     one = one.advance("estimated", {"speedup": speed})
-    # The memory of a microcontroller is its SRAM.
-    both = [{"memory_peak": each.metrics.get("memory_sram", _NO_MEMORY), **each.metrics} for each in (one, original)]
+    both = [with_device_memory({"memory_sram": _NO_MEMORY, **each.metrics}) for each in (one, original)]
     if accepted and (unmet := check_bounds(both[0], bounds, both[1])):
         return one.reject(f"{why}, but {'; '.join(unmet)}")
     if not accepted:
         return one.reject(why)
     words = f"; {judged_words(one.metrics, headline)}" if headline else ""
     return replace(one, accepted=True, why=f"{why}{words}")
+
+
+def with_device_memory(metrics: Mapping[str, MetricValue]) -> Mapping[str, MetricValue]:
+    """`metrics` with a peak memory, which of a microcontroller is its SRAM."""
+    return {"memory_peak": metrics["memory_sram"], **metrics} if "memory_sram" in metrics else metrics
 
 
 _NO_MEMORY = MetricValue(value=None, absent_because="the memory is not estimated")
