@@ -11,9 +11,11 @@ import pytest
 
 import fake_passes as scripted
 from edgewise.cli.optimize import OptimizePresentation
-from edgewise.errors import RunFailed
+from edgewise.errors import BadInput, RunFailed
+from edgewise.evaluating.instructions import find_instructions
 from edgewise.optimizing.elsewhere import Judge
-from edgewise.optimizing.search_settings import Limits
+from edgewise.optimizing.pipeline import find_best_variant
+from edgewise.optimizing.search_settings import Limits, SearchSettings
 from edgewise.optimizing.variant import DeviceEstimate, MetricValue
 from edgewise.report.optimization import print_optimization
 from edgewise.report.optimization_charts import front_chart
@@ -198,3 +200,21 @@ def test_the_closest_variant_of_a_device_is_told_by_its_own_numbers(bench):
     result = search(bench, FLOAT, estimate(0.3), estimate(0.2, sram=65e3), limits=limits)
     assert result.closest == result.candidates[1].id
     assert "Latency 200 ms is over --max-latency 100 ms" in result.unmet and "SRAM" not in result.unmet
+
+
+def test_the_instructions_of_the_chosen_file_name_the_task_given_by_a_flag(bench):
+    result = search(
+        bench, FLOAT, estimate(0.01), estimate(0.02), task_name="classification", task_options={"offset": "0"}
+    )
+    written = find_instructions(Path(result.files["chosen"]), form="")
+    assert (written.task, written.task_options) == ("classification", {"offset": "0"})
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_search_that_fails_at_once_leaves_no_empty_folder_of_its_own(tmp_path, there):
+    folder = tmp_path / "net-optimized"
+    if there:
+        folder.mkdir()
+    with pytest.raises(BadInput, match="no such file"):
+        find_best_variant(SearchSettings(model="net.onnx", format="onnx", folder=folder), save=print)
+    assert folder.exists() is there

@@ -18,6 +18,8 @@ from edgewise.registry import Availability, Registry, availability_of
 from edgewise.shown import Shown
 from edgewise.units import parse_frequency
 
+AS_TFLITE = "export the network as .tflite; from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to tflite"
+"""Advice where an estimator reads another format."""
 SCHEMA = 1
 
 

@@ -202,9 +202,11 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
         document = provenance_of(result, candidate, root, command=command, whole=whole)
         provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         files = {"chosen": str(file), "provenance": str(provenance)}
-        if settings.instructions.steps or settings.instructions.task:
+        known = settings.instructions
+        options = {**known.task_options, **settings.task_options}
+        if known.steps or settings.task_name:
             beside = file.with_name(f"{file.name}.yaml")
-            write_instructions(settings.instructions, beside)
+            write_instructions(replace(known, task=settings.task_name, task_options=options), beside)
             files["instructions"] = str(beside)
         kind = settings.judged.data.kind if settings.judged is not None else None
         if candidate.job is not None:

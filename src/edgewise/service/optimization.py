@@ -10,7 +10,7 @@ from typing import Literal
 from edgewise.device.calibrations import is_calibrated
 from edgewise.device.devices import LOCAL, is_device
 from edgewise.device.target import find_target
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput
 from edgewise.estimating.base import Estimate, is_known, similar_devices
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
@@ -93,7 +93,7 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
     """What estimates variants for the request's device; None for a device on which they are measured.
 
     Raises:
-        Unavailable: no such device is at hand, calibrated or known to an estimator.
+        BadInput: no such device is at hand, calibrated or known to an estimator.
     """
     name = request.device
     if is_device(name):
@@ -114,7 +114,7 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
     if "://" in name:
         find_target(name)  # its error is about the URL
     near = similar_devices(name)
-    raise Unavailable(
+    raise BadInput(
         f"unknown device {name!r}",
         advice=(f"did you mean {', '.join(near)}? " if near else "")
         + "'edgewise devices list' lists devices at hand, 'edgewise estimate --devices' those that can be estimated",
