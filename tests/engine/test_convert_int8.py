@@ -55,8 +55,9 @@ def test_every_operator_computes_in_int8():
         "DEQUANTIZE",
     }
     assert any("10 of 10 operators compute in int8" in line for line in found.lost)
-    with pytest.raises(BadInput, match="already quantised"):
+    with pytest.raises(BadInput, match="already quantised") as caught:
         edgewise.convert(found.path, precision="int8", data="digits.npz", prepare=["scale=1/255"], output="b.tflite")
+    assert caught.value.advice == "use the file as it is, or give the network in float"
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,13 @@ def test_the_advice_of_an_estimate_ends_at_a_file_that_it_accepts(device, capsys
     ("words", "code", "said"),
     [
         (["model.tflite"], ExitCode.BAD_INPUT, "add --data PATH"),
-        (["model.onnx", "--data", "digits.npz"], ExitCode.BAD_INPUT, "export the model as .tflite"),
-        (["model.tflite", "-d", "stm32l4r5"], ExitCode.UNAVAILABLE, "did you mean nucleo-l4r5zi"),
-        (["model.tflite", "-d", "no-such-thing"], ExitCode.UNAVAILABLE, "unknown device 'no-such-thing'"),
+        (
+            ["model.onnx", "--data", "digits.npz"],
+            ExitCode.BAD_INPUT,
+            "from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to tflite",
+        ),
+        (["model.tflite", "-d", "stm32l4r5"], ExitCode.BAD_INPUT, "did you mean nucleo-l4r5zi"),
+        (["model.tflite", "-d", "no-such-thing"], ExitCode.BAD_INPUT, "unknown device 'no-such-thing'"),
     ],
 )
 def test_what_cant_be_optimised_for_a_device_is_one_error(words, code, said, capsys):

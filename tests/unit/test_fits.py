@@ -68,9 +68,16 @@ def test_boards_that_fit_come_first_by_latency_then_those_that_may_fit():
 def test_limits_leave_boards_out_and_are_counted():
     found = Fits(model={}, candidates=rank(BOARDS, Limits(latency=0.15)))
     assert names(found.listed) == ["quick"]
-    assert found.left_out["latency unknown"] == 2 and found.left_out["latency above 150 ms"] == 1
+    assert found.left_out == {
+        "holds it, latency above 150 ms": 1, "holds it, latency not known": 1, "may hold it, latency not known": 1,
+        "not enough RAM": 1, "not enough flash": 1,
+    }  # fmt: skip
+    assert sum(found.left_out.values()) == len(found.candidates) - len(found.listed) == 5
+    shown = " ".join(render_markdown(fits_document(found)).split())
+    assert "1 of 6 boards hold the model within the limits; the fastest is quick: 100 ms." in shown
+    assert "holds it, latency not known: 1 (unknown)" in shown and "not enough RAM: 1" in shown
     memory = Fits(model={}, candidates=rank(BOARDS, Limits(ram=999, flash=2047)))
-    assert memory.listed == () and memory.left_out["RAM of the model above 1.0 KiB"] == 6
+    assert memory.listed == () and memory.left_out["RAM of the model above 1.0 KiB"] == 4
     assert memory.refused.startswith("none of the 6 boards holds the model within the limits: ")
     assert names(Fits(model={}, candidates=rank(BOARDS, Limits(ram=1000, flash=2048))).listed) == [
         "quick", "slow", "unknown", "maybe",
@@ -79,8 +86,24 @@ def test_limits_leave_boards_out_and_are_counted():
 
 def test_a_part_of_the_latency_above_the_limit_leaves_a_board_out():
     one = replace(on_board("b", ram=2000), at_least={"latency": 0.2})
-    assert Limits(latency=0.1).reasons(one, one.fit) == ("latency above 100 ms",)
-    assert Limits(latency=0.3).reasons(one, one.fit) == ("latency unknown",)
+    assert Limits(latency=0.1).reasons(one, one.fit) == ("holds it, latency above 100 ms",)
+    assert Limits(latency=0.3).reasons(one, one.fit) == ("holds it, latency not known",)
+
+
+def test_a_board_whose_interval_crosses_the_limit_is_marked():
+    """100 ms with an interval of 90 to 110 ms."""
+    found = {most: Fits(model={}, candidates=rank(BOARDS, Limits(latency=most))) for most in (0.105, 0.111)}
+    assert [found[most].listed[0].may_exceed for most in found] == [True, False]
+    assert [found[most].listed[0].to_document()["may_exceed"] for most in found] == [True, False]
+    shown = [render_markdown(fits_document(each)) for each in found.values()]
+    assert "1 may take longer than the limit" in shown[0] and "reaches above the limit" in shown[0]
+    assert "the limit" not in shown[1].replace("the limits", "")
+
+
+def test_boards_without_any_latency_have_enough_memory_and_the_reason_stands_first():
+    shown = render_markdown(fits_document(Fits(model={}, candidates=rank([on_board("b", ram=2000)], Limits()))))
+    assert "1 of 1 boards have enough memory for the model; no latency is known: not known." in shown
+    assert "Boards with enough memory" in shown and "Boards that hold the model" not in shown
 
 
 def test_a_model_that_is_larger_than_every_board_tells_what_the_closest_lacks():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 
 import fake_passes as scripted
 from edgewise.cli.optimize import OptimizePresentation
-from edgewise.errors import RunFailed
+from edgewise.errors import BadInput, RunFailed
+from edgewise.evaluating.instructions import find_instructions
 from edgewise.optimizing.elsewhere import Judge
-from edgewise.optimizing.search_settings import Limits
+from edgewise.optimizing.pipeline import find_best_variant
+from edgewise.optimizing.search_settings import Limits, SearchSettings
 from edgewise.optimizing.variant import DeviceEstimate, MetricValue
 from edgewise.report.optimization import print_optimization
 from edgewise.report.optimization_charts import front_chart
@@ -23,15 +26,24 @@ from edgewise.report.text import plain_text
 from search_bench import Bench
 
 
-def estimate(latency=None, *, low=None, high=None, sram=40e3, refused="", basis="estimated"):
+def estimate(latency=None, *, low=None, high=None, sram=40e3, refused="", basis="estimated", cycles=None, left=()):
     """Of a model on a board."""
     metrics = {} if refused else {
         "latency": MetricValue(value=latency, low=low, high=high, basis=basis, method="cycles by clock", coverage=0.9),
         "memory_sram": MetricValue(value=sram, basis="simulated", method="linked image"),
     }  # fmt: skip
-    return DeviceEstimate(
-        device="board", title="a board", software="emulator 1.0", metrics=metrics, refused=refused, advice="do that"
+    if left:
+        metrics["latency"] = MetricValue(value=None, absent_because="part of it", at_least=cycles / 1e6)
+        metrics["accelerator_cycles"] = MetricValue(value=cycles, basis="estimated")
+    bound = (
+        f"at least {cycles / 1e3:g} ms on the NPU, and {', '.join(left)} on core, whose time is not known"
+        if left
+        else ""
     )
+    return DeviceEstimate(
+        device="board", title="a board", software="emulator 1.0", metrics=metrics, untimed=tuple(left), bound=bound,
+        refused=refused, advice="do that",
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -134,3 +146,75 @@ def test_a_variant_without_a_time_comes_after_one_with_it(bench, known):
     result = search(bench, FLOAT, estimate(None), estimate(known))
     assert known is None or result.chosen == result.candidates[1].id
     assert result.chosen is not None and ("latency not known" in headline_of(result)[0]) is (known is None)
+
+
+@pytest.mark.parametrize("aim", ["latency", "size"])
+def test_of_equal_known_times_the_fewest_other_operators_win_and_the_bound_is_told(bench, aim):
+    most, least = estimate(cycles=620, left=("QUANTIZE", "MEAN")), estimate(cycles=640, left=("MEAN",))
+    result = search(bench, FLOAT, most, least, aim=aim)
+    assert [one.accepted for one in result.candidates] == [True, True]
+    assert result.chosen == result.candidates[1].id
+    bound = "latency at least 0.64 ms on the NPU, and MEAN on core, whose time is not known"
+    assert f" for board: {bound}, SRAM" in headline_of(result)[0]
+    text = plain_text(partial(print_optimization, result), width=80)
+    assert "\u2265 620 \u00b5s" in text and "\u2265 640 \u00b5s" in text and "intervals of estimates" not in text
+    documents = result.to_document()["variants"]
+    assert [one["metrics"]["latency"]["at_least"] for one in documents] == [620e-6, 640e-6]
+    assert [one["device"]["untimed"] for one in documents] == [["QUANTIZE", "MEAN"], ["MEAN"]]
+
+
+def test_a_shorter_known_part_wins_over_fewer_other_operators(bench):
+    result = search(bench, FLOAT, estimate(cycles=600, left=("QUANTIZE", "MEAN")), estimate(cycles=640, left=("MEAN",)))
+    assert result.chosen == result.candidates[0].id
+
+
+def test_fewer_cycles_of_a_part_are_no_speedup_of_the_whole(bench):
+    parts = estimate(cycles=310, left=("MEAN", "SOFTMAX"))
+    result = search(bench, estimate(0.00062), parts, parts)
+    assert all("speedup" not in one.metrics or one.metrics["speedup"].value is None for one in result.candidates)
+    assert "the time of the variant is known in part: at least 0.31 ms" in result.candidates[0].why
+
+
+def test_of_variants_of_about_the_same_size_and_time_the_fastest_is_chosen(bench):
+    result = search(bench, FLOAT, estimate(0.400), estimate(0.399))
+    assert result.chosen == result.candidates[1].id
+
+
+def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench, capsys):
+    because = "no clock is given: -d board@120MHz, for example"
+    unknown = estimate()
+    clockless = {"latency": MetricValue(value=None, absent_because=because), "memory_sram": MetricValue(value=5e4)}
+    unknown = replace(unknown, metrics=clockless)
+    limits = Limits(latency_s=0.1, memory_bytes=64_000)
+    result = search(bench, FLOAT, unknown, unknown, limits=limits)
+    assert (result.chosen, result.closest, result.unmet) == (None, None, f"--max-latency 100 ms: {because}")
+    assert headline_of(result)[1].startswith(f"in the way: --max-latency 100 ms: {because}; the original has no")
+    capsys.readouterr()
+    assert OptimizePresentation().has_failed(result)
+    err = " ".join(capsys.readouterr().err.split())
+    assert because in err and "closest" not in err
+
+
+def test_the_closest_variant_of_a_device_is_told_by_its_own_numbers(bench):
+    limits = Limits(latency_s=0.1, memory_bytes=64_000)
+    result = search(bench, FLOAT, estimate(0.3), estimate(0.2, sram=65e3), limits=limits)
+    assert result.closest == result.candidates[1].id
+    assert "Latency 200 ms is over --max-latency 100 ms" in result.unmet and "SRAM" not in result.unmet
+
+
+def test_the_instructions_of_the_chosen_file_name_the_task_given_by_a_flag(bench):
+    result = search(
+        bench, FLOAT, estimate(0.01), estimate(0.02), task_name="classification", task_options={"offset": "0"}
+    )
+    written = find_instructions(Path(result.files["chosen"]), form="")
+    assert (written.task, written.task_options) == ("classification", {"offset": "0"})
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_search_that_fails_at_once_leaves_no_empty_folder_of_its_own(tmp_path, there):
+    folder = tmp_path / "net-optimized"
+    if there:
+        folder.mkdir()
+    with pytest.raises(BadInput, match="no such file"):
+        find_best_variant(SearchSettings(model="net.onnx", format="onnx", folder=folder), save=print)
+    assert folder.exists() is there

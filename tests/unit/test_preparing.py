@@ -374,3 +374,15 @@ def test_prepared_images_give_the_bundled_accuracy():
         images, labels = data["x"], data["y"]
     answers = [session.run(None, {"image": ready.prepare(sample(image))[0][0]})[0].argmax() for image in images]
     assert (np.array(answers) == labels).sum() == 538
+
+
+def test_an_automatic_layout_is_that_of_each_input():
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    flags = ("cast=float32", "layout=auto")
+    first, _ = prepare(image, *flags, shape=(1, 3, 2, 4), kind="image")
+    last, _ = prepare(image, *flags, shape=(1, 2, 4, 3), kind="image")
+    assert np.array_equal(first[0], image.transpose(2, 0, 1)) and np.array_equal(last[0], image)
+    error = refused(prepare, image, *flags, shape=(1, 3, 4, 3), kind="image")
+    assert "where its channels are is not clear" in error.message and "layout=nchw" in error.advice
+    error = refused(prepare, image, "cast=float32", "layout=nchw", shape=(1, 2, 4, 3), kind="image")
+    assert "--prepare layout=auto" in error.advice

@@ -112,3 +112,8 @@ def test_the_running_headline_stands_on_the_live_line_only():
     assert "2.00 ms ± 5.0 %" in draw(*events, terminal=True)
     assert draw(*events) == ""
     assert "2.00 ms" not in draw(*events[:3], JOB, *events[1:2], terminal=True)  # of another job
+
+
+def test_a_predicted_speedup_has_the_digits_of_the_table():
+    event = VariantPredicted(name="ort-static", speedup=1.2345, low=1.096, high=1.386, because="int8")
+    assert "1.23× [1.09, 1.39]" in draw(event)

@@ -124,7 +124,8 @@ class OptimizePresentation(Presentation["Optimization"]):
         if result.unmet:
             complain(
                 f"nothing meets the bounds: {result.unmet}",
-                f"the closest is {result.closest or 'none'}; loosen a bound, or add --passes or time",
+                (f"the closest is {result.closest}; " if result.closest else "")
+                + "loosen a bound, or add --passes or time",
             )
         if result.runs_nowhere:
             tried = max(result.candidates, key=lambda one: len(one.metrics))

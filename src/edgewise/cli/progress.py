@@ -28,7 +28,7 @@ from edgewise.progress import (
     VariantTested,
 )
 from edgewise.text import one_line
-from edgewise.units import format_duration, format_quantity, significant
+from edgewise.units import format_duration, format_quantity
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -221,9 +221,9 @@ def _line_of(event: Event, *, since_s: float) -> str:
         case StageStarted(title=title):
             return f"[bold]{escape(one_line(title))}[/] [dim]({since_s:.0f} s after the start)[/]"
         case VariantPredicted():
-            words = "not known" if event.speedup is None else f"{significant(event.speedup)}×"
-            if event.low is not None and event.high is not None:
-                words += f" [{significant(event.low)}, {significant(event.high)}]"
+            from edgewise.formatting import factor_text
+
+            words = "not known" if event.speedup is None else factor_text(event.speedup, event.low, event.high)
             return f"  {escape(one_line(event.name))}  {escape(words)}{_dim(event.because)}"
         case VariantTested():
             mark = "[green]✓[/]" if event.accepted else " "

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards
+from edgewise.formatting import quantity
 from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import MemoryPlan, describe_plan
 from edgewise.record import LayerTensor, Measurement
@@ -17,6 +18,8 @@ from edgewise.registry import Availability, Registry, availability_of
 from edgewise.shown import Shown
 from edgewise.units import parse_frequency
 
+AS_TFLITE = "export the network as .tflite; from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to tflite"
+"""Advice where an estimator reads another format."""
 SCHEMA = 1
 
 
@@ -130,6 +133,21 @@ class Estimate(Shown):
     def absent(self, metric: str) -> Measurement:
         """A row of `metric` without a value; its reason is that of the whole estimate where there is none."""
         return Measurement.absent(metric, self.refused or "not estimated for this device")
+
+    @property
+    def untimed(self) -> tuple[str, ...]:
+        """Types of the operators whose time is not known, one entry each, in order."""
+        return tuple(layer.op for layer in self.layers if layer.unit and layer.time is None)
+
+    @property
+    def bound(self) -> str:
+        """``at least 620 µs on the NPU, and MEAN on cortex-m55, whose time is not known``; empty without a bound."""
+        least = self.at_least.get("latency")
+        if least is None:
+            return ""
+        known = ", ".join(dict.fromkeys(each.unit for each in self.layers if each.unit and each.time is not None))
+        rest, core = ", ".join(dict.fromkeys(self.untimed)), self.device.settings.get("cpu", "the CPU")
+        return f"at least {quantity(least, 's')} on the {known}, and {rest} on {core}, whose time is not known"
 
     @property
     def instruction_classes(self) -> Mapping[str, int] | None:

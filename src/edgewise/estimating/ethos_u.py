@@ -20,7 +20,7 @@ from pathlib import Path
 
 from edgewise.child_process import Outcome, run_child
 from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
-from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.estimating.base import AS_TFLITE, Estimate, EstimatedDevice, EstimatedLayer
 from edgewise.estimating.mcu.folding import tell_folded
 from edgewise.estimating.mcu.lowering import advice_of
 from edgewise.estimating.mcu.network import read_network
@@ -88,7 +88,7 @@ class EthosU:
     def estimate(self, path: Path, graph: Graph, device: EstimatedDevice) -> Estimate:
         """As `edgewise.estimating.base.Estimator.estimate`."""
         if graph.format != "tflite":
-            raise BadInput(f"{path.name}: Vela compiles .tflite files only", advice="export the model as .tflite")
+            raise BadInput(f"{path.name}: Vela compiles .tflite files only", advice=AS_TFLITE)
         with tempfile.TemporaryDirectory(prefix="edgewise-vela-") as folder:
             compiled = _compile(path, device, Path(folder))
         return compiled.estimate(path, graph)

@@ -50,22 +50,34 @@ class Limits:
             latency = estimate.at_least["latency"]
         found = [f"not enough {memory}" for memory in fit.lacking]
         for name, value, most, text in (
-            ("latency", latency, self.latency, format_duration),
             ("RAM of the model", fit.ram_bytes, self.ram, lambda size: f"{kib(size)} KiB"),
             ("flash of the model", fit.flash_bytes, self.flash, lambda size: f"{kib(size)} KiB"),
+            ("latency", latency, self.latency, format_duration),
         ):
             if most is not None and (value is None or value > most):
-                found.append(f"{name} unknown" if value is None else f"{name} above {text(most)}")
+                held = "" if found or name != "latency" else "holds it, " if fit.fits else "may hold it, "
+                found.append(f"{held}{name} not known" if value is None else f"{held}{name} above {text(most)}")
         return tuple(found)
+
+    def may_exceed(self, estimate: Estimate) -> bool:
+        """Whether the interval of the latency reaches above the limit."""
+        row = estimate.measurement("latency")
+        return self.latency is not None and row is not None and row.high is not None and row.high > self.latency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A board of the catalogue with the estimate of the model, and why it is left out; empty where it is not."""
+    """A board of the catalogue with the estimate of the model.
+
+    Attributes:
+        left_out: why it is left out, the memory first; empty where it is not.
+        may_exceed: whether the interval of its latency reaches above the limit.
+    """
 
     estimate: Estimate
     fit: Fit
     left_out: tuple[str, ...]
+    may_exceed: bool = False
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
@@ -76,6 +88,7 @@ class Candidate:
             "estimates": [row for row in told["estimates"] if row["metric"] in ROWS],
             "software": told["software"],
             "left_out": list(self.left_out),
+            "may_exceed": self.may_exceed,
         }
 
 
@@ -101,8 +114,8 @@ class Fits(Shown):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Reason → number of boards; a board may have several reasons. The most frequent one is the first."""
-        return dict(Counter(reason for each in self.candidates for reason in each.left_out).most_common())
+        """First reason → number of boards, the most frequent first; the numbers add up to the boards left out."""
+        return dict(Counter(each.left_out[0] for each in self.candidates if each.left_out).most_common())
 
     @property
     def refused(self) -> str | None:
@@ -139,7 +152,9 @@ def rank(estimates: Sequence[Estimate], limits: Limits) -> tuple[Candidate, ...]
         return bool(candidate.left_out), candidate.fit.fits is None, latency, board.ram_bytes, board.name
 
     found = [
-        Candidate(estimate=each, fit=each.fit, left_out=limits.reasons(each, each.fit))
+        Candidate(
+            estimate=each, fit=each.fit, left_out=limits.reasons(each, each.fit), may_exceed=limits.may_exceed(each)
+        )
         for each in estimates
         if each.fit is not None
     ]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput
-from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
+from edgewise.estimating.base import AS_TFLITE, Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import MVP, boards
 from edgewise.estimating.mcu.folding import fold_shapes
 from edgewise.estimating.mcu.lowering import advice_of
@@ -82,7 +82,7 @@ class Mvp:
         """As `edgewise.estimating.base.Estimator.estimate`."""
         if graph.format != "tflite":
             raise BadInput(f"{path.name}: the MVP's driver is part of TensorFlow Lite Micro, which reads .tflite files",
-                           advice="export the model as .tflite")  # fmt: skip
+                           advice=AS_TFLITE)  # fmt: skip
         if device.clock_hz is None or not 1e6 <= device.clock_hz <= CLOCK_HZ:
             raise BadInput(f"the clock of {device.name} is 1 to 78 MHz", advice=f"such as {device.name}@39MHz")
         fit = fitted(device.settings["software"])

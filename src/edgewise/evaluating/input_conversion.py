@@ -15,7 +15,7 @@ import numpy as np
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind
 from edgewise.evaluating.step_settings import Item, Step
-from edgewise.evaluating.steps_array import check_finite, round_to
+from edgewise.evaluating.steps_array import Layout, check_finite, round_to
 from edgewise.evaluating.steps_image import recolour
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
@@ -184,6 +184,11 @@ class InputPlan:
             ) from None
 
 
+def steps_for(steps: Sequence[Step], spec: InputSpec) -> tuple[Step, ...]:
+    """`steps` with the layout of the input where that is left to it. Raises `BadInput` where it is not clear."""
+    return tuple(step.resolve(spec.name, spec.shape) if isinstance(step, Layout) else step for step in steps)
+
+
 def _own_shape(have: tuple[int, ...], want: tuple[int, ...], free: frozenset[int]) -> tuple[int, ...]:
     """`have`, with dimensions of 1 in front as `want` has them, where only `free` dimensions differ; else `want`."""
     found = (1,) * (len(want) - len(have)) + have
@@ -215,6 +220,8 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
         if [have[2], have[0], have[1]] == body and item.channels != 0:
             return "--prepare layout=nchw"
         if [have[1], have[2], have[0]] == body:
+            if item.channels == 0:
+                return "--prepare layout=auto instead of layout=nchw: each file gets its own layout"
             return "--prepare transpose=1,2,0"
     if item.pixels is not None and (steps := _advise_image(item, list(want))):
         return _join_steps(steps) + _other_sizes(steps, item)

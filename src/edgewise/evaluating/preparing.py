@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
-from edgewise.evaluating.input_conversion import InputPlan
+from edgewise.evaluating.input_conversion import InputPlan, steps_for
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.sound_check import SoundCheck
 from edgewise.evaluating.step_settings import Item, Step, suggest
@@ -84,7 +84,7 @@ class Preparer:
         self._names = [spec.name for spec in specs]
         self._proven = False
         self._plans = [
-            InputPlan(spec=spec, quantization=quantization, steps=steps)
+            InputPlan(spec=spec, quantization=quantization, steps=steps_for(steps, spec))
             for spec, quantization, steps in zip(
                 specs, quantizations, _steps_of_inputs(instructions, self._names, kind), strict=True
             )

@@ -271,10 +271,23 @@ class Transpose(Step, name="transpose", main="axes", takes=_ALL):
 
 
 class Layout(Step, name="layout", main="to", takes=_ALL):
-    """Channels first (nchw) or last (nhwc)."""
+    """Channels first (nchw), last (nhwc), or where the input of each file has them (auto)."""
 
-    to: _Layout = Field(description="where channels go")
+    to: Annotated[Literal["nchw", "nhwc", "auto"], LOWER_CASE] = Field(description="where channels go")
     source: _Layout = Field("nhwc", alias="from", description="where an array has them; those of an image are last")
+
+    def resolve(self, name: str, shape: Sequence[int]) -> Layout:
+        """The step for the input `name` of this shape; the same unless it is ``auto``. Raises `BadInput`."""
+        if self.to != "auto":
+            return self
+        body = list(shape)[-3:]
+        found = [to for to, axis in (("nchw", 0), ("nhwc", 2)) if len(body) == 3 and body[axis] in (1, 3)]
+        if len(found) != 1:
+            raise BadInput(
+                f"input {name!r} takes {list(shape)}: where its channels are is not clear",
+                advice="--prepare layout=nchw or layout=nhwc",
+            )
+        return self.model_copy(update={"to": found[0]})
 
     def apply(self, item: Item) -> None:
         """As `Step.apply`."""

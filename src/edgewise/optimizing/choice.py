@@ -204,7 +204,12 @@ AS_GOOD = 0.001
 
 
 def choose(
-    candidates: Sequence[Candidate], ranking: Ranking | None, *, headline: str, aim: Aim = "latency"
+    candidates: Sequence[Candidate],
+    ranking: Ranking | None,
+    *,
+    headline: str,
+    aim: Aim = "latency",
+    time: Callable[[Candidate], float] | None = None,
 ) -> str | None:
     """The id of the best accepted variant; None where none is accepted.
 
@@ -212,6 +217,9 @@ def choose(
     proven; of these the most accurate, then the smallest (within 5 %), then the fastest. With the aim ``size``: first
     the smallest, then the same. The ranking is that of the last race; accepted variants of earlier races are placed
     relative to its first variant by their speed-ups over the original.
+
+    Args:
+        time: of a variant, which tells the fastest; None where speed-ups do.
     """
     left = [one for one in candidates if one.accepted]
     if not left:
@@ -231,16 +239,22 @@ def choose(
         same = headline == WORST and is_identical(one.metrics)
         return sign * (SAME_DB if same else _value(one, headline, 0.0))
 
-    def size(one: Candidate) -> float:
-        return _value(one, "model_size", float("inf"))
-
     if aim == "size":
-        left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
+        left = smallest(left)
     left = _best(left, place)
     scale = 1.0 if headline in SHARES else max(abs(worth(one)) for one in left)
     left = _best(left, worth, within=AS_GOOD_DB if headline == WORST else AS_GOOD * scale)
-    left = _best(left, size, within=(1.0 / SMALLER - 1.0) * min(map(size, left)))
-    return min(left, key=lambda one: -_value(one, "speedup", 0.0)).id
+    fast = time or (lambda one: -_value(one, "speedup", 0.0))
+    return min(smallest(left), key=lambda one: (fast(one), _size(one))).id
+
+
+def smallest(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates with the smallest file, and those whose file is not counted as larger."""
+    return _best(candidates, _size, within=(1.0 / SMALLER - 1.0) * min(map(_size, candidates)))
+
+
+def _size(one: Candidate) -> float:
+    return _value(one, "model_size", math.inf)
 
 
 def _order_of(one: Candidate, other: Candidate) -> float:

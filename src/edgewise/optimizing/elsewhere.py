@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from edgewise.clock import now
 from edgewise.errors import EdgewiseError
-from edgewise.optimizing.choice import SMALLER, Aim, check_bounds, choose, in_words, judged_words
+from edgewise.optimizing.choice import SMALLER, Aim, check_bounds, choose, in_words, judged_words, smallest
 from edgewise.optimizing.variant import Bound, Candidate, DeviceEstimate, MetricValue, emit_candidate
 from edgewise.progress import StageStarted, emit
 
@@ -60,15 +61,21 @@ def judge_all(
 def choose_estimated(candidates: Mapping[str, Candidate], *, headline: str, aim: Aim) -> str | None:
     """The id of the best accepted variant: of those about as fast as the fastest one, as `choose` does without a race.
 
+    Of variants whose time is known in part, and about the same, those with the fewest other operators are the fastest.
     Variants without an estimated time count as equally fast.
     """
     accepted = [one for one in candidates.values() if one.accepted]
+    if accepted and aim == "size":
+        accepted = smallest(accepted)
     metric = next((name for name in TIMES if any(_known(one, name) for one in accepted)), None)
-    if metric is not None and aim == "latency":
-        times = {one.id: _known(one, metric) for one in accepted}
-        least = min(time for time in times.values() if time)
-        accepted = [one for one in accepted if (time := times[one.id]) and time <= AS_FAST * least]
-    return choose(accepted, None, headline=headline, aim=aim)
+    if metric is None:
+        return choose(accepted, None, headline=headline, aim=aim)
+    times = {one.id: time for one in accepted if (time := _known(one, metric))}
+    least = min(times.values())
+    accepted = [one for one in accepted if times.get(one.id, math.inf) <= AS_FAST * least]
+    fewest = min(len(_untimed(one)) for one in accepted)
+    accepted = [one for one in accepted if len(_untimed(one)) == fewest]
+    return choose(accepted, None, headline=headline, aim=aim, time=lambda one: times[one.id])
 
 
 def _estimated(one: Candidate, judge: Judge) -> Candidate:
@@ -101,14 +108,18 @@ def _decide(one: Candidate, original: Candidate, bounds: tuple[Bound, ...], *, h
     else:
         accepted, why = False, f"not shown to be faster by the estimates: {in_words(speed)}"
     one = one.advance("estimated", {"speedup": speed})
-    # The memory of a microcontroller is its SRAM.
-    both = [{"memory_peak": each.metrics.get("memory_sram", _NO_MEMORY), **each.metrics} for each in (one, original)]
+    both = [with_device_memory({"memory_sram": _NO_MEMORY, **each.metrics}) for each in (one, original)]
     if accepted and (unmet := check_bounds(both[0], bounds, both[1])):
         return one.reject(f"{why}, but {'; '.join(unmet)}")
     if not accepted:
         return one.reject(why)
     words = f"; {judged_words(one.metrics, headline)}" if headline else ""
     return replace(one, accepted=True, why=f"{why}{words}")
+
+
+def with_device_memory(metrics: Mapping[str, MetricValue]) -> Mapping[str, MetricValue]:
+    """`metrics` with a peak memory, which of a microcontroller is its SRAM."""
+    return {"memory_peak": metrics["memory_sram"], **metrics} if "memory_sram" in metrics else metrics
 
 
 _NO_MEMORY = MetricValue(value=None, absent_because="the memory is not estimated")
@@ -119,6 +130,11 @@ def _speedup(one: Candidate, original: Candidate) -> MetricValue:
     assert original.elsewhere is not None
     if original.elsewhere.refused:
         return MetricValue(value=None, absent_because=f"the original has no estimate: {original.elsewhere.refused}")
+    for each, name in ((original, "the original"), (one, "the variant")):
+        if each.elsewhere is not None and each.elsewhere.untimed:
+            return MetricValue(
+                value=None, absent_because=f"the time of {name} is known in part: {each.elsewhere.bound}"
+            )
     for metric in TIMES:
         before, after = original.metrics.get(metric), one.metrics.get(metric)
         if before is None or after is None or not before.value or not after.value:
@@ -133,6 +149,10 @@ def _speedup(one: Candidate, original: Candidate) -> MetricValue:
             method=f"{metric} of the original over the variant's, both estimated; the ends are those of both intervals",
         )  # fmt: skip
     return MetricValue(value=None, absent_because="the estimates have no time")
+
+
+def _untimed(one: Candidate) -> tuple[str, ...]:
+    return () if one.elsewhere is None else one.elsewhere.untimed
 
 
 def _is_smaller(one: Candidate, original: Candidate) -> bool:

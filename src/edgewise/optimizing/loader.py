@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.evaluating.dataset import Kind
+from edgewise.evaluating.input_conversion import steps_for
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.step_settings import Step
 from edgewise.model.graph import Quantization
@@ -234,7 +235,7 @@ def _steps(
     channels: int | None = -1 if kind == "image" else None
     lines: list[str] = []
     real = False
-    for step in steps:
+    for step in steps_for(steps, spec):
         settings = step.to_document()
         if step.name in _ARITHMETIC:
             written = _arithmetic(step, channels)

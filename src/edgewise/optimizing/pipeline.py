@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -59,9 +60,15 @@ def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) 
 
 
 def _find(settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:
+    existed = settings.folder.exists()
     _make_folder(settings.folder)
-    with TemporaryDirectory(prefix="edgewise-module-") as folder:
-        return _find_in(Path(folder), _take_signature(settings), save=save)
+    try:
+        with TemporaryDirectory(prefix="edgewise-module-") as folder:
+            return _find_in(Path(folder), _take_signature(settings), save=save)
+    finally:
+        if not existed:  # a search that fails before it made anything leaves no empty folder
+            with suppress(OSError):
+                settings.folder.rmdir()
 
 
 def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], None]) -> Optimization:

@@ -19,7 +19,7 @@ from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, choose_samples, cho
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
-from edgewise.model.identity import describe_file, open_model
+from edgewise.model.identity import describe_file, open_model, read_graph
 from edgewise.optimizing.accuracy import AccuracyChecker
 from edgewise.optimizing.base import PassSettings, PassTask, passes
 from edgewise.optimizing.calibration import write_calibration
@@ -27,7 +27,7 @@ from edgewise.optimizing.candidate_checks import job_of
 from edgewise.optimizing.pass_runner import apply_pass
 from edgewise.optimizing.passes.litert_static import LitertStaticSettings
 from edgewise.optimizing.passes.ort_static import StaticSettings
-from edgewise.optimizing.planning import find_readers, installed_runtimes
+from edgewise.optimizing.planning import find_readers, installed_runtimes, is_quantized
 from edgewise.optimizing.search_settings import CALIBRATION_SAMPLES, SearchSettings
 from edgewise.progress import StageStarted, emit
 from edgewise.record import RuntimeSpec
@@ -87,8 +87,10 @@ def convert_to_int8(task: ConversionTask, options: DataOptions) -> Conversion:
         )
         if made.model is None or made.unchanged:
             kind = BadInput if made.unchanged or made.cause == "unsuitable" else RunFailed
+            quantised = is_quantized(read_graph(plain))
             raise kind(f"{task.source} can't be quantised: {made.reason or made.why}",
-                       advice="'edgewise optimize' tries other passes")  # fmt: skip
+                       advice="use the file as it is, or give the network in float" if quantised
+                       else "'edgewise optimize' tries other passes")  # fmt: skip
         path = made.model.rename(made.model.with_name(task.output.name))
         versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
         notes = [

@@ -18,6 +18,7 @@ from edgewise.model.identity import describe_file, open_model
 from edgewise.optimizing.base import Capabilities
 from edgewise.optimizing.changed_answers import ChangedAnswers
 from edgewise.optimizing.choice import check_bounds, find_closest
+from edgewise.optimizing.elsewhere import with_device_memory
 from edgewise.optimizing.factors import find_factors
 from edgewise.optimizing.loader import write_loader
 from edgewise.optimizing.search import SearchResult
@@ -168,12 +169,19 @@ def _find_unmet(standings: Standings, settings: SearchSettings, chosen: str | No
     if not unmet:
         return "", None
     everyone = [
-        original,
-        *(one for one in standings.candidates.values() if one.stage in ("judged", "raced", "estimated")),
+        replace(one, metrics=with_device_memory(one.metrics))
+        for one in (original, *standings.candidates.values())
+        if one.id == ORIGINAL or one.stage in ("judged", "raced", "estimated")
     ]
-    closest = find_closest(everyone, settings.bounds, original.metrics) or ORIGINAL
-    metrics = next(one.metrics for one in everyone if one.id == closest)
-    return "; ".join(check_bounds(metrics, settings.bounds, original.metrics) or unmet), closest
+    limits = everyone[0].metrics
+    closest = find_closest(everyone, settings.bounds, limits)
+    if closest is None and settings.judge is None:
+        closest = ORIGINAL
+    # Where no variant has all numbers, the one that came farthest tells what lacks.
+    runs = [one for one in everyone if not (one.elsewhere and one.elsewhere.refused)] or everyone
+    told = max(runs, key=lambda one: (one.id == closest, one.stage == "estimated", one.parent is not None)).metrics
+    reached = [bound for bound in settings.bounds if bound.metric in told]
+    return "; ".join(check_bounds(told, reached, limits) or unmet), closest
 
 
 def _as_variant(original: Candidate) -> Candidate:
@@ -194,9 +202,11 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
         document = provenance_of(result, candidate, root, command=command, whole=whole)
         provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         files = {"chosen": str(file), "provenance": str(provenance)}
-        if settings.instructions.steps or settings.instructions.task:
+        known = settings.instructions
+        options = {**known.task_options, **settings.task_options}
+        if known.steps or settings.task_name:
             beside = file.with_name(f"{file.name}.yaml")
-            write_instructions(settings.instructions, beside)
+            write_instructions(replace(known, task=settings.task_name, task_options=options), beside)
             files["instructions"] = str(beside)
         kind = settings.judged.data.kind if settings.judged is not None else None
         if candidate.job is not None:

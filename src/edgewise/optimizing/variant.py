@@ -42,6 +42,7 @@ class MetricValue:
 
     Attributes:
         coverage: share of cases in which the interval contains the true value.
+        at_least: a part of an absent value that is known.
     """
 
     value: float | None
@@ -51,6 +52,7 @@ class MetricValue:
     method: str = ""
     absent_because: str | None = None
     coverage: float = 0.95
+    at_least: float | None = None
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -65,6 +67,8 @@ class DeviceEstimate:
         device, title: its name as the user gave it, and what it is.
         software: what computed the numbers, with its version.
         metrics: ``latency``, ``memory_sram``, ``flash`` …, each with its basis.
+        untimed: types of the operators whose time is not known, one entry each.
+        bound: what is known of a latency that is not known as a whole, in words.
         refused: why there is no estimate; empty where there is one.
         advice: what to do about `refused`.
     """
@@ -73,12 +77,15 @@ class DeviceEstimate:
     title: str = ""
     software: str = ""
     metrics: Mapping[str, MetricValue] = field(default_factory=dict)
+    untimed: tuple[str, ...] = ()
+    bound: str = ""
     refused: str = ""
     advice: str = ""
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it, without the metrics, which are among those of the variant."""
-        return {"name": self.device, "title": self.title, "software": self.software, "refused": self.refused or None}
+        return {"name": self.device, "title": self.title, "software": self.software, "untimed": list(self.untimed),
+                "refused": self.refused or None}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

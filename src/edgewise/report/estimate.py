@@ -63,18 +63,12 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
         tables.append(memory_table(plan))
     name = one_line(str(estimate.model.get("name", "")))
     title = f"Estimate of {name} on {device.name}"
-    return Document(title=title, answer=_bound(estimate), tables=tuple(tables), sections=tuple(sections))
-
-
-def _bound(estimate: Estimate) -> tuple[str, ...]:
-    """What is known of a latency that is not known as a whole, as a sentence."""
-    least = estimate.at_least.get("latency")
-    if least is None:
-        return ()
-    known = ", ".join(dict.fromkeys(layer.unit for layer in estimate.layers if layer.unit and layer.time is not None))
-    rest = ", ".join(dict.fromkeys(layer.op for layer in estimate.layers if layer.unit and layer.time is None))
-    core = estimate.device.settings.get("cpu", "the CPU")
-    return (f"Latency: at least {quantity(least, 's')} on the {known}, and {rest} on {core}, whose time is not known.",)
+    return Document(
+        title=title,
+        answer=(f"Latency: {estimate.bound}.",) if estimate.bound else (),
+        tables=tuple(tables),
+        sections=tuple(sections),
+    )
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def fits_document(fits: Fits) -> Document:
     sections = []
     if fits.left_out:
         number = sum(bool(each.left_out) for each in fits.candidates)
-        counts = tuple(f"{reason}: {count}" for reason, count in fits.left_out.items())
+        counts = tuple(_counted(fits, reason, count) for reason, count in fits.left_out.items())
         sections.append(Section(title=f"{number} of {len(fits.candidates)} boards left out", lines=counts))
     software = dict.fromkeys(
         "; ".join((each.estimate.software, *settings_of(each.estimate.device, " "))) for each in fits.listed
@@ -36,10 +36,44 @@ def fits_document(fits: Fits) -> Document:
         sections.append(Section(title="Estimated by", lines=lines))
     sure = [each for each in fits.listed if each.fit.fits]
     possible = [each for each in fits.listed if not each.fit.fits]
-    titles = ("Boards that hold the model", "Boards that may hold the model: its memory is not known well enough")
+    held = "Boards that hold the model" if _has_latency(sure) else "Boards with enough memory for the model"
+    titles = (held, "Boards that may hold the model: its memory is not known well enough")
     tables = tuple(boards_table(those, title) for title, those in zip(titles, (sure, possible), strict=True) if those)
     name = one_line(str(fits.model.get("name", "")))
-    return Document(title=f"Boards that hold {name}", tables=tables, sections=tuple(sections))
+    return Document(
+        title=f"Boards that hold {name}", answer=_answer(fits, sure), tables=tables, sections=tuple(sections)
+    )
+
+
+def _has_latency(candidates: Sequence[Candidate]) -> bool:
+    return any((row := each.estimate.measurement("latency")) and row.value is not None for each in candidates)
+
+
+def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
+    """How many boards hold the model, the fastest of them, and what is not sure of them."""
+    if fits.refused is not None:
+        return ()
+    words = [f"{len(sure)} of {len(fits.candidates)} boards have enough memory for the model"]
+    if others := len(fits.listed) - len(sure):
+        words.append(f"{others} may have")
+    first = fits.listed[0]
+    row = first.estimate.measurement("latency")
+    if row is not None and row.value is not None:
+        words[0] = words[0].replace("have enough memory for the model", "hold the model within the limits")
+        words[1:] = [f"{others} may hold it"] if others else []
+        words.append(f"the fastest is {first.fit.board.name}: {quantity(row.value, row.unit)}")
+    elif row is not None and not _has_latency(fits.listed):
+        because = one_line(row.absent_because or "").replace(first.fit.board.name, "this board")
+        words.append(f"no latency is known: {because}")
+    if above := sum(each.may_exceed for each in fits.listed):
+        words.append(f"{above} may take longer than the limit, by their intervals")
+    return (f"{'; '.join(words)}.",)
+
+
+def _counted(fits: Fits, reason: str, count: int) -> str:
+    """A reason with its number of boards, by name where they hold the model and only their latency is in the way."""
+    names = [each.fit.board.name for each in fits.candidates if each.left_out[:1] == (reason,)]
+    return f"{reason}: {count}" + (f" ({', '.join(names)})" if "hold" in reason else "")
 
 
 def csv_table(fits: Fits) -> Table:
@@ -121,4 +155,5 @@ def _number(candidate: Candidate, metric: str) -> Cell:
 
 def _interval(candidate: Candidate) -> Cell:
     row = candidate.estimate.measurement("latency")
-    return Cell(text="") if row is None else interval_cell(row, candidate.estimate)
+    cell = Cell(text="") if row is None else interval_cell(row, candidate.estimate)
+    return replace(cell, notes=(*cell.notes, "reaches above the limit")) if candidate.may_exceed else cell

@@ -22,7 +22,7 @@ def device_metrics(result: Optimization) -> list[str]:
         for one in (result.baseline, *result.candidates)
         if one.elsewhere is not None
         for name, number in one.elsewhere.metrics.items()
-        if number.value is not None
+        if number.value is not None or number.at_least is not None
     }
     times = [name for name in _TIMES if name in known][:1]
     return [*(times or ["latency"]), *(name for name in _REST if name in known)]
@@ -50,7 +50,9 @@ def needs_of(result: Optimization, one: Candidate) -> str:
     words = []
     for metric in device_metrics(result)[:MOST]:
         number = one.metrics.get(metric)
-        if number is not None and number.value is None:
+        if number is not None and number.at_least is not None and one.elsewhere is not None:
+            words.append(f"{lower_label(metric)} {one.elsewhere.bound}")
+        elif number is not None and number.value is None:
             words.append(f"{lower_label(metric)} not known")
         elif number is not None and number.value is not None:
             text = with_range(metric, METRICS[metric].unit, number.value, number.low, number.high)
@@ -107,7 +109,10 @@ def device_lines(result: Optimization) -> list[str]:
     by = "" if found is None or not found.software else f" by {found.software}"
     labels = listing([f"{label_of(name)} {basis_of(result, name)}" for name in device_metrics(result)])
     shares = {
-        number.coverage for one in result.candidates for number in one.metrics.values() if number.basis == "estimated"
+        number.coverage
+        for one in result.candidates
+        for number in one.metrics.values()
+        if number.basis == "estimated" and number.low is not None
     }
     share = f"; intervals of estimates hold in {min(shares):.0%} of cases" if shares else ""
     return [

@@ -96,7 +96,9 @@ def number_cell(metric: str, number: MetricValue, scale: tuple[Scale, str] | Non
         label: what the number is, where it is only written as `metric` is.
     """
     if number.value is None:
-        return absent(one_line(number.absent_because or "it is not known why"))
+        cell = absent(one_line(number.absent_because or "it is not known why"))
+        known = number.at_least
+        return cell if known is None else replace(cell, text=f"≥ {value_text(metric, METRICS[metric].unit, known)}")
     unit = METRICS[metric].unit
     if metric not in SHARES:
         scale = scale or scale_of(metric, unit, [number.value])

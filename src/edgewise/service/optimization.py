@@ -10,7 +10,7 @@ from typing import Literal
 from edgewise.device.calibrations import is_calibrated
 from edgewise.device.devices import LOCAL, is_device
 from edgewise.device.target import find_target
-from edgewise.errors import BadInput, Unavailable
+from edgewise.errors import BadInput
 from edgewise.estimating.base import Estimate, is_known, similar_devices
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
@@ -93,7 +93,7 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
     """What estimates variants for the request's device; None for a device on which they are measured.
 
     Raises:
-        Unavailable: no such device is at hand, calibrated or known to an estimator.
+        BadInput: no such device is at hand, calibrated or known to an estimator.
     """
     name = request.device
     if is_device(name):
@@ -114,7 +114,7 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
     if "://" in name:
         find_target(name)  # its error is about the URL
     near = similar_devices(name)
-    raise Unavailable(
+    raise BadInput(
         f"unknown device {name!r}",
         advice=(f"did you mean {', '.join(near)}? " if near else "")
         + "'edgewise devices list' lists devices at hand, 'edgewise estimate --devices' those that can be estimated",
@@ -154,6 +154,7 @@ def _read_estimate(name: str, found: Estimate) -> DeviceEstimate:
             method=row.method,
             absent_because=row.absent_because,
             coverage=found.coverage.get(row.metric, 0.95),
+            at_least=found.at_least.get(row.metric),
         )
         for row in found.measurements
         if row.metric in _SHOWN
@@ -163,6 +164,8 @@ def _read_estimate(name: str, found: Estimate) -> DeviceEstimate:
         title=found.device.title,
         software=found.software,
         metrics=rows,
+        untimed=found.untimed if found.at_least else (),
+        bound=found.bound,
         refused=found.refused or "",
         advice=found.advice,
     )

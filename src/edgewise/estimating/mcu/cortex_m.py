@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.errors import BadInput, BadModel, RunFailed, Unavailable
-from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer, board_device
+from edgewise.estimating.base import AS_TFLITE, Estimate, EstimatedDevice, EstimatedLayer, board_device
 from edgewise.estimating.boards import MVP, boards
 from edgewise.estimating.mcu.arena import arena_on_32_bits, find_smallest, plan_arena
 from edgewise.estimating.mcu.cores import CORES, Core
@@ -83,7 +83,7 @@ class CortexM:
     def estimate_several(self, path: Path, graph: Graph, devices: Sequence[EstimatedDevice]) -> list[Estimate]:
         """The estimates on `devices`, which all have the same core: it executes the model once."""
         if graph.format != "tflite":
-            raise BadModel(f"{path.name}: only .tflite files can be lowered to C", advice="export the model as .tflite")
+            raise BadModel(f"{path.name}: only .tflite files can be lowered to C", advice=AS_TFLITE)
         engine_of(devices[0].settings.get("software", DEFAULT_SOFTWARE))
         wanted, missing = _read_counts(devices[0]), emulation_availability()
         if wanted == "emulation" and not missing:
