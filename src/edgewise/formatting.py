@@ -177,6 +177,12 @@ def time_unit_of(seconds: float) -> tuple[str, float]:
     return unit, 1.0 / size
 
 
+def bound_text(high: float) -> str:
+    """``"< 2.02"``: an upper bound, rounded up at its third digit."""
+    high = float(f"{high:.9g}")  # what is left of binary fractions
+    return f"< {ends_text(0.0, high, 2 - math.floor(math.log10(high)))[1]}"
+
+
 def plus_minus(value: float, low: float | None, high: float | None) -> str:
     """``"0.421 ± 0.012"``: the value at three significant digits, then the wider side of its interval.
 

@@ -306,3 +306,14 @@ def test_findings_are_ranked_by_what_they_save_and_have_numbers():
     for each in found:
         assert each.code in FINDINGS and each.evidence and each.suggestion and each.method
         assert re.search(r"\d", each.message)
+
+
+def test_no_rate_and_no_finding_comes_from_a_time_that_is_only_a_bound():
+    bound = {"time": 0.03e-3, "low": 0.0, "high": 2e-3, "supported": False, "intensity": 100.0}
+    more = {"weight_bytes": 10**5, "activation_bytes": 10**5}
+    sure, unsure = place([layer(0, **{**bound, **more, "low": 0.01e-3}), layer(1, **bound, **more)], PEAKS)
+    assert sure.ops_per_second == pytest.approx(1e8 / 0.03e-3)
+    assert (unsure.ops_per_second, unsure.roof, unsure.roof_share, unsure.bound) == (None, None, None, None)
+    bounded = layer(0, time=1e-3, low=0.0, high=2e-3, supported=False)
+    assert codes([bounded]) == []
+    assert codes([layer(0, time=1e-3, low=0.5e-3, high=2e-3, supported=False)]) == ["provider-fallback"]

@@ -477,3 +477,23 @@ def test_tables_of_layers_cut_names_at_their_beginning():
     ]
     text = profile_text([replace(profiled_run(), layers=tuple(layers))], width=80)
     assert re.search(r"^1 +…HardSigmoid\.7 ", text, re.M), text
+
+
+def test_a_time_that_the_profiler_cannot_tell_is_a_bound():
+    run = profiled_run()
+    short = layer_of(90, "gemm", "Tiny", 0.03, low=0.0, high=2.02e-6, ops=1000, macs=500)
+    run = replace(run, layers=(*run.layers, short))
+    layers, types = layer_table(run, top=None), type_table(run, most=None)
+    (row,) = (row for row in layers.rows if row[1].text == "gemm")
+    assert (row[3].text, row[3].low, row[3].high, row[4].text) == ("< 2.02", 0.0, pytest.approx(2.02), "< 0.202")
+    assert (row[7].text, row[8].text) == ("n/a", "n/a")
+    assert row[7].notes == ("its time is less than the profiler can tell: an upper bound",)
+    (row,) = (row for row in types.rows if row[0].text == "Tiny")
+    assert [cell.text for cell in row] == ["Tiny", "1", "< 2.02", "< 0.202"]
+    assert (row[2].low, row[2].high) == (0.0, pytest.approx(2.02))
+    assert "&lt; 2.02" in render_profile_html([run])
+    (line,) = (line for line in csv.DictReader(io.StringIO(layers_csv([run]))) if line["Name"] == "gemm")
+    assert [float(line[f"Time (s){end}"]) for end in ("", " low", " high")] == pytest.approx([3e-8, 0.0, 2.02e-6])
+    assert line["Ops per second (1/s)"] == "n/a" and "less than the profiler can tell" in line["Notes"]
+    (row,) = (row for row in diff_table([run, run], most=None).rows if row[0].text == "gemm")
+    assert [row[2].text, row[3].text, row[5].text] == ["< 2.02", "< 2.02", "–"]

@@ -52,11 +52,13 @@ class _ProfileView:
     """What the rules look at.
 
     Attributes:
+        layers: with the times that are more than an upper bound; `every` has the other times too.
         settled: the profile's latency is that of the run.
         instructions: of the processor; None where they are not known.
     """
 
     layers: Sequence[Layer]
+    every: Sequence[Layer]
     profile: Profile
     graph: Graph
     first: float | None
@@ -107,8 +109,15 @@ def find(
         instructions: that the processor lists; None where it lists none.
     """
     settled = latency is None or abs(profile.latency / latency - 1) <= TOLERANCE
+    sure = [replace(layer, time=None) if layer.is_bounded else layer for layer in layers]
     view = _ProfileView(
-        layers=layers, profile=profile, graph=graph, first=first, settled=settled, instructions=instructions
+        layers=sure,
+        every=layers,
+        profile=profile,
+        graph=graph,
+        first=first,
+        settled=settled,
+        instructions=instructions,
     )
     found = [finding for rule in _RULES for finding in rule(view)]
     worth = [each for each in found if each.once or each.saving >= LEAST_SHARE * profile.latency]
@@ -409,7 +418,7 @@ def _held_back(view: _ProfileView) -> list[Finding]:
 
 
 def _tiny(view: _ProfileView) -> list[Finding]:
-    timed = [layer for layer in view.layers if layer.kind == "operator" and layer.time]
+    timed = [layer for layer in view.every if layer.kind == "operator" and layer.time]
     tiny = [
         layer for layer in timed if (layer.share or 0.0) < TINY_SHARE and layer.ops is not None and layer.ops < TINY_OPS
     ]

@@ -38,7 +38,7 @@ def place(layers: Sequence[Layer], peaks: Sequence[Peak]) -> tuple[Layer, ...]:
 
 
 def _place(layer: Layer, peaks: Sequence[Peak]) -> Layer:
-    if layer.kind != "operator" or not layer.time or layer.ops is None:
+    if layer.kind != "operator" or not layer.time or layer.ops is None or layer.is_bounded:
         return layer
     layer = replace(layer, ops_per_second=layer.ops / layer.time)
     compute = peak_of(peaks, find_dtype(layer))

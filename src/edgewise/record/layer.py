@@ -92,6 +92,11 @@ class Layer:
         """The name to print: `label`, otherwise `name`."""
         return self.label or self.name
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the interval of its time reaches down to 0: then only the upper end says anything."""
+        return self.time is not None and self.low == 0.0 and bool(self.high)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

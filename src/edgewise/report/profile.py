@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
+from edgewise.formatting import ABSENT, bound_text, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -31,6 +31,7 @@ LEAST_TAKEN = 0.01
 """Smallest share of the latency added by the profiler that is mentioned."""
 
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
+BELOW = "its time is less than the profiler can tell: an upper bound"
 WHOLE = "whole"
 """The time that the layers are compared with and that their shares refer to."""
 # Of runs that older versions stored:
@@ -226,7 +227,7 @@ def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: flo
         Cell(text=one_line(layer.title)),
         Cell(text=op_words(layer)),
         time_cell(layer, factor),
-        DASH if share is None else _percent(share),
+        DASH if share is None else _share_cell(layer, share, profile),
         DASH if share is None else _percent(cumulative),
         absent(unknown) if layer.macs is None else _count(layer.macs),
         absent(rate_reason(layer))
@@ -251,6 +252,8 @@ def rate_reason(layer: Layer) -> str:
         return one_line(layer.cost_unknown_because) or NOT_MEASURED
     if layer.time is None:
         return time_reason(layer)
+    if layer.is_bounded:
+        return BELOW
     return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
 
 
@@ -260,12 +263,33 @@ def time_cell(layer: Layer, factor: float) -> Cell:
         return absent(time_reason(layer))
     low, high = (None if end is None else end * factor for end in (layer.low, layer.high))
     value = layer.time * factor
+    if layer.is_bounded and high is not None:
+        return Cell(text=bound_text(high), value=value, low=low, high=high, notes=(BELOW,))
     return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
 
 
 def time_reason(layer: Layer) -> str:
     """Why a layer has no time."""
     return one_line(layer.time_absent_because or "") or NOT_MEASURED
+
+
+def _share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
+    if layer.is_bounded and layer.high is not None and profile.latency > 0:
+        return Cell(text=bound_text(layer.high / profile.latency * 100), value=share * 100)
+    return _percent(share)
+
+
+def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple[Cell, Cell]:
+    """The time of `layers`, scaled from s by `factor`, and its share of the whole; bounds where no time is more."""
+    timed = [layer for layer in layers if layer.time is not None]
+    seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
+    if not timed or not all(layer.is_bounded for layer in timed) or profile.latency <= 0:
+        return Cell(text=significant(seconds * factor), value=seconds * factor), _percent(share)
+    high = sum(layer.high or 0.0 for layer in timed)
+    return (
+        Cell(text=bound_text(high * factor), value=seconds * factor, low=0.0, high=high * factor, notes=(BELOW,)),
+        Cell(text=bound_text(high / profile.latency * 100), value=share * 100),
+    )
 
 
 def _percent(share: float) -> Cell:
@@ -286,6 +310,7 @@ def _folded_row(
 ) -> tuple[Cell, ...]:
     """Many layers as one: sums of what is known, and how many have no time."""
     timed = [layer.time for layer in rest if layer.time is not None]
+    time, percent = sum_cells(rest, profile, factor)
     share = sum(share_of(layer, profile) or 0.0 for layer in rest)
     lacking = len(rest) - len(timed)
     reasons = dict.fromkeys(time_reason(layer) for layer in rest if layer.time is None)
@@ -297,8 +322,8 @@ def _folded_row(
         DASH,
         Cell(text=title, notes=notes),
         DASH,
-        Cell(text=significant(sum(timed) * factor), value=sum(timed) * factor) if timed else absent(*notes),
-        _percent(share),
+        time if timed else absent(*notes),
+        percent,
         cumulative,
         _count(sum(known)) if len(known) == len(macs) and before else DASH,
         *[DASH] * 3,
@@ -314,7 +339,7 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
     rows: list[tuple[Cell, ...]] = []
     for layer in shown:
         share = share_of(layer, profile)
-        percent = absent(time_reason(layer)) if share is None else _percent(share)
+        percent = absent(time_reason(layer)) if share is None else _share_cell(layer, share, profile)
         name = Cell(text=one_line(layer.title), tone="fair")
         # An overhead without a step of the engine says all in its name.
         words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"

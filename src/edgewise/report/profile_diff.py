@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+from edgewise.formatting import bound_text
 from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, pair_layers
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import labels_of
@@ -73,7 +74,7 @@ def pair_row(pair: LayerPair) -> tuple[Cell, ...]:
         _micro(before, pair.before),
         _micro(after, pair.after),
         _change(pair.change),
-        _ratio(before, after),
+        DASH if any(layer.is_bounded for layer in (*pair.before, *pair.after)) else _ratio(before, after),
         verdict_cell(pair),
     )
 
@@ -86,6 +87,9 @@ def _micro(seconds: float | None, layers: Sequence[Layer]) -> Cell:
         return Cell(text="n/a", notes=tuple(reasons), tone="faint")
     if not layers:
         return Cell(text="none", tone="faint", value=0.0)
+    if all(layer.is_bounded for layer in layers):
+        high = sum(layer.high or 0.0 for layer in layers) * 1e6
+        return Cell(text=bound_text(high), value=seconds * 1e6, low=0.0, high=high)
     names = ", ".join(one_line(layer.title) for layer in layers)
     notes = (f"{len(layers)} steps: {names}",) if len(layers) > 1 else ()
     return Cell(text=significant(seconds * 1e6), value=seconds * 1e6, notes=notes)

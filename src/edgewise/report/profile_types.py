@@ -6,11 +6,10 @@ from functools import partial
 
 from edgewise.record import Layer, Run
 from edgewise.report.document import DASH, Cell, Column, Table, absent
-from edgewise.report.profile import layers_of, share_of, time_reason, time_unit
+from edgewise.report.profile import layers_of, sum_cells, time_reason, time_unit
 from edgewise.report.profile_provenance import how_times
 from edgewise.report.provenance import facts_of_run, provenance_of_column
 from edgewise.text import one_line
-from edgewise.units import significant
 
 MOST_TYPES = 8
 """Types with a row of their own; the others are summed in one row."""
@@ -61,9 +60,7 @@ def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Ce
     count = Cell(text=str(len(layers)), value=len(layers))
     if not timed or run.profile is None:
         return (*head, count, absent(*notes), DASH)
-    seconds, share = _seconds(timed), sum(share_of(layer, run.profile) or 0.0 for layer in timed) * 100
-    time = Cell(text=significant(seconds * factor), value=seconds * factor)
-    return (*head, count, time, Cell(text=f"{share:.1f}", value=share))
+    return (*head, count, *sum_cells(timed, run.profile, factor))
 
 
 def _seconds(layers: list[Layer]) -> float:
