@@ -17,6 +17,7 @@ from edgewise.stats.comparison import LOOKS
 from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
+from edgewise.units import format_quantity
 from threaded_workers import Line, install
 
 MS = 1_000_000
@@ -100,6 +101,21 @@ def test_two_models_of_one_speed_pass_and_every_report_says_so(place, capsys):
     assert document["passed"] is True and document["attempts"] == 1 and document["pairs"] >= 5
     assert "passed: the requirement is met" in Path("out.html").read_text("utf-8")
     assert all(f"wrote {name}" in captured.err for name in files)
+
+
+def test_a_passing_gate_says_without_details_where_the_baseline_is_from(place, capsys):
+    words = ["gate", "same.fake", "--baseline", "main", "--max-regression", "3%", "-q"]
+    assert run([*words, "-o", "told.md"]) == PASS
+    told = " ".join(capsys.readouterr().out.split())
+    assert "How it was measured: the baseline's model was measured again beside the candidate (" in told
+    with open_store() as store:
+        stored = store.get("main").value("latency")
+    assert f"its stored run has latency {format_quantity(stored, 's')}" in told
+    visible = Path("told.md").read_text("utf-8").partition("<details>")[0]
+    assert "The baseline's model was measured again beside the candidate" in visible
+    assert run([*words, "--stored"]) == PASS
+    told = " ".join(capsys.readouterr().out.split())
+    assert "How it was measured: the baseline is the stored run" in told
 
 
 def test_a_slower_model_fails_against_a_tag_whose_model_is_measured_again(place, capsys):

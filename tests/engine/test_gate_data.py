@@ -93,6 +93,8 @@ def test_a_model_alone_is_held_to_an_accuracy(capsys):
     ("words", "said"),
     [
         (["net.onnx", "--data", "data.npz", "--budget", "latency=1s"], "no limit is about it"),
+        (["net.onnx", "--budget", "latency=1s,accuracy_top1=90%"], "accuracy_top1=90% needs labelled samples"),
+        (["net.onnx", "--baseline", "old/net.onnx", "--budget", "accuracy_drop=1pt"], "try: give them: --data;"),
         (["net.onnx", "--data", "absent.npz", *LIMITS[2:4], "--budget", "accuracy_top1=90%"], "absent.npz"),
         (["net.onnx", "--data", "data.npz", "--budget", "accuracy_top1=90%"], "no task given"),
     ],

@@ -274,7 +274,8 @@ def test_a_changed_host_key_is_one_clear_error(board, capsys):
 
 def test_an_unknown_host_key_is_not_accepted(board, capsys):
     board.known_hosts.write_text("")
-    assert "is not known" in refused(capsys)
+    told = refused(capsys)
+    assert "is not known" in told and "accept it: ssh -p " in told and "--set known_hosts=FILE" in told
 
 
 def test_nobody_listens(board, capsys):

@@ -6,6 +6,7 @@ import pytest
 
 from edgewise.device.bootstrap import how_to_install
 from edgewise.device.devices import Device, open_transport
+from edgewise.device.transports.ssh import _KnownHosts
 
 
 @pytest.mark.parametrize(
@@ -19,11 +20,36 @@ from edgewise.device.devices import Device, open_transport
             "litert",
             "on pi4: ~/v/bin/python -m pip install ai-edge-litert",
         ),
-        ("ssh://pi@host", {}, "torch", "on pi4: pip install 'edgewise[torch]'"),
+        ("ssh://pi@host", {}, "torch", "edgewise devices check pi4 --bootstrap --engines torch"),
+        ("ssh://pi@host", {"python": "/v/python"}, "keras", "on pi4: /v/python -m pip install keras tensorflow"),
+        ("ssh://pi@host", {}, "own", "on pi4: pip install own"),
         ("container://image", {}, "openvino", "in the image: python3 -m pip install openvino"),
     ],
 )
 def test_the_advice_is_for_the_device(url, settings, engine, advice):
     pytest.importorskip("asyncssh", reason="needs asyncssh")
     transport = open_transport(Device(name="pi4", url=url, settings=settings))
-    assert how_to_install(transport, engine, "pip install 'edgewise[torch]'") == advice
+    assert how_to_install(transport, engine, "pip install own") == advice
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "command"),
+    [
+        ("ssh://host", {}, "ssh host"),
+        ("ssh://pi@host:2222", {"key": "~/.ssh/pi"}, "ssh -p 2222 -i ~/.ssh/pi pi@host"),
+        (
+            "ssh://pi@host",
+            {"jump": "me@gate:22", "known_hosts": "/a b/keys"},
+            "ssh -J me@gate:22 -o 'UserKnownHostsFile=/a b/keys' pi@host",
+        ),
+    ],
+)
+def test_an_unknown_host_key_is_advised_with_the_command_that_connects(url, settings, command):
+    pytest.importorskip("asyncssh", reason="needs asyncssh")
+    transport = open_transport(Device(name="pi4", url=url, settings=settings))
+    keys = _KnownHosts(settings.get("known_hosts"))
+    error = keys.explained("host", 22, OSError("no"), command=transport._command())
+    assert error.advice == (
+        f"connect once, compare the fingerprint with the device's, and accept it: {command}; or name a file that has "
+        "the key: --set known_hosts=FILE with edgewise devices add"
+    )

@@ -58,7 +58,8 @@ def test_a_table_gives_si_units(tmp_path):
     [
         ("", "no column 'model'"),
         ("model,latency_ms\n", "has no rows"),
-        ("model,latency\na,1\n", "'latency' is not a column"),
+        ("model,latency\na,1\n", "the column 'latency' has no unit"),
+        ("model,latencies_ms\na,1\n", "'latencies_ms' is not a column"),
         ("model,latency_ms,latency_ms\na,1,1\n", "a column twice"),
         ("model,latency_ms\na,-1\n", "line 2: latency_ms is '-1'"),
         ("model,latency_ms\na,0\n", "not a number above 0"),
@@ -326,3 +327,18 @@ def test_the_coverage_of_a_law_is_the_share_of_left_out_points_inside():
     assert [row["nominal"] for row in exact["coverage"]] == [0.5, 0.8, 0.9, 0.95]
     off = points(e=10.0)  # eighteen times what the others say
     assert [row["share"] for row in validation(choose(off, method="scale").chosen, off)["coverage"]][:3] == [0.8] * 3
+
+
+@pytest.mark.parametrize(
+    ("column", "advice"),
+    [
+        ("latency", "write one of: latency_s, latency_ms, latency_us, latency_µs, latency_ns"),
+        ("host_latency", "write one of: host_latency_s, host_latency_ms, host_latency_us, host_latency_µs, "
+         "host_latency_ns"),
+    ],
+)  # fmt: skip
+def test_a_column_without_its_unit_is_told_with_the_units_that_it_may_have(tmp_path, column, advice):
+    (tmp_path / "a.csv").write_text(f"model,{column}\na,1\n")
+    with pytest.raises(BadInput) as raised:
+        read_table(tmp_path / "a.csv")
+    assert raised.value.advice == advice

@@ -72,6 +72,12 @@ def test_another_file_of_the_same_name_has_its_folder():
     assert lines == [model.name, f"new/{model.name}"]
 
 
+def test_a_job_on_another_device_names_it():
+    job = replace(RUN.job, target=replace(RUN.job.target, device="pi"))
+    lines = draw(JobStarted(job=job, index=0, total=1), RunFinished(run=replace(RUN, job=job)))
+    assert lines.startswith(f"[1/1] {RUN.job.label} on pi  ")
+
+
 def test_every_event_is_drawn_on_plain_lines():
     lines = draw(*ALL).splitlines()
     assert lines[0].startswith("The [original] ")

@@ -345,7 +345,8 @@ def test_runs_that_measured_an_accuracy_alone_are_concluded_about_it():
             "1.034 is the quotient of the two values, each of all its samples; the ratio is of fresh",
         ),
         (13.4e-6, {}, ""),
-        (13.05e-6, {}, ""),  # 1.1154, which three digits don't tell from the interval's end
+        (13.05e-6, {}, "1.115 is the quotient"),  # inside the interval, but three digits show it
+        (11.3e-6, {}, "the two values differ the other way: 0.9658 is the quotient of the two values"),
         (12.1e-6, {"design": "exact"}, ""),
     ],
 )
@@ -361,6 +362,41 @@ def test_a_ratio_that_is_not_that_of_the_columns_says_why(after, facts, told):
     )
     cell = before_after_table(replace(two_variants(), comparisons=(found,)), "B").rows[0][3]
     assert "; ".join(cell.notes).startswith(told) and bool(cell.notes) == bool(told)
+
+
+def p99_row(**facts):
+    """A 99th percentile that fell from 2.63 to 2.54 ms, and rose by the ratio of groups of processes."""
+    sides = {"before": Side(value=2.63e-3), "after": Side(value=2.54e-3), "low": 1.01, "high": 1.371}
+    return row("latency_p99", **{"verdict": "slower", "ratio": 1.066, "design": "sessions", **sides, **facts})
+
+
+@pytest.mark.parametrize("design", ["interleaved", "duet", "sessions"])
+def test_a_ratio_against_the_columns_says_so_in_every_metric_in_the_table_and_in_the_headline(design):
+    cell = before_after_table(replace(two_variants(), comparisons=(p99_row(design=design),)), "B").rows[0][3]
+    assert cell.text == "1.066 (1.010 to 1.371)"
+    assert cell.notes[0].startswith("the two values differ the other way: 0.9658 is the quotient of the two values")
+    assert title_of(replace(two_variants(), comparisons=(p99_row(design=design),))) == (
+        "B is 1.07× slower than A in latency p99 (ratio 1.066, 95 % interval 1.010 to 1.371, although the two values "
+        "differ the other way)"
+    )
+    close = p99_row(design=design, before=Side(value=1.0), after=Side(value=0.998), ratio=1.001)
+    assert (
+        "the other way: 0.998"
+        in before_after_table(replace(two_variants(), comparisons=(close,)), "B").rows[0][3].notes[0]
+    )
+
+
+def test_what_is_slower_and_larger_says_both_in_the_headline():
+    speed = latency_row(
+        ratio=1.028, low=1.024, high=1.032, verdict="slower", before=Side(value=89.2e-6), after=Side(value=91.7e-6)
+    )
+    memory = row("memory_peak", "slower", ratio=1.175, low=1.167, high=1.182)
+    size = row("model_size", "faster", ratio=0.431, low=0.431, high=0.431)
+    more = row("throughput", "slower", ratio=0.97, low=0.96, high=0.98)
+    assert title_of(replace(two_variants(), comparisons=(speed, more, memory, size))) == (
+        "B is 1.03× slower than A (ratio 1.028, 95 % interval 1.024 to 1.032), and 1.18× larger in peak memory, but "
+        "2.32× smaller in model size"
+    )
 
 
 def test_shares_are_per_cent_and_far_sides_have_units_of_their_own():

@@ -337,6 +337,13 @@ def test_tags(store):
         store.tag("baseline", "last")
     store.tag("baseline", "last", move=True)
     assert store.get("baseline").id == run(2).id
+    for misspelt in (lambda: store.get("basline"), lambda: store.untag("basline"), lambda: store.find(["basline"])):
+        with pytest.raises(BadInput) as raised:
+            misspelt()
+        assert raised.value.advice == "similar tags: baseline; see 'edgewise runs list'"
+    with pytest.raises(BadInput) as raised:
+        store.get("nothing")
+    assert raised.value.advice == "see 'edgewise runs list'"
     assert store.get(run(1).id) == run(1)
     assert store.untag("baseline") == 1
     with pytest.raises(BadInput, match="there is no run with the tag"):

@@ -85,10 +85,12 @@ class ProgressLines:
     def _label(self, job: Job) -> str:
         """The job in a line; where another file of this command has the same name, with its folder."""
         from edgewise.comparing.labels import model_names
+        from edgewise.device.devices import LOCAL
 
         self._models[job.model.path] = job.model
         names = dict(zip(self._models, model_names(list(self._models.values()), hashed=False), strict=True))
-        return one_line(replace(job, model=replace(job.model, name=names[job.model.path])).label)
+        place = "" if job.target.device == LOCAL else f" on {job.target.device}"
+        return one_line(replace(job, model=replace(job.model, name=names[job.model.path])).label + place)
 
     def _draw_measuring(
         self, event: JobStarted | SessionStarted | InferencesDone | HeadlineUpdated | BinDone | RunFinished
@@ -120,7 +122,7 @@ class ProgressLines:
                     self._say(f"{self._title}  {words}")
             case RunFinished(run=run):
                 self._minutes, self._headline = 0, ""
-                title = self._title or escape(one_line(run.job.label))
+                title = self._title or escape(self._label(run.job))
                 self._say(f"{title}  {_outcome(run)}")
                 self._job = None
 

@@ -30,6 +30,8 @@ Policy = Literal["pass", "fail", "retry"]
 
 BASELINE, CANDIDATE = "baseline", "candidate"
 """Labels of the two variants."""
+OF_BASELINE = "the baseline"
+"""Begin of the note that tells where the values of a stored baseline are from."""
 
 _VERDICTS: dict[str, CheckVerdict] = {"within": "pass", "beyond": "fail", "inconclusive": "inconclusive"}
 

@@ -18,6 +18,7 @@ from edgewise.comparing.gate import (
     BASELINE,
     CANDIDATE,
     MOST_ATTEMPTS,
+    OF_BASELINE,
     Check,
     GateResult,
     Policy,
@@ -36,6 +37,7 @@ from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import NetworkFile, Plan
 from edgewise.run.run_builder import METERED, Sensors, is_metered
 from edgewise.run.variation import History
+from edgewise.units import format_quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +223,8 @@ def _gate_against_run(
         own = JobSettings(timeout_s=gate.given.timeout_s, input_data=gate.given.input_data, target=gate.given.target)
         first = make_job_like(found.path, baseline.job, own)
         then, now = baseline.job.runtime, first.job.runtime
-        notes = [f"the baseline's model was measured again beside the candidate: {found.because}"]
+        had = _stored_headline(baseline)
+        notes = [f"{OF_BASELINE}'s model was measured again beside the candidate ({found.because}){had}"]
         if then.version and now.version and then.version != now.version and then.name == now.name:
             notes.append(f"both ran on {now.name} {now.version}; the baseline was recorded with {then.version}")
         return _gate_in_turns(gate, first.job, second.job, notes=(*notes, *first.notes, *second.notes))
@@ -236,7 +239,7 @@ def _gate_against_run(
         )
     _require_fair(_obstacles(baseline.job, second.job))
     asked = "because of --stored" if gate.stored else f"its model was not found: {found.because}"
-    notes = [f"the baseline is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
+    notes = [f"{OF_BASELINE} is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
     def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
         run = _measure_apart(gate, second.job, attempt=attempt)
@@ -246,6 +249,12 @@ def _gate_against_run(
         return assess(variants, gate.criteria), checks
 
     return _repeat(gate, measure, {CANDIDATE: second.job}, notes=(*notes, *second.notes))
+
+
+def _stored_headline(run: Run) -> str:
+    """``"; the stored run has latency 86.9 µs"``: what the new value stands for; "" where it has none."""
+    value, row = run.value(run.headline), METRICS[run.headline]
+    return "" if value is None else f"; its stored run has {row.label.lower()} {format_quantity(value, row.unit)}"
 
 
 def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence[str]) -> GateResult:

@@ -19,8 +19,15 @@ from edgewise.text import one_line
 
 TIMEOUT_S = 1800.0
 LINE_BYTES = 2**16
-PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "litert": "ai-edge-litert"}
-"""Engine → the package that contains it."""
+PACKAGES = {
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "litert": "ai-edge-litert",
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "keras": "keras tensorflow",
+}
+"""Engine → the packages that it needs on a device; edgewise itself is not needed there."""
 
 
 def how_to_install(transport: Remote, engine: str, hint: str = "") -> str:
@@ -47,7 +54,10 @@ def bootstrap(target: RemoteTarget, packages: Sequence[str]) -> None:
     Raises OSError: `TargetError` with the last line that the failing command printed, `LinkLost`.
     """
     pip = (f"~/{BOOTSTRAPPED}/bin/python3", "-m", "pip", "install", "--disable-pip-version-check")
-    for command in ((*target.transport.python, "-m", "venv", BOOTSTRAPPED), (*pip, "--", "numpy", *packages)):
+    for command in (
+        (*target.transport.python, "-m", "venv", BOOTSTRAPPED),
+        (*pip, "--", "numpy", *" ".join(packages).split()),
+    ):
         run_reported(
             target.transport,
             command,

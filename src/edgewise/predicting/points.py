@@ -103,6 +103,10 @@ def _column(name: str, path: Path) -> tuple[str, bool, str, float]:
     found = _COLUMN.fullmatch(name)
     if found and found[3] in UNITS[found[2]]:
         return name, bool(found[1]), found[2], UNITS[found[2]][found[3]]
+    metric = name.removeprefix("host_")
+    if metric in UNITS:
+        ends = ", ".join(f"{name}_{unit}" for unit in UNITS[metric])
+        raise BadInput(f"{path}: the column {name!r} has no unit", advice=f"write one of: {ends}")
     units = "; ".join(f"{metric}_ {', '.join(units)}" for metric, units in UNITS.items())
     raise BadInput(
         f"{path}: {name!r} is not a column of measurements",

@@ -9,6 +9,7 @@ from edgewise.formatting import quantity
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.accuracy import judged_on
+from edgewise.report.bench_devices import answer_by_device, devices_of, recommendations_by_device
 from edgewise.report.bench_table import bench_tables, ranking_table
 from edgewise.report.candidates import comparable_groups, sweeps
 from edgewise.report.cautions import caution_sections
@@ -26,7 +27,6 @@ from edgewise.report.conditions import (
     told_apart,
 )
 from edgewise.report.document import Document, Section, Table
-from edgewise.report.recommendation import answer_of, recommendations
 from edgewise.report.sustained import sustained_sections
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
 from edgewise.run.variation import half_width_of
@@ -56,12 +56,17 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
         *_judged(runs),
         *_absences(runs, tables),
     ]
-    rankings = [ranking_table(sweep) for sweep in sweeps(runs) if len(comparable_groups(sweep)) >= LEAST_RANKED]
+    several = len(devices_of(runs)) > 1
+    rankings = [
+        ranking_table(sweep, where=f", on {devices_of(sweep)[0]}" if several else "")
+        for sweep in sweeps(runs)
+        if len(comparable_groups(sweep)) >= LEAST_RANKED
+    ]
     return Document(
         title=title or default_title(runs),
         tables=(*rankings, *tables),
         sections=tuple(sections),
-        answer=answer_of(runs),
+        answer=answer_by_device(runs),
     )
 
 
@@ -69,6 +74,8 @@ def default_title(runs: Sequence[Run]) -> str:
     """The models of the runs and the processor they were measured on."""
     models = list(dict.fromkeys(one_line(run.job.model.name) for run in runs))
     names = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
+    if len(devices := devices_of(runs)) > 1:
+        return f"{names} on {enumerate_few(devices)}"
     places = list(dict.fromkeys(place for run in runs if (place := _machine_of(run))))
     return f"{names} on {places[0]}" if len(places) == 1 else names
 
@@ -138,7 +145,7 @@ def _place_of(runs: Sequence[Run]) -> str:
 def recommendation_sections(runs: Sequence[Run]) -> list[Section]:
     """One section per group of comparable runs."""
     sections = []
-    found = recommendations(runs)
+    found = recommendations_by_device(runs)
     for one in found:
         scope = f" for {one.group}" if len(found) > 1 else ""
         if one.run is None:

@@ -104,8 +104,8 @@ def bench_table(runs: Sequence[Run]) -> Table:
     return table_by_columns(_table_title(runs), columns)
 
 
-def ranking_table(runs: Sequence[Run]) -> Table:
-    """One row per model, the fastest first."""
+def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
+    """One row per model, the fastest first; `where` ends the title."""
     ranked = rank_models(runs)
     chosen = [one.run for one in ranked]
     identity = {column.title: (column, cells) for column, cells in _identity(chosen)}
@@ -124,7 +124,7 @@ def ranking_table(runs: Sequence[Run]) -> Table:
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]
-    return table_by_columns(f"Models, fastest first: {scope}", found, notes=notes)
+    return table_by_columns(f"Models, fastest first: {scope}{where}", found, notes=notes)
 
 
 def _table_title(runs: Sequence[Run]) -> str:
@@ -152,7 +152,8 @@ def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:
             for word, run in zip(found, runs, strict=True)
         ]
         rank = 0 if needed else 2 if varies else 9
-        return Column(title=title, rank=rank, hidden=not (varies or always), name=title == "Model"), cells
+        name = title == "Model" or (needed and varies)
+        return Column(title=title, rank=rank, hidden=not (varies or always), name=name), cells
 
     model = column("Model", lambda run: one_line(run.job.model.name), always=True)
     short, engines = short_providers(runs), [provider_of(run) for run in runs]

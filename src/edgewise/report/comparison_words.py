@@ -23,6 +23,8 @@ _RATIO_OF = {
 """Design → what its ratio is of, where that is not the two values."""
 UNSEEN = 0.005
 """A relative difference of two ratios that three digits hardly show."""
+_SPEEDS = frozenset({"latency", "latency_mean", "latency_p99", "throughput"})
+"""Metrics of one speed: that one of them is worse beside another one says nothing new."""
 _FACTORED = frozenset({"s", "1/s", "B", "J", "W"})
 """Units of which a multiple means something: none of a temperature, and of a share the difference is what counts."""
 
@@ -53,16 +55,28 @@ def verdict_text(row: Comparison, *, hint: bool = True) -> str:
 
 
 def quotient_note(row: Comparison) -> str:
-    """Why the ratio is not that of the two values beside it; "" where it is, as far as its interval can tell."""
+    """Why the ratio is not that of the two values beside it; "" where it is, as far as three digits show."""
     before, after = row.before.value, row.after.value
-    if row.design not in _RATIO_OF or row.low is None or row.high is None or not before or after is None:
+    if row.design not in _RATIO_OF or not row.ratio or not before or after is None:
         return ""
-    if row.low * (1.0 - UNSEEN) <= after / before <= row.high * (1.0 + UNSEEN):
+    opposite = "the two values differ the other way: " if _is_opposite(row) else ""
+    if not opposite and row.ratio * (1.0 - UNSEEN) <= after / before <= row.ratio * (1.0 + UNSEEN):
         return ""
     return (
-        f"{significant(after / before, 4)} is the quotient of the two values, each of all its samples; the ratio is of "
-        f"{_RATIO_OF[row.design]}"
+        f"{opposite}{significant(after / before, 4)} is the quotient of the two values, each of all its samples; the "
+        f"ratio is of {_RATIO_OF[row.design]}"
     )
+
+
+def _is_opposite(row: Comparison) -> bool:
+    """Whether the ratio is above 1 and the quotient of the two values below, or the other way round, at three digits.
+
+    The ratio of neighbours in time may be, as may that of groups of processes; the two values are of all samples.
+    """
+    before, after = row.before.value, row.after.value
+    if row.design not in _RATIO_OF or row.ratio is None or not before or after is None:
+        return False
+    return (round(row.ratio, 3) - 1.0) * (round(after / before, 3) - 1.0) < 0.0
 
 
 def waiting_text(row: Comparison) -> str:
@@ -112,6 +126,7 @@ def evidence_text(row: Comparison) -> str:
         if row.rerun_low is not None and row.rerun_high is not None:
             _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
             words.append(f"at another time {rerun.removesuffix(')')}")
+        words += ["although the two values differ the other way"] if _is_opposite(row) else []
     if row.verdict == "inconclusive":
         words += [text for text in (one_line(row.because), waiting_text(row)) if text]
     return ", ".join(words)
@@ -128,11 +143,16 @@ def conclusion(row: Comparison, others: Sequence[Comparison] = ()) -> str:
 
 
 def but_text(row: Comparison, others: Sequence[Comparison]) -> str:
-    """``", but 1.92× larger in peak memory"``: proven differences the other way in other metrics; empty without any."""
+    """``", but 1.92× larger in peak memory"``: proven differences the other way in other metrics, and beside a verdict
+    of slower also what else is worse; empty without any.
+    """
     if row.verdict == "inconclusive":
         return ""
     better = [each for each in others if each.verdict == "faster"] if row.verdict != "faster" else []
-    worse = [each for each in others if each.verdict == "slower"] if row.verdict != "slower" else []
+    worse = [each for each in others if each.verdict == "slower"]
+    if row.verdict == "slower":
+        worse = [each for each in worse if each.metric not in _SPEEDS]
+        return _joined("and", worse, "worse") + _joined("but", better, "better")
     return _joined("and" if row.verdict == "same" else "but", better, "better") + _joined("but", worse, "worse")
 
 

@@ -10,12 +10,13 @@ from edgewise.errors import BadInput
 from edgewise.folders import check_place
 from edgewise.record import SCHEMA, Run
 from edgewise.report.bench import bench_document, default_title
+from edgewise.report.bench_devices import recommendations_by_device
 from edgewise.report.bench_table import bench_table
 from edgewise.report.document import Document, Table, json_text
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
 from edgewise.report.profile import is_profiled
 from edgewise.report.profile_files import PROFILE_EXTENSIONS, profiled, render_profile_file
-from edgewise.report.recommendation import recommendation, recommendations
+from edgewise.report.recommendation import recommendation
 from edgewise.report.usage import usage_table
 
 REPORTS = (".md", ".html", ".csv", ".json")
@@ -190,5 +191,5 @@ def runs_document(runs: Sequence[Run]) -> dict[str, object]:
         "schema": SCHEMA,
         "runs": [to_document(run) for run in runs],
         "recommendation": advice.to_document() if advice else None,
-        "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations(in_engines)],
+        "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations_by_device(in_engines)],
     }

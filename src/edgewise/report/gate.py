@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from edgewise.comparing.comparison import Comparison
-from edgewise.comparing.gate import BASELINE, CANDIDATE, Check, CheckVerdict, GateResult
+from edgewise.comparing.gate import BASELINE, CANDIDATE, OF_BASELINE, Check, CheckVerdict, GateResult
 from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
@@ -79,9 +79,15 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
         columns.append((Column(title="Why"), [Cell(text=one_line(check.because)) for check in checks]))
     table = table_by_columns("Checks", columns)
     measured = Section(title="How it was measured", lines=tuple(statements_of(outcome)), tone=_tone(outcome))
-    measured = replace(measured, brief="" if outcome.passed and not outcome.count("inconclusive") else None)
+    proven = outcome.passed and not outcome.count("inconclusive")
+    measured = replace(measured, brief=_origin_of_baseline(outcome) if proven else None)
     answer = (f"Gate {one_line(outcome.conclusion)}",)
     return Document(title="edgewise gate", tables=(table,), sections=(measured,), answer=answer)
+
+
+def _origin_of_baseline(outcome: GateResult) -> str:
+    """Whether the baseline's values are those of its stored run or of a new measurement; "" without a stored run."""
+    return one_line("; ".join(note for note in outcome.notes if note.startswith(OF_BASELINE)))
 
 
 def statements_of(outcome: GateResult) -> list[str]:
@@ -136,6 +142,8 @@ def render_gate_markdown(outcome: GateResult) -> str:
     checks = Document(title="Checks", tables=document.tables)
     table = render_markdown(checks).partition("\n\n")[2]
     lines = [MARKER, f"### {sign} edgewise gate {for_markdown(outcome.conclusion)}", "", table.strip(), ""]
+    if origin := _origin_of_baseline(outcome):
+        lines += [for_markdown(f"{origin[:1].upper()}{origin[1:]}."), ""]
     details = [f"- {for_markdown(line)}" for line in statements_of(outcome)]
     if outcome.findings.comparisons:
         details += ["", *_comparisons(outcome)]

@@ -13,6 +13,7 @@ from edgewise.record import Measurement, Run
 from edgewise.report import charts
 from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, preparation_of
 from edgewise.report.bench import bench_document, default_title
+from edgewise.report.bench_devices import recommendations_by_device, title_of_group
 from edgewise.report.bench_table import GRADE_TONES
 from edgewise.report.candidates import comparable_groups
 from edgewise.report.cautions import uncovered_reasons
@@ -33,7 +34,6 @@ from edgewise.report.field_tables import FIELD_TABLES, Options, field_tables
 from edgewise.report.names import distinct_names
 from edgewise.report.page import ChartRenderer, render_page, view_table
 from edgewise.report.provenance import how_of, provenance_of_column
-from edgewise.report.recommendation import group_title, recommendations
 from edgewise.report.sustained import sustained_charts
 from edgewise.text import one_line
 from edgewise.units import significant
@@ -112,7 +112,7 @@ def _picks(series: Sequence[Series]) -> list[dict[str, Any]]:
     """One card per group of comparable runs."""
     by_id = {one.run.id: one for one in series}
     cards = []
-    for found in recommendations([one.run for one in series]):
+    for found in recommendations_by_device([one.run for one in series]):
         chosen = by_id.get(found.run) if found.run is not None else None
         card: dict[str, Any] = {"group": found.group, "why": found.why, "label": found.label, "run": found.run}
         row = chosen.run.measurement(chosen.run.headline) if chosen is not None else None
@@ -136,7 +136,7 @@ def _group_view(group: Sequence[Run], page: Sequence[Series], drawing: ChartRend
         for run, label in zip(group, distinct_names(labels_of(group)), strict=True)
     ]
     return {
-        "title": group_title(group[0]),
+        "title": title_of_group(group, [one.run for one in page]),
         "charts": drawing.draw_all([*sustained_charts(series), *(make(series) for make in charts.GROUP_CHARTS)]),
     }
 

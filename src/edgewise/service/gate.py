@@ -11,6 +11,7 @@ from edgewise.comparing.gate import GateResult
 from edgewise.comparing.gate_execution import Gate, run_gate
 from edgewise.comparing.jobs import JobSettings, Subject, runs_among
 from edgewise.comparing.rerun import with_reruns
+from edgewise.comparing.session_values import OF_DATA
 from edgewise.device.target import find_target
 from edgewise.errors import BadField, BadInput
 from edgewise.record import Job, Run, Stopping
@@ -32,6 +33,7 @@ def gate(request: GateRequest, context: Context) -> GateResult:
     find_target(request.device)
     given = _settings_of(request)
     candidate, baseline, notes = choose_sides(request, given, context)
+    _require_data(request, candidate)
     judge = None if request.data is None else _judge_of(request, request.data, candidate)
     with context.saving() as saver:
         result = run_gate(
@@ -54,6 +56,20 @@ def gate(request: GateRequest, context: Context) -> GateResult:
         )
     findings = replace(with_reruns(result.findings, context.history), save_errors=saver.errors)
     return replace(result, notes=(*notes, *result.notes), findings=findings)
+
+
+_OF_LABELS = {each for each in OF_DATA if not each.startswith("agreement_")} | {"mae", "rmse", "r2"}
+"""Metrics of answers beside labels."""
+
+
+def _require_data(request: GateRequest, candidate: Subject) -> None:
+    """Refuse a limit on an accuracy that measuring times alone can't check. Raises `BadField`."""
+    missing = [one.word for one in request.requirements() if one.metric in _OF_LABELS]
+    if missing and request.data is None and not isinstance(candidate.thing, Run):
+        raise BadField(
+            f"{', '.join(missing)} needs labelled samples, on which the models are judged",
+            advice="give them: {data}; without them leave this limit out",
+        )
 
 
 Judge = Callable[[Callable[[Run], None], Mapping[str, Job]], Mapping[str, Run]]

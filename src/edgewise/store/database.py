@@ -30,7 +30,7 @@ from edgewise.store.jobs import Jobs
 from edgewise.store.leases import Leases
 from edgewise.store.location import find_location
 from edgewise.store.merging import later_version
-from edgewise.store.references import find_all, find_one, require_text, tagged
+from edgewise.store.references import find_all, find_one, require_text, similar_tags, tagged
 from edgewise.store.tables import FACETS, NEWEST, RunRow, documents, row_columns, runs
 from edgewise.store.trends import Trend
 from edgewise.store.upgrade import upgrade
@@ -442,7 +442,7 @@ class Store:
         with self._writing() as (connection, writer):
             holders = tagged(connection, name)
             if not holders:
-                raise BadInput(f"there is no run with the tag {name!r}", advice="see 'edgewise runs list'")
+                raise BadInput(f"there is no run with the tag {name!r}", advice=similar_tags(connection, name))
             for holder in holders:
                 self._retag(connection, writer, holder, remove=name)
         return len(holders)

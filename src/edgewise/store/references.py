@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -31,7 +32,7 @@ def find_one(connection: Connection, reference: str) -> str:
         raise _ambiguous(reference, found)
     if not found:
         short = f" (give at least {MIN_PREFIX} characters of an id)" if len(reference) < MIN_PREFIX else ""
-        raise BadInput(f"there is no run {reference!r}{short}", advice="see 'edgewise runs list'")
+        raise BadInput(f"there is no run {reference!r}{short}", advice=similar_tags(connection, reference))
     return found[0]
 
 
@@ -51,6 +52,12 @@ def _find_several(connection: Connection, reference: str) -> Sequence[str]:
         return [find_one(connection, reference)]
     group = _find_group(connection, reference.removeprefix("group:"))
     return connection.scalars(in_order.where(runs.c.group == group)).all()
+
+
+def similar_tags(connection: Connection, name: str) -> str:
+    """Advice for a name that no run has: tags like it, else where runs are listed."""
+    near = get_close_matches(name, connection.scalars(select(tags.c.name).distinct()).all(), n=3)
+    return (f"similar tags: {', '.join(near)}; " if near else "") + "see 'edgewise runs list'"
 
 
 def tagged(connection: Connection, name: str) -> list[str]:

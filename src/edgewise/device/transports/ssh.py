@@ -170,7 +170,7 @@ class SshTransport:
                 keepalive_count_max=KEEPALIVES,
             )
         except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
-            raise keys.explained(self._host, self._port, error) from error
+            raise keys.explained(self._host, self._port, error, command=self._command()) from error
         except asyncssh.PermissionDenied as error:
             message = f"{self._host} denied the login: {error.reason}"
             raise TargetError(message, advice="check the user and the key: ssh-copy-id USER@HOST, ssh-add") from error
@@ -182,6 +182,19 @@ class SshTransport:
             raise Unreachable(message, advice="check the address, the port and that sshd is running there") from error
         except (ValueError, asyncssh.KeyImportError) as error:
             raise TargetError(f"{self._host}: {error}", advice="check the settings of the device") from error
+
+    def _command(self) -> str:
+        """The ssh command that connects to the device with its settings."""
+        given = {
+            "-p": self._port and str(self._port),
+            "-i": self._settings.get("key"),
+            "-J": self._settings.get("jump"),
+            "-o": "known_hosts" in self._settings and f"UserKnownHostsFile={self._settings['known_hosts']}",
+        }
+        words = [word for flag, value in given.items() if value for word in (flag, value)]
+        # The shell expands ~ only where it is not quoted.
+        quoted = [word if word.startswith("~/") and " " not in word else shlex.quote(word) for word in words]
+        return " ".join(["ssh", *quoted, shlex.quote(f"{self._user}@{self._host}" if self._user else self._host)])
 
 
 def line_for_shell(python: str, words: Sequence[str]) -> str:
@@ -206,7 +219,7 @@ class _KnownHosts:
     def __init__(self, file: str | None) -> None:
         usual = (Path("~/.ssh/known_hosts").expanduser(), Path("/etc/ssh/ssh_known_hosts"))
         self._files = [each for each in usual if each.is_file()] if file is None else [Path(file).expanduser()]
-        self._known = False
+        self._known, self._named = False, file is not None
 
     def __call__(self, host: str, address: str, port: int | None) -> Any:
         import asyncssh
@@ -215,17 +228,19 @@ class _KnownHosts:
         self._known = any(found)
         return found
 
-    def explained(self, host: str, port: int | None, error: Exception) -> TargetError:
-        """Why a host key was not accepted."""
+    def explained(self, host: str, port: int | None, error: Exception, *, command: str) -> TargetError:
+        """Why a host key was not accepted; `command` connects with ssh, which asks whether to accept it."""
         words = host if port in (None, 22) else f"[{host}]:{port}"
+        file = f" -f {shlex.quote(str(self._files[0]))}" if self._named else ""
         if self._known:
             return TargetError(
                 f"the host key of {words} has changed, or another machine answers for it ({error})",
-                advice=f"if the device was set up anew: ssh-keygen -R '{words}', then connect once with ssh",
+                advice=f"if the device was set up anew: ssh-keygen -R '{words}'{file}, then connect once: {command}",
             )
         return TargetError(
             f"the host key of {words} is not known",
-            advice="connect once with ssh, compare the fingerprint with the device's, and accept it",
+            advice=f"connect once, compare the fingerprint with the device's, and accept it: {command}; or name a file "
+            "that has the key: --set known_hosts=FILE with edgewise devices add",
         )
 
 

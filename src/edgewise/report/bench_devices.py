@@ -1,0 +1,116 @@
+"""What is told of runs on several devices: the conclusion for each, and which is faster where both ran the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from edgewise.formatting import factor_text, quantity
+from edgewise.metrics import METRICS
+from edgewise.record import Run
+from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.candidates import Candidate, are_apart, interval_of, noun_of, objection_of
+from edgewise.report.conditions import labels_of, provider_of, scenario_of, told_apart
+from edgewise.report.recommendation import Recommendation, answer_of, group_title, recommendations
+from edgewise.text import enumerate_few, listing, one_line
+
+MOST_LINES = 3
+"""Of settings that ran on several devices, as many are told; the table has the others."""
+
+
+def devices_of(runs: Sequence[Run]) -> list[str]:
+    """The names of the devices, in order of first appearance."""
+    return list(dict.fromkeys(one_line(run.job.target.device) for run in runs))
+
+
+def _by_device(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(one_line(run.job.target.device), []).append(run)
+    return found
+
+
+def title_of_group(group: Sequence[Run], runs: Sequence[Run]) -> str:
+    """The title of a group of comparable runs, with its device where `runs` are of several."""
+    return group_title(group[0]) + (f", on {devices_of(group)[0]}" if len(devices_of(runs)) > 1 else "")
+
+
+def recommendations_by_device(runs: Sequence[Run]) -> list[Recommendation]:
+    """As `recommendations`, each with its device where there are several."""
+    parts = _by_device(told_apart(runs))
+    if len(parts) < 2:
+        return recommendations(runs)
+    return [
+        replace(one, group=f"{one.group}, on {device}")
+        for device, part in parts.items()
+        for one in recommendations(part)
+    ]
+
+
+def answer_by_device(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The conclusion; of several devices which one is faster, then the conclusion for each."""
+    parts = _by_device(runs)
+    if len(parts) < 2:
+        return answer_of(runs)
+    lines: dict[str, list[str]] = {}
+    for device, part in parts.items():
+        for line in answer_of(part):
+            lines.setdefault(line, []).append(device)
+    return (*_faster_devices(runs), *(f"{listing(devices)}: {line}" for line, devices in lines.items()))
+
+
+def _faster_devices(runs: Sequence[Run]) -> list[str]:
+    """Which device is faster, a line for each file, engine and setting that ran on several."""
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        job = run.job
+        limits = (job.target.memory_limit_bytes, job.target.constraints)
+        setting = (threads_of(run) or job.runtime.threads, precision_of(run) or job.runtime.precision)
+        same = (
+            job.model.sha256,
+            job.command,
+            provider_of(run),
+            *setting,
+            job.workload.batch,
+            scenario_of(run),
+            *limits,
+        )
+        groups.setdefault((same, run.headline), []).append(run)
+    shared = [group for group in groups.values() if len(devices_of(group)) > 1]
+    labels = labels_of([group[0] for group in shared]) if len(shared) > 1 else [""]
+    lines = [(f"{label}: " if label else "") + _fastest_of(group) for label, group in zip(labels, shared, strict=False)]
+    rest = [f"the table has {len(lines) - MOST_LINES} more settings that ran on several devices"]
+    return lines if len(lines) <= MOST_LINES else lines[:MOST_LINES] + rest
+
+
+def _fastest_of(group: Sequence[Run]) -> str:
+    """``"pi is 1.31× [1.2, 1.4] faster than local (latency …)"``, or why that can't be told."""
+    last = {device: part[-1] for device, part in _by_device(group).items()}
+    objections = {device: brief for device, run in last.items() if (brief := objection_of(run).brief)}
+    left_out = enumerate_few([f"{device} ({brief})" for device, brief in objections.items()])
+    ranked = [
+        Candidate(run, device, row)
+        for device, run in last.items()
+        if device not in objections and (row := run.measurement(run.headline)) is not None
+    ]
+    if len(ranked) < 2:
+        return f"Which device is faster can't be told: {left_out}"
+    metric = METRICS[ranked[0].row.metric]
+    best, *others = sorted(ranked, key=lambda one: one.value, reverse=metric.better == "higher")
+    said = [f"{_factor(best, other)} faster than {other.label}" for other in others if are_apart(best, other)]
+    alike = [other.label for other in others if not are_apart(best, other)]
+    words = f"{best.label} is {listing(said)}" if said else f"{listing([best.label, *alike])} can't be told apart"
+    words += f" and can't be told apart from {listing(alike)}" if said and alike else ""
+    facts = [f"{noun_of(best.run)}: " + ", ".join(f"{one.label} {quantity(one.value, metric.unit)}" for one in ranked)]
+    facts += ["the 95 % intervals overlap or are not known"] if alike else []
+    facts += ["the last run on each"] if len(group) > len(last) else []
+    facts += [f"left out: {left_out}"] if objections else []
+    return f"{words} ({'; '.join(facts)})"
+
+
+def _factor(fast: Candidate, slow: Candidate) -> str:
+    """The quotient of two intervals that don't overlap, at its widest."""
+    above, below = (fast, slow) if METRICS[fast.row.metric].better == "higher" else (slow, fast)
+    high, low = interval_of(above.row), interval_of(below.row)
+    assert high is not None and low is not None
+    return factor_text(above.value / below.value, high[0] / low[1], high[1] / low[0])
