@@ -282,9 +282,14 @@ def time_text(seconds: float) -> str:
 
 
 def value_text(metric: str, unit: str, value: float | None) -> str:
-    """`value` of `metric` as a person reads it: shares in percent, energy in J and mWh, all else in its own unit."""
+    """`value` of `metric` as a person reads it: shares in percent, energy in J and mWh, all else in its own unit.
+
+    Counts, such as parameters, are in full: rounded, they would look exact.
+    """
     if value is None or not math.isfinite(value):
         return ABSENT
+    if unit == "1" and 1000 <= value < 1e15 and value == round(value):
+        return f"{value:,.0f}"
     text = share_text(value) if metric in SHARES else quantity(value, unit)
     return f"{text} ({significant(value / JOULES_PER_MWH)} mWh)" if unit == "J" else text
 

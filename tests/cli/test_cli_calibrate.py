@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
@@ -216,7 +217,11 @@ def test_three_files_of_several_families_are_enough_without_this_machine_or_an_a
     (tmp_path / "three.csv").write_text("\n".join(["model,latency_ms,family", *lines]) + "\n")
     capsys.readouterr()
     assert run(["calibrate", "board", "--measurements", "three.csv"]) == 0
-    assert "Latency by fleet" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    law = (
+        "Latency by fleet, what the operators cost on other devices: as on 75 kinds of hardware: processors with ncnn."
+    )
+    assert law in told
     assert (
         run(["estimate", "nets/mobilenet-v2-w0.5-r64.onnx", "-d", "board", "--target", "latency=20ms", "--json"]) == 0
     )
@@ -258,6 +263,47 @@ def test_a_file_that_changed_since_it_was_measured_lends_no_operators():
     assert found.subject.profile is not None and len(notes.sentences) == 1
 
 
+def test_a_mistyped_file_is_named_and_the_counts_say_how_many_models_the_fit_used(capsys, tmp_path):
+    with (tmp_path / "measured.csv").open("a") as table:
+        table.write("z/resnet5O.onnx,,90,image\n")
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("Latency on phone is learnt from 5 of 6 measured models: off by ")
+    assert "not used: z/resnet5O.onnx (it was not measured on this machine). Latency by scale" in told
+    assert "Predict others: edgewise estimate MODEL -d phone" in told
+    assert "No such file was found, so that nothing but the name is known: z/resnet5O.onnx." in told
+    assert run(["estimate", "--devices", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["calibrated"]
+    assert (found["models"], found["measured"]) == ({"latency": 5}, {"latency": 6})
+    assert run(["devices", "list"]) == 0
+    assert "Latency: 5 of 6" in capsys.readouterr().out
+    assert run(["calibrate", "phone", "--measurements", "measured.csv", "-o", "c.csv", "--json"]) == 0
+    assert {law["n"] for law in json.loads(capsys.readouterr().out)["metrics"]["latency"]["laws"]} == {0, 5}
+    head, *lines = (tmp_path / "c.csv").read_text().splitlines()
+    assert head == "Model,Host (s),Measured (s),Predicted without it (s),Off,Notes"
+    assert lines[0].startswith("MobileNetV1,0.0121,0.045,0.")
+    last = "Predicted without it: it was not measured on this machine"
+    assert lines[5] == f"z/resnet5O.onnx,n/a,0.09,n/a,n/a,{last}"
+
+
+def test_a_model_that_was_measured_on_the_device_is_told_so_with_its_value(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    (tmp_path / "both.csv").write_text("model,host_latency_ms\nEfficientNet,30\nnets/ResNet50,95\n")
+    capsys.readouterr()
+    assert run(["estimate", "both.csv", "-d", "phone", "-o", "e.csv", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["measured"] for row in document["estimates"]] == [None, 0.33]
+    efficient, resnet = csv.DictReader((tmp_path / "e.csv").read_text().splitlines())
+    assert list(efficient)[1] == "Latency (s)"
+    row = document["estimates"][0]
+    for name, end in (("Latency", "value"), ("90% interval low", "low"), ("90% interval high", "high")):
+        assert float(efficient[f"{name} (s)"]) == pytest.approx(row[end], rel=1e-9)
+    assert (efficient["Measured (s)"], resnet["Measured (s)"]) == ("n/a", "0.33")
+    assert run(["estimate", "both.csv", "-d", "phone"]) == 0
+    first = " ".join(capsys.readouterr().out.splitlines()[:2])
+    assert first.startswith("Latency measured on phone: nets/ResNet50, 330 ms. The estimates are what the law says.")
+
+
 def test_a_host_engine_without_runs_is_an_error(capsys):
     assert run(["calibrate", "phone", "--measurements", "measured.csv", "--host", "tvm"]) == 2
     assert "no runs of the models with tvm" in capsys.readouterr().err
@@ -270,7 +316,8 @@ def test_calibrated_devices_are_listed_and_removed(capsys):
     assert "Latency: 5" in capsys.readouterr().out
     assert run(["estimate", "--devices", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["calibrated"]
-    assert found == {"name": "phone", "models": {"latency": 5}, "sources": ["measured.csv"], "reason": None}
+    counts = {"models": {"latency": 5}, "measured": {"latency": 5}}
+    assert found == {"name": "phone", **counts, "sources": ["measured.csv"], "reason": None}
     assert run(["devices", "rm", "phone"]) == 0
     assert run(["devices", "list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["calibrated"] == []

@@ -11,6 +11,7 @@ import pytest
 
 from edgewise.device import calibrations
 from edgewise.record import InputSpec
+from edgewise.record.run import Trust
 from edgewise.studio.views import atlas as views
 from estimates import estimated
 from made_runs import HOSTILE, made_run, rows_of
@@ -144,6 +145,9 @@ def test_devices_from_files_are_listed_and_damaged_files_said(studio, client, tm
     folder.mkdir(parents=True)
     document = {"runtime": "litert", "metrics": {"latency": {"points": [{}, {}, {}]}}}
     (folder / "board1.json").write_text(json.dumps(document))
+    laws = [{"left_out": [0.1, None, 0.2]}]
+    few = {"runtime": "", "metrics": {"latency": {"points": [{}, {}, {}], "laws": laws}}}
+    (folder / "board3.json").write_text(json.dumps(few))
     (folder / "board2.json").write_text("[]")
     tables = tmp_path / "data" / "atlas"
     tables.mkdir(parents=True)
@@ -154,11 +158,18 @@ def test_devices_from_files_are_listed_and_damaged_files_said(studio, client, tm
     (tables / "bad.csv").write_bytes(b"\xff\xfe")
     text = client.get("/atlas").text
     assert "<strong>board1</strong> (litert): Latency learnt from 3 models" in text
+    assert "<strong>board3</strong>: Latency learnt from 2 of 3 models" in text
     assert "board2</strong>: its file is damaged" in text
     assert "2 measurements of 2 models on 1 devices" in text
     assert "Phone &lt;b&gt;" in text
     assert "src BSD" in text
     assert "bad <span" in text
+
+
+def test_the_first_page_shows_new_results_with_interval_and_grade(studio, client):
+    studio.store.save(replace(made_run(1, latency=0.0171), trust=Trust(grade="D")))
+    (row,) = rows_of(client.get("/").text)
+    assert row[:4] == ["kws.onnx", "17.1 ms", "16.8 ms to 17.4 ms", "D"]
 
 
 def test_an_empty_store_and_hostile_names(studio, client):

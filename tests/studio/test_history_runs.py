@@ -242,6 +242,18 @@ def test_cautions_stand_with_the_numbers_that_they_concern(studio, client):
     assert "single-session" not in size
 
 
+def test_counts_of_a_run_are_in_full(studio, client):
+    one = make_run(1)
+    counts = (("parameters", 2_270_514.0), ("macs", 144_907_992.0), ("operations", 293_983_792.0))
+    rows = [
+        Measurement(metric=name, unit="1", basis="derived", method="made up", value=value) for name, value in counts
+    ]
+    studio.store.save(replace(one, measurements=(*one.measurements[:1], *rows)))
+    text = client.get(f"/runs/{run_id(1)}").text
+    assert all(f'">{value:,.0f}</button>' in text for _, value in counts)
+    assert "2270000" not in text
+
+
 def test_a_failed_run_says_why(studio, client):
     studio.store.save(failed_run(4))
     text = html.unescape(client.get(f"/runs/{run_id(4)}").text)

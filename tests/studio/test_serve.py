@@ -23,10 +23,11 @@ import pytest
 pytest.importorskip("starlette")
 
 import httpx2
+import psutil
 
 from edgewise.errors import BadInput
 from edgewise.store import open_store
-from edgewise.studio.server import RELEASE_S, listen, make_server
+from edgewise.studio.server import RELEASE_S, holder_of, listen, make_server
 from edgewise.studio.settings import Settings
 from sample_runs import all_runs
 
@@ -109,6 +110,15 @@ def test_a_port_in_use_names_the_process_and_the_way_out(tmp_path):
         with found:
             assert settings.port < chosen.port < settings.port + 100
             assert chosen.own_origin.endswith(f":{chosen.port}")
+
+
+def test_a_long_command_that_holds_a_port_is_not_cut_within_a_word(monkeypatch):
+    command = ["/usr/bin/python3", "/srv/v/bin/edgewise", "serve", "--root", "/srv/some/models/of", "--port", "25017"]
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda self: command)
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        told = holder_of(held.getsockname()[1])
+    shown = "/usr/bin/python3 /srv/v/bin/edgewise serve --root /srv/some/models/of --port …"
+    assert told == f" by '{shown}' (process {os.getpid()})"
 
 
 def test_a_store_that_can_not_be_written_can_be_looked_at(tmp_path, bound_by_modes):

@@ -184,7 +184,8 @@ def test_a_calibration_edited_by_hand_is_damaged_rather_than_wrong(own_folder, c
 
 def test_a_calibration_is_removed_by_its_name(own_folder):
     save(Calibration(name="pi", points={"latency": points()}, sources=("f.csv",)))
-    assert summaries() == [{"name": "pi", "models": {"latency": 5}, "sources": ["f.csv"], "reason": None}]
+    counts = {"models": {"latency": 5}, "measured": {"latency": 5}}
+    assert summaries() == [{"name": "pi", **counts, "sources": ["f.csv"], "reason": None}]
     remove("pi")
     assert names() == []
     with pytest.raises(BadInput, match="no device 'pi' is calibrated"):

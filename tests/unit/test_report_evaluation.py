@@ -282,6 +282,8 @@ def test_ends_of_a_share_are_rounded_outwards():
     assert points_text("output_snr", -1.5) == "−1.50 dB"
     assert value_text("accuracy_top1", "1", None) == "n/a"
     assert value_text("latency", "s", 0.0042) == "4.20 ms"
+    assert value_text("parameters", "1", 2_270_514.0) == "2,270,514"
+    assert value_text("macs", "1", 144_907_992.0) == "144,907,992"
 
 
 def test_one_metric_stands_for_a_run():

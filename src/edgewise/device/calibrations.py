@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.store.location import default_path, find_location
@@ -43,3 +44,20 @@ def file_of(name: str, store: str | Store | None = None) -> Path:
 def names(store: str | Store | None = None) -> list[str]:
     """The names of the calibrations that belong to `store`, sorted."""
     return sorted(path.stem for path in calibrations_folder(store).glob("*.json") if _NAME.fullmatch(path.stem))
+
+
+def models_used(document: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Metric → how many models its law was fitted to, and how many were measured, as the file of a calibration has it.
+
+    Of a model that a law can't be fitted to, it has no value under ``left_out``.
+    """
+    counts = {}
+    for metric, found in document["metrics"].items():
+        number, laws = len(found["points"]), found.get("laws") or ()
+        counts[metric] = (sum(one is not None for one in laws[0]["left_out"]) if laws else number, number)
+    return counts
+
+
+def count_text(used: int, measured: int) -> str:
+    """``5``, or ``4 of 5`` where the law was not fitted to all."""
+    return str(measured) if used == measured else f"{used} of {measured}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgewise.device.calibrations import calibrations_folder, file_of, names
+from edgewise.device.calibrations import calibrations_folder, count_text, file_of, models_used, names
 from edgewise.errors import BadInput
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.choice import COVERAGE, Choice, LeftOut, Trial, choose, leave_out
@@ -82,14 +82,16 @@ class Calibration(Shown):
 def validation(trial: Trial, points: Sequence[Point]) -> dict[str, Any]:
     """How well a law predicts points that it was not fitted to. None where that can't be said.
 
-    ``error`` is the mean relative error, ``rank_correlation`` Spearman's, ``r2`` that of the fitted values themselves,
-    ``coverage`` the share of left-out points inside their intervals of each nominal coverage.
+    ``n`` is the number of points that it was fitted to, ``error`` the mean relative error, ``rank_correlation``
+    Spearman's, ``r2`` that of the fitted values themselves, ``coverage`` the share of left-out points inside their
+    intervals of each nominal coverage.
     """
     values = np.array([point.value for point in points])
     row: dict[str, Any] = {
         "law": trial.predictor.name,
         "title": trial.predictor.title,
         "equation": trial.fitted.equation if trial.fitted else None,
+        "n": trial.number,
         "error": None,
         "rank_correlation": None,
         "r2": None,
@@ -150,15 +152,17 @@ def _unknown(name: str, store: str | Store | None = None) -> BadInput:
 
 
 def summaries(store: str | Store | None = None) -> list[dict[str, Any]]:
-    """Name, metric → number of models, and sources of each calibration, or why its file can't be read."""
+    """Name, metric → models fitted and measured, and sources of each calibration, or why its file can't be read."""
     found: list[dict[str, Any]] = []
     for name in names(store):
         try:
             this = load(name, store)
-            counts = {metric: len(points) for metric, points in this.points.items()}
-            found.append({"name": name, "models": counts, "sources": list(this.sources), "reason": None})
+            counts = models_used(json.loads(file_of(name, store).read_text("utf-8")))
+            used, measured = ({metric: pair[at] for metric, pair in counts.items()} for at in (0, 1))
+            sources = list(this.sources)
+            found.append({"name": name, "models": used, "measured": measured, "sources": sources, "reason": None})
         except BadInput as error:
-            found.append({"name": name, "models": {}, "sources": [], "reason": error.message})
+            found.append({"name": name, "models": {}, "measured": {}, "sources": [], "reason": error.message})
     return found
 
 
@@ -185,7 +189,8 @@ def _words(path: Path, name: str, store: str | Store | None) -> str:
         earlier = load(name, store)
     except BadInput:
         return "one that could not be read"
-    counts = (f"{metric.replace('_', ' ')} of {len(points)} models" for metric, points in earlier.points.items())
+    used = models_used(json.loads(path.read_text("utf-8")))
+    counts = (f"{metric.replace('_', ' ')} of {count_text(*used[metric])} models" for metric in earlier.points)
     return f"{', '.join(counts)}, from {', '.join(earlier.sources)}"
 
 

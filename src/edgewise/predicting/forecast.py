@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class Forecast:
         cautions: sentences about what widens the doubt.
         refused: why there is no prediction; None where there is one.
         on_target: probability of meeting the target, where one was given.
+        measured: what the device takes for this model, where the calibration holds that.
     """
 
     subject: Subject
@@ -57,6 +59,7 @@ class Forecast:
     cautions: tuple[str, ...] = ()
     refused: str | None = None
     on_target: float | None = None
+    measured: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -129,6 +132,7 @@ def _document(row: Forecast) -> dict[str, Any]:
         "cautions": list(row.cautions),
         "refused": row.refused,
         "on_target": row.on_target,
+        "measured": row.measured,
     }
 
 
@@ -156,7 +160,10 @@ def forecast(
         anyway: whether a model of which the points say little gets a wider interval instead of a refusal.
     """
     rows = [
-        _forecast(subject, metric, choice, (targets or {}).get(metric), anyway=anyway)
+        replace(
+            _forecast(subject, metric, choice, (targets or {}).get(metric), anyway=anyway),
+            measured=measured_value(subject, choice.points),
+        )
         for subject in subjects
         for metric, choice in calibration.choices.items()
     ]
@@ -194,6 +201,22 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         cautions=tuple(cautions),
         on_target=on_target,
     )
+
+
+def measured_value(subject: Subject, points: Sequence[Point]) -> float | None:
+    """The value of the point that is `subject`; None where there is none, or where it is not certain which.
+
+    A table may name a file by its path, so that file names count; the operators must be the same in any case.
+    """
+    same = [
+        point
+        for point in points
+        if PurePath(point.subject.name).name == PurePath(subject.name).name
+        and point.subject.profile == subject.profile
+        and arithmetic(point.subject.precision) == arithmetic(subject.precision)
+    ]
+    same = [point for point in same if point.subject.name == subject.name] or same
+    return same[0].value if len(same) == 1 else None
 
 
 def refusal(subject: Subject, points: Sequence[Point]) -> str:

@@ -201,8 +201,9 @@ class Member:
 
     @property
     def equation(self) -> str:
-        """The population."""
-        return f"as on {self.population.hardware} kinds of hardware: {self.population.title}"
+        """The population, and how many values of this machine are known beside it."""
+        words = f"as on {self.population.hardware} kinds of hardware: {self.population.title}"
+        return f"{words}, and this machine's values of {self.here.sum()} models" if self.here.any() else words
 
     def likelihood(self) -> float:
         """The logarithm of the density of the observations, up to a constant."""
@@ -267,7 +268,7 @@ class OtherDevices:
     """
 
     name = "fleet"
-    title = "what the operators cost on other devices, and this machine's value"
+    title = "what the operators cost on other devices"
     automatic = True
 
     def __init__(self, known: Sequence[Population] | None = None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from edgewise.device.calibrations import count_text
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
 from edgewise.predicting.base import Subject
@@ -18,7 +19,7 @@ from edgewise.predicting.laws import known_profile
 from edgewise.predicting.suggestion import Suggestion
 from edgewise.report.document import Cell, Column, Columns, Document, Provenance, Section, Table, absent, table_of
 from edgewise.report.provenance import basis_text, interval_facts, provenance_of_column
-from edgewise.text import one_line
+from edgewise.text import enumerate_few, one_line
 from edgewise.units import format_si
 
 UNCOUNTED = ("elements", "operators")
@@ -34,10 +35,26 @@ def calibration_document(calibration: Calibration) -> Document:
         tables += [_laws(metric, choice), _points(metric, choice)]
     return Document(
         title=f"Calibration of {calibration.name}",
-        answer=(*(chosen_law(metric, choice) for metric, choice in calibration.choices.items()), *replaced),
+        answer=(
+            *(_learnt(metric, choice, calibration.name) for metric, choice in calibration.choices.items()),
+            *(chosen_law(metric, choice) for metric, choice in calibration.choices.items()),
+            f"Predict others: edgewise estimate MODEL -d {calibration.name}",
+            *replaced,
+        ),
         tables=tuple(tables),
         sections=tuple(_origin(calibration)),
     )
+
+
+def _learnt(metric: str, choice: Choice, device: str) -> str:
+    """How many models the law of `metric` was fitted to, which it was not and why, and how far off it is."""
+    trial, number = choice.chosen, len(choice.points)
+    error = validation(trial, choice.points)["error"]
+    words = f"{METRICS[metric].label} on {device} is learnt from {count_text(trial.number, number)} measured models"
+    words += f": off by {100 * error:.1f} % on average where a model is left out"
+    lacks = [(point.subject.name, trial.lacking(point.subject)) for point in choice.points]
+    unused = [f"{one_line(name)} ({one_line(lack)})" for name, lack in lacks if lack]
+    return f"{words}; not used: {enumerate_few(unused)}." if unused else f"{words}."
 
 
 def chosen_law(metric: str, choice: Choice) -> str:
@@ -111,11 +128,13 @@ def _plain(value: float | None) -> Cell:
 
 def _points(metric: str, choice: Choice) -> Table:
     """A point per row, with its value as predicted by the chosen law without it."""
-    hosts = [point.subject.host for point in choice.points]
+    hosts, unit = [point.subject.host for point in choice.points], METRICS[metric].unit
 
     def left_out(at: int) -> Cell:
         value = float(choice.chosen.left_out[at])
-        return absent() if math.isnan(value) else Cell(text=quantity(value, METRICS[metric].unit), value=value)
+        if math.isnan(value):
+            return absent(one_line(choice.chosen.lacking(choice.points[at].subject)))
+        return Cell(text=quantity(value, unit), value=value)
 
     def off(at: int) -> Cell:
         share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
@@ -123,7 +142,7 @@ def _points(metric: str, choice: Choice) -> Table:
 
     def host(at: int) -> Cell:
         value = hosts[at]
-        return absent() if value is None else Cell(text=quantity(value, METRICS[metric].unit), value=value)
+        return absent() if value is None else Cell(text=quantity(value, unit), value=value)
 
     law = f"by {choice.chosen.predictor.name}, fitted to the other models"
     given = partial(provenance_of_column, "Measured", "measured", "as the table of points has it", "none is recorded")
@@ -133,12 +152,12 @@ def _points(metric: str, choice: Choice) -> Table:
         range(len(choice.points)),
         [
             (Column(title="Model", name=True), lambda at: Cell(text=one_line(choice.points[at].subject.name))),
-            *([(Column(title="Host", numeric=True, rank=1, how=given), host)] if any(hosts) else []),
+            *([(Column(title="Host", numeric=True, rank=1, how=given, unit=unit), host)] if any(hosts) else []),
             (
-                Column(title="Measured", numeric=True, how=given),
-                lambda at: Cell(text=quantity(choice.points[at].value, METRICS[metric].unit)),
+                Column(title="Measured", numeric=True, how=given, unit=unit),
+                lambda at: Cell(text=quantity(choice.points[at].value, unit), value=choice.points[at].value),
             ),
-            (Column(title="Predicted without it", numeric=True, how=without), left_out),
+            (Column(title="Predicted without it", numeric=True, how=without, unit=unit), left_out),
             (Column(title="Off", numeric=True, how=without), off),
         ],
     )
@@ -160,7 +179,12 @@ def calibrations_table(found: Sequence[Mapping[str, Any]]) -> Table:
 def _counts(each: Mapping[str, Any]) -> Cell:
     if each["reason"]:
         return absent(one_line(each["reason"]))
-    return Cell(text=", ".join(f"{METRICS[metric].label}: {count}" for metric, count in each["models"].items()))
+    return Cell(
+        text=", ".join(
+            f"{METRICS[metric].label}: {count_text(used, each['measured'][metric])}"
+            for metric, used in each["models"].items()
+        )
+    )
 
 
 def atlas_devices_table(found: Sequence[Mapping[str, Any]]) -> Table:
@@ -189,10 +213,22 @@ def forecasts_document(found: Forecasts) -> Document:
             sections.insert(0, Section(title=title, lines=lines))
     return Document(
         title=f"Estimates for {found.calibration.name}",
-        answer=tuple(filter(None, (_least(found, metric) for metric in found.metrics))),
+        answer=tuple(filter(None, (told(found, metric) for metric in found.metrics for told in (_known, _least)))),
         tables=tuple(_forecast_table(found, metric) for metric in found.metrics),
         sections=tuple(sections),
     )
+
+
+def _known(found: Forecasts, metric: str) -> str:
+    """The models that were measured on the device, with their values, as a sentence; "" where none was."""
+    unit = METRICS[metric].unit
+    known = [
+        f"{one_line(row.subject.name)}, {quantity(row.measured, unit)}"
+        for row in found.of(metric)
+        if row.measured is not None
+    ]
+    words = f"{METRICS[metric].label} measured on {found.calibration.name}"
+    return f"{words}: {enumerate_few(known)}. The estimates are what the law says." if known else ""
 
 
 def _least(found: Forecasts, metric: str) -> str:
@@ -226,15 +262,27 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
         this = row.prediction
         return absent() if this is None else Cell(text=f"{quantity(this.low, unit)} to {quantity(this.high, unit)}")
 
+    def number(value: float | None) -> Cell:
+        return absent() if value is None else Cell(text=quantity(value, unit), value=value)
+
     def law(row: Forecast) -> Cell:
         return Cell(text=row.law, notes=(one_line(f"{row.law}: {row.equation}"),) if row.law else ())
 
     columns: Columns[Forecast] = [
         (Column(title="Model", name=True), lambda row: Cell(text=one_line(row.subject.name))),
-        (Column(title=METRICS[metric].label, numeric=True), value),
+        (Column(title=METRICS[metric].label, numeric=True, unit=unit), value),
         (Column(title=f"{COVERAGE:.0%} interval"), interval),
         (Column(title="Law", rank=1), law),
         (Column(title="Most like", rank=2), lambda row: Cell(text=one_line(", ".join(row.nearest)))),
+        (
+            Column(title=f"{COVERAGE:.0%} interval low", numeric=True, unit=unit, hidden=True),
+            lambda row: number(row.prediction.low if row.prediction else None),
+        ),
+        (
+            Column(title=f"{COVERAGE:.0%} interval high", numeric=True, unit=unit, hidden=True),
+            lambda row: number(row.prediction.high if row.prediction else None),
+        ),
+        (Column(title="Measured", numeric=True, unit=unit, hidden=True), lambda row: number(row.measured)),
     ]
     title = f"{METRICS[metric].label}, estimated"
     if metric in found.targets:

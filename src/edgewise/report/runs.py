@@ -212,14 +212,6 @@ def _layers(run: Run) -> Table:
     return Table(title="", columns=columns, rows=rows, notes=notes)
 
 
-def _value(metric: str, unit: str, value: float | None) -> str:
-    """A measurement's value; counts such as parameters in full, because they are exact."""
-    if value is None:
-        return "absent"
-    exact = unit == "1" and 1000 <= value < 1e15 and value == round(value)
-    return f"{value:,.0f}" if exact else value_text(metric, unit, value)
-
-
 def _measurements(run: Run) -> Table:
     judged = judged_rows(run)
     rows = []
@@ -227,7 +219,7 @@ def _measurements(run: Run) -> Table:
         count = len(row.samples) or (run.evaluation.n if run.evaluation is not None and row in judged else 0)
         texts = (
             label_of(row.metric),
-            _value(row.metric, row.unit, row.value),
+            "absent" if row.value is None else value_text(row.metric, row.unit, row.value),
             "" if row.value is None else range_text(row.metric, row.unit, row.low, row.high) or "absent",
             row.basis or "",
             str(count or ""),

@@ -23,6 +23,7 @@ from edgewise.predicting.points import UNITS, Row, check_points, is_measurement,
 from edgewise.record import Run
 from edgewise.run.observation import observe_file
 from edgewise.service.device_runs import (
+    MODELS,
     TABLE,
     ModelFiles,
     Notes,
@@ -85,6 +86,7 @@ def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
     if not models:
         raise BadInput("no measurements given", advice=f"give a CSV file or runs: {', '.join(request.measurements)}")
     machine, engine = _with_host_values(models, context, notes, wanted=request.host, required=True)
+    _note_missing_files(models, notes)
     points = {metric: _points(models, metric, engine) for metric in UNITS}
     points = {metric: found for metric, found in points.items() if found}
     if not points:
@@ -142,6 +144,7 @@ def predict(request: PredictRequest, context: Context) -> Forecasts:
     notes = Notes()
     if calibration.runtime:
         _with_host_values(models, context, notes, wanted=calibration.runtime)
+    _note_missing_files(models, notes)
     for metric in request.targets:
         if metric not in calibration.points:
             raise BadInput(
@@ -196,6 +199,15 @@ def _from_row(row: Row, folder: Path, files: ModelFiles) -> _Model:
         model.subject, name=row.name, family=row.family, precision=row.precision or model.subject.precision
     )
     return replace(model, subject=subject, values=row.values, hosts=row.hosts)
+
+
+def _note_missing_files(models: Sequence[_Model], notes: Notes) -> None:
+    """Note the models whose names are those of files, where there is no such file: most are mistyped."""
+    for model in models:
+        name = model.subject.name
+        is_path = "/" in name or "\\" in name or Path(name).suffix.lower() in MODELS
+        if is_path and not model.sha256 and model.subject.profile is None and Catalogue().lacking(model.subject):
+            notes.add("No such file was found, so that nothing but the name is known", name)
 
 
 def _from_file(path: Path) -> _Model:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from edgewise.errors import BadInput
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from edgewise.studio.settings import Settings
 
 MOST_TRIED = 100
+MOST_OF_COMMAND = 80
+"""Characters of the command that holds a port; whole words of it are quoted."""
 RELEASE_S = 30.0
 """After requests, free memory goes back to the system at this interval."""
 
@@ -198,6 +201,8 @@ def holder_of(port: int) -> str:
             (one.pid for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr.port == port),
             None,
         )
-        return f" by '{one_line(' '.join(psutil.Process(found).cmdline()))[:80]}' (process {found})" if found else ""
+        command = one_line(" ".join(psutil.Process(found).cmdline())) if found else ""
+        shown = shorten(command, width=MOST_OF_COMMAND, placeholder=" …")
+        return f" by '{shown}' (process {found})" if found else ""
     except psutil.Error:
         return ""

@@ -134,7 +134,8 @@ def _calibrated(store: Store) -> Iterator[dict[str, Any]]:
     for name in calibrations.names(store):
         try:
             document = json.loads(calibrations.file_of(name, store).read_text("utf-8"))
-            models = {metric: len(found["points"]) for metric, found in document["metrics"].items()}
+            counts = calibrations.models_used(document)
+            models = {metric: calibrations.count_text(*counts[metric]) for metric in counts}
             yield {"name": name, "runtime": str(document["runtime"]), "models": models, "problem": ""}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             problem = "its file is damaged: calibrate the device again"

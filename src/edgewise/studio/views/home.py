@@ -26,6 +26,8 @@ MOST_SHOWN = 200
 """Models on the first page, unless all are asked for."""
 MOST_RESULTS = 5
 """Newest runs on the first page."""
+NEWEST = ("model", "result", "interval", "trust", "runtime", "threads", "shapes", "device", "made")
+"""Columns of these runs."""
 MOST_RUNS = 10
 """Runs on the page of a model."""
 OF_MODEL = ("made", "runtime", "threads", "shapes", "device", "result", "interval", "basis", "status")
@@ -54,7 +56,7 @@ def home(request: Request) -> Response:
         scripts=("drop.js",) if studio.jobs.has_folder else (),
         takes_uploads=studio.jobs.has_folder,
         runs=studio.store.named(studio.store.list(limit=MOST_RESULTS)),
-        columns=[COLUMNS[name] for name in ("model", "result", "runtime", "threads", "shapes", "device", "made")],
+        columns=[COLUMNS[name] for name in NEWEST],
         models=_model_lines(studio, models[:most]),
         data=[_line(entry) for entry in data[:most]],
         hidden=0 if most is None else max(len(models), len(data)) - most,
