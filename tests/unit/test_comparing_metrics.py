@@ -334,6 +334,18 @@ def test_the_floor_widens_the_margin():
     assert (row.margin, row.verdict) == (0.03, "slower")
 
 
+def test_an_open_question_whose_interval_leaves_1_out_says_why_it_is_open():
+    ratios = (1.10, 1.02, 1.13, 1.04, 1.16)
+    (row,) = compare_runs(
+        pair_of("latency", [1e-3] * 5, [each * 1e-3 for each in ratios]), Criteria(metrics=("latency",))
+    )
+    assert row.verdict == "inconclusive" and row.low > 1.0
+    assert row.because == (
+        "not yet proven: a difference, or equality within 3 % "
+        "(a proof takes a risk of error below 1 % over all rows and looks; the interval has 5 %)"
+    )
+
+
 def test_an_open_question_tells_how_long_it_would_take():
     a, b = noise(5, seed=3, sigma=0.05), noise(5, seed=4, sigma=0.05, scale=1.05e-3)
     variants = pair_of("latency", a, b)

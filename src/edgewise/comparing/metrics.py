@@ -32,6 +32,7 @@ from edgewise.stats.autocorrelation import Samples
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
     LOOKS,
+    RISK,
     Contrast,
     adjust_holm,
     contrast_exact,
@@ -208,9 +209,13 @@ def _row(
     margin = min(criteria.margin_of(one.metric, one.before.value), sys.float_info.max)
     verdict = _verdict(one, contrast, margin=margin, p_adjusted=p[1])
     because = contrast.doubt
+    low, high = contrast.interval() or (None, None)
     if verdict == "inconclusive" and not because:
         because = f"not yet proven: a difference, or equality within {margin * 100:.3g} %"
-    low, high = contrast.interval() or (None, None)
+        if low is not None and high is not None and not low <= 1.0 <= high:
+            because += (
+                f" (a proof takes a risk of error below {RISK * 100:g} % over all rows and looks; the interval has 5 %)"
+            )
     return replace(
         nothing,
         verdict=verdict,
