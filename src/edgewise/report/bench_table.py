@@ -124,9 +124,7 @@ def ranking_table(runs: Sequence[Run]) -> Table:
         metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
-    notes = [
-        "of models that share a place none is proven faster: intervals overlap or are not known, or turns told none"
-    ]
+    notes = ["models that share a place: none is proven faster than another"]
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]

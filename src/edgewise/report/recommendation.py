@@ -176,7 +176,7 @@ def _against_values(one: Candidate, other: Candidate) -> str:
     if not (has_better_value(other, one) if turns.verdict == "faster" else has_better_value(one, other)):
         return ""
     numbers = " against ".join(headline_text(each.run, interval=False) for each in (one, other))
-    return f", though alone {numbers}: repeat it on an idle machine"
+    return f", though measured alone {numbers}: repeat it on an idle machine"
 
 
 def _speed_text(turns: InTurns, *, higher: bool, inverted: bool = False) -> str:
@@ -343,6 +343,9 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         fastest += f"; {_named(second.run, short)} {_is_beside(second, chosen)}" if second is not None else ""
+        # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
+        against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
+        fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     sizes = {one.model: one.run.job.model.size_bytes for one in ranked if one.run.job.model.size_bytes}
