@@ -537,7 +537,7 @@ def test_finalists_are_measured_in_turns_and_a_prescribed_protocol_is_left_alone
     assert run(["bench", *models, "--json"]) == 0
     captured = capsys.readouterr()
     assert [sorted(names) for names in asked] == [["a.fake", "b.fake"]]
-    assert "2 runs can't be told apart: measuring them in turns" in captured.err
+    assert "first numbers of 2 runs overlap: measuring them in turns" in captured.err
     found = json.loads(captured.out)["runs"]
     assert sorted(one["in_turns"][0]["verdict"] for one in found) == ["faster", "slower"]
     with open_store() as store:

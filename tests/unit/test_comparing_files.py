@@ -13,6 +13,7 @@ from edgewise.comparing.files_agreement import compare_files
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec, Measurement, ModelRef, Run
 from edgewise.report.recommendation import answer_of
+from edgewise.run.agreement import compared_with
 from graphs import graph, tensor
 from sample_runs import make_run
 
@@ -75,6 +76,17 @@ def words(runs: list[Run]) -> list[str]:
 def test_the_channels_are_moved_to_where_a_file_has_them():
     (line,) = words([file_of(1, "a.onnx", (1, 3, 4, 2)), file_of(2, "a.tflite", (1, 4, 2, 3))])
     assert line.startswith("Outputs: a.tflite agrees with a.onnx within ")
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(4.7e-7, "0.000047 %"), (1e-5, "0.001 %"), (0.0, "at most 0.00001 %"), (3e-8, "at most 0.00001 %")],
+)
+def test_the_difference_is_the_measured_one_and_what_cannot_be_told_is_at_most(share, told):
+    own = file_of(2, "a.tflite", (1, 4, 2, 3))
+    own = replace(own, measurements=(Measurement.of("output_max_rel_error", share, compared_with("a.onnx")),))
+    (line,) = (line for line in answer_of([file_of(1, "a.onnx", (1, 3, 4, 2)), own]) if line.startswith("Outputs: "))
+    assert line == f"Outputs: a.tflite agrees with a.onnx within {told} of their scale"
 
 
 def test_int8_values_stand_for_the_same_reals():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from edgewise.record import Caution, InTurns, Scenario, Trust
 from edgewise.report.candidates import comparable_groups, finalists
+from edgewise.report.model_ranking import rank_models
 from edgewise.report.recommendation import answer_of, recommendation, recommendations
 from sample_runs import (
     MISMATCH,
@@ -265,11 +266,158 @@ def test_finalists_are_those_that_may_be_the_fastest():
     assert finalists([fast, far]) == [] and finalists([]) == []
 
 
-def test_a_run_that_took_no_turns_is_no_peer_of_those_that_did():
-    """There were too many finalists; the one that was left out was slower than they, with fewer threads."""
+def test_a_run_that_took_no_turns_is_a_peer_where_its_interval_overlaps():
+    """There were too many finalists. The one that was left out is not proven slower and has the fewest threads."""
     left_out = make_run(3, latency=4.4e-4, half=5e-5)
     runs = in_turns(make_run(1, threads=2, half=5e-5), make_run(2, threads=4, half=5e-5), r1=1.0, r2=1.2)
-    assert recommendation([*runs, left_out]).run == run_id(1)
+    found = recommendation([*runs, left_out])
+    assert found.run == run_id(3)
+    assert "can't be told apart from onnxruntime/cpu · 2 threads" in found.why[0]
+
+
+def turns_between(one, other, ratio, verdict, *, low=None, high=None):
+    """`one` and `other` with what their turns found, from the side of `one`; other turns of theirs stay."""
+    low, high = low or ratio * 0.985, high or ratio * 1.015
+    back = {"faster": "slower", "slower": "faster"}.get(verdict, verdict)
+    first = InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="5 pairs")
+    second = InTurns(against=one.id, ratio=1 / ratio, low=1 / high, high=1 / low, verdict=back, method="5 pairs")
+    return replace(one, in_turns=(*one.in_turns, first)), replace(other, in_turns=(*other.in_turns, second))
+
+
+WIDE = Trust(grade="D", reasons=("the interval spans more than a factor of 2",))
+
+
+def wide_run(number, low, value, high, **facts):
+    """A run of grade D with the interval from `low` to `high`, s."""
+    run = make_run(number, latency=value, **facts)
+    rows = (replace(row, low=low, high=high) if row.metric == "latency" else row for row in run.measurements)
+    return replace(run, measurements=tuple(rows), trust=WIDE)
+
+
+def places_of(runs):
+    return [(one.model, one.run.id, one.place, one.note) for one in rank_models(runs)]
+
+
+def test_of_several_commands_the_fastest_model_stands_first_whoever_took_turns():
+    """Only the runs of kws.onnx took turns with each other; vww.tflite is proven faster by its interval."""
+    slow, second = turns_between(
+        make_run(1, latency=111e-6, half=7e-6),
+        make_run(2, latency=113e-6, half=7e-6, runtime="openvino"),
+        0.9,
+        "faster",
+    )
+    fast = make_run(3, latency=85.5e-6, half=2.2e-6, runtime="litert", model=VWW)
+    quick = make_run(4, latency=93.2e-6, half=1e-6, runtime="fake")
+    for runs in ([slow, second, fast], [fast, second, slow], [slow, second, fast, quick]):
+        (line, *_) = answer_of(runs)
+        assert line.startswith("Fastest: vww.tflite on litert, 85.5 ± 2.2 µs; next kws.onnx on ")
+        assert "faster" not in line
+        assert [place[2] for place in places_of(runs)] == [1, 2]
+    assert recommendations([slow, second, fast, quick])[0].run == quick.id  # proven faster than those that took turns
+
+
+def second_situation():
+    """litert decides; of kws.onnx only a grade D, the slowest of the four, took turns with it."""
+    leader = make_run(1, latency=85.5e-6, half=2e-6, runtime="litert", model=VWW)
+    doubtful = wide_run(2, 82.7e-6, 123e-6, 187e-6, runtime="openvino", threads=2)
+    leader, doubtful = turns_between(leader, doubtful, 1 / 1.52, "faster")
+    one = make_run(3, latency=105e-6, half=3e-6, runtime="openvino")
+    return [leader, doubtful, one, make_run(4, latency=109e-6, half=3e-6)]
+
+
+def test_grade_d_does_not_stand_for_a_model_that_has_better_runs_not_proven_slower():
+    runs = second_situation()
+    (line, *_) = answer_of(runs)
+    assert line.startswith(
+        "Fastest: vww.tflite on litert with 1 thread, 85.5 ± 2.0 µs; next kws.onnx on openvino, 105 ± 3 µs"
+    )
+    found = recommendations(runs)[1]
+    assert found.run == run_id(3)
+    assert (
+        "openvino/cpu · 2 threads is left out: grade D, and not proven faster in turns than openvino/cpu"
+        in " ".join(found.why)
+    )
+    proven = turns_between(runs[1], runs[2], 0.8, "faster")
+    proven = (
+        turns_between(proven[0], runs[3], 0.8, "faster")[0],
+        proven[1],
+        turns_between(proven[0], runs[3], 0.8, "faster")[1],
+    )
+    assert recommendations([runs[0], *proven])[1].run == run_id(2)
+
+
+def test_with_grade_d_those_of_its_model_take_turns_too():
+    runs = [replace(run, in_turns=()) for run in second_situation()]
+    (found,) = finalists(runs)
+    assert [run.id for run in found] == [run_id(1), run_id(2), run_id(3), run_id(4)]
+
+
+def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
+    leader = make_run(1, latency=87.7e-6, half=2.9e-6, runtime="litert", model=VWW)
+    two = make_run(2, latency=118e-6, half=40e-6, threads=2, grade="C")
+    leader, two = turns_between(leader, two, 0.79, "inconclusive", low=0.6, high=1.04)
+    runs = [leader, two, make_run(3, latency=112e-6, half=5e-6)]
+    (line, *_) = answer_of(runs)
+    assert line.startswith(
+        "Fastest: vww.tflite on litert with 1 thread, 87.7 ± 2.9 µs; next kws.onnx on onnxruntime, 112 "
+    )
+    assert "(1.3× slower)" in line
+    found = recommendations(runs)[1]
+    assert found.run == run_id(3) and "fewest threads of those: 1 against" in " ".join(found.why)
+    assert recommendation(runs[1:]).run == run_id(3)  # the same without the other model
+
+
+def test_where_turns_and_the_table_disagree_the_line_says_so():
+    one = make_run(1, latency=86.7e-6, half=2e-6, runtime="litert")
+    two = wide_run(2, 39.7e-6, 97.2e-6, 221e-6, runtime="litert", threads=2)
+    two, one = turns_between(two, one, 1 / 1.54, "faster")
+    said = "in turns, though measured alone 97.2 µs against 86.7 µs: repeat it on an idle machine"
+    (line,) = answer_of([one, two])
+    assert "litert/cpu · 2 threads" in line and "1.54× [" in line and said in line
+    assert said.partition(", ")[2] in recommendation([one, two]).why[0]
+    other = make_run(3, latency=300e-6, half=1e-6, model=VWW)
+    (line, *_) = answer_of([one, two, other])
+    assert line.startswith("Fastest: kws.onnx on litert with 2 threads") and said in line
+    three = replace(two, job=replace(two.job, model=VWW))
+    noted = places_of([one, three])
+    assert [place[2] for place in noted] == [1, 2] and noted[0][3] == "measured in turns it is faster than kws.onnx"
+
+
+def test_an_interval_without_1_that_proves_nothing_says_why():
+    one, two = make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="openvino")
+    one, two = turns_between(one, two, 0.98, "inconclusive", low=0.97, high=0.996)
+    (line, *_) = recommendation([one, two]).why
+    assert "can't be told apart from openvino/cpu: 1.02× [1.00" in line
+    assert "no proof, which takes a risk of error below 1 % over all pairs, while the interval has 5 %" in line
+    one, two = turns_between(make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="openvino"), 0.98, "inconclusive",
+                             low=0.95, high=1.01)  # fmt: skip
+    assert "no proof" not in recommendation([one, two]).why[0]
+
+
+def test_a_chain_of_proofs_is_one():
+    """2 threads are faster than vww.tflite, which is faster than 1 thread; the intervals of both overlap."""
+    two = make_run(1, latency=90e-6, half=15e-6, threads=2)
+    between = make_run(2, latency=85e-6, half=2e-6, model=VWW)
+    one = make_run(3, latency=95e-6, half=4e-6)
+    two, between = turns_between(two, between, 0.8, "faster")
+    runs = [two, between, one]
+    assert recommendations(runs)[0].run == run_id(1)
+    assert answer_of(runs)[0].startswith("Fastest: kws.onnx on onnxruntime with 2 threads")
+    assert [place[:3] for place in places_of(runs)] == [("kws.onnx", run_id(1), 1), ("vww.tflite", run_id(2), 2)]
+
+
+def test_a_place_that_does_not_follow_the_values_says_why():
+    names = [replace(VWW, name=f"{name}.tflite", path=f"/{name}", sha256=name * 64) for name in "abc"]
+    a, b = (
+        make_run(1, latency=100e-6, half=2e-6, model=names[0]),
+        make_run(2, latency=103.5e-6, half=1e-6, model=names[1]),
+    )
+    c = make_run(3, latency=110e-6, half=20e-6, model=names[2])
+    found = rank_models([a, b, c])
+    assert [(one.model, one.place) for one in found] == [("a.tflite", 1), ("c.tflite", 1), ("b.tflite", 2)]
+    assert [one.note for one in found] == [
+        "", "no model is proven faster, while a.tflite is faster than b.tflite", ""
+    ]  # fmt: skip
 
 
 def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_second_engine_costs():
@@ -284,3 +432,13 @@ def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_sec
         "Fastest: kws.onnx on litert with 1 thread, 100 ± 1 µs; 2 threads are 2.0× slower; "
         "next vww.tflite on litert, 300 ± 1 µs (3.0× slower); kws.onnx on onnxruntime is 1.5× slower"
     )
+
+
+def test_proofs_in_a_circle_are_said_to_contradict():
+    """By intervals a is faster than b and b than c; in turns c is faster than a."""
+    names = [replace(VWW, name=f"{name}.tflite", path=f"/{name}", sha256=name * 64) for name in "abc"]
+    a, b, c = (make_run(n, latency=n * 1e-4, half=1e-6, model=names[n - 1]) for n in (1, 2, 3))
+    c, a = turns_between(c, a, 0.8, "faster")
+    (line, *_) = answer_of([a, b, c])
+    assert line.startswith("Fastest: a.tflite") and "next b.tflite on onnxruntime, 200 ± 1 µs (2.0× slower)" in line
+    assert line.endswith("; but c.tflite is faster in turns: repeat it on an idle machine")

@@ -10,7 +10,8 @@ from rich.cells import cell_len
 from edgewise.record import Caution, ModelRef, Trust
 from edgewise.report.bench import bench_document
 from edgewise.report.document import Cell, Column, Document, Section, Table
-from edgewise.report.recommendation import answer_of, rank_models
+from edgewise.report.model_ranking import rank_models
+from edgewise.report.recommendation import answer_of
 from edgewise.report.text import to_text
 from sample_comparisons import comparison_text, two_variants
 from sample_optimizations import evaluation_text, found, optimization_text, two_models

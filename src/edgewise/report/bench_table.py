@@ -22,8 +22,9 @@ from edgewise.report.conditions import (
     short_providers,
 )
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
+from edgewise.report.model_ranking import rank_models
 from edgewise.report.provenance import how_of
-from edgewise.report.recommendation import group_title, rank_models
+from edgewise.report.recommendation import group_title
 from edgewise.text import one_line, tells_apart
 from edgewise.units import significant
 
@@ -112,7 +113,13 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
     memory = "memory_group_peak" if chosen[0].job.command else "memory_delta"
     found = [
         identity["Run"],
-        (Column(title="Place"), [Cell(text=str(one.place or "–"), value=one.place) for one in ranked]),
+        (
+            Column(title="Place"),
+            [
+                Cell(text=str(one.place or "–"), value=one.place, notes=(one.note,) if one.note else ())
+                for one in ranked
+            ],
+        ),
         identity["Model"],
         identity["Runtime"],
         metric_column(chosen, chosen[0].headline, rank=0, interval=True),
@@ -120,7 +127,7 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
         metric_column(chosen, memory, rank=0, interval=False),
         (Column(title="Grade", rank=1), [_grade(run) for run in chosen]),
     ]
-    notes = ["models that share a place are not proven different from its first: intervals overlap or are not known"]
+    notes = ["models that share a place: none is proven faster than another"]
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]

@@ -100,43 +100,88 @@ def candidates_of(group: Sequence[Run]) -> tuple[list[Candidate], list[str]]:
             objections.append(f"{label} is left out: {objection}")
         else:
             candidates.append(Candidate(run, label, row))
-    return in_order(candidates), objections
+    able = []
+    for one in candidates:
+        if (rival := _preferred_to(one, candidates)) is None:
+            able.append(one)
+        else:
+            why = f"{_UNRELIABLE}, and not proven faster in turns than {rival.label}"
+            objections.append(f"{one.label} is left out: {why}")
+    return in_order(able), objections
+
+
+def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
+    """The runs of all models of one of `sweeps` that qualify."""
+    return [one for group in comparable_groups(sweep) for one in candidates_of(group)[0]]
+
+
+def _is_unreliable(run: Run) -> bool:
+    return run.trust is not None and run.trust.grade == "D"
+
+
+def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | None:
+    """A run that stands for the model rather than `one` of grade D; what turns decided needs no such rule."""
+    told = {each.against: each.verdict for each in one.run.in_turns}
+    others = [each for each in group if each is not one]
+    if not _is_unreliable(one.run) or any(told.get(each.run.id) == "slower" for each in others):
+        return None
+    reliable = (each for each in others if not _is_unreliable(each.run))
+    return next((each for each in reliable if told.get(each.run.id) != "faster"), None)
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The fastest first: those that took turns by their ratios, then the others, which were slower, by their values."""
-    first = next((one.run for one in candidates if one.run.in_turns), None)
-    ratios = {} if first is None else {first.id: 1.0} | {each.against: 1.0 / each.ratio for each in first.in_turns}
+    """The fastest first: none stands before one that is proven faster; for the rest the values decide."""
+    return [one for some in levels(candidates) for one in some]
 
-    def key(one: Candidate) -> tuple[bool, float]:
-        value = ratios.get(one.run.id, one.value)
-        return one.run.id not in ratios, -value if METRICS[one.row.metric].better == "higher" else value
 
-    return sorted(candidates, key=key)
+def levels(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Those that none is proven faster than, then those that none of the rest is proven faster than, and so on."""
+    left = sorted(candidates, key=lambda one: -one.value if METRICS[one.row.metric].better == "higher" else one.value)
+    faster = {one.run.id: {each.run.id for each in left if is_faster(each, one)} for one in left}
+    found = []
+    while left:
+        # Ratios in turns and intervals may prove a circle: then the best value leads.
+        found.append([one for one in left if not faster[one.run.id]] or left[:1])
+        done = {one.run.id for one in found[-1]}
+        left = [one for one in left if one.run.id not in done]
+        for one in left:
+            faster[one.run.id] -= done
+    return found
 
 
 def finalists(runs: Sequence[Run]) -> list[list[Run]]:
     """Of each of `sweeps`, the runs of which any may be the fastest: two or more that one measurement can't tell apart.
 
-    How trustworthy their own numbers are is no matter, as their ratios are to be measured.
+    How trustworthy their own numbers are is no matter, as their ratios are to be measured. With one of grade D come
+    those of its model that it can't be told apart from: only turns can prove that it is to be preferred to them.
     """
     found = []
     for sweep in sweeps(runs):
         able = [run for run in sweep if objection_of(run).brief in ("", _UNRELIABLE)]
         rows = [Candidate(run, "", row) for run in able if (row := run.measurement(run.headline)) is not None]
-        ranked = in_order(rows)
-        found.append([one.run for one in ranked if one is ranked[0] or not are_apart(ranked[0], one)])
+        first, *rest = levels(rows) or [[]]
+        doubtful = [one for one in first if _is_unreliable(one.run)]
+        beside = [
+            each
+            for some in rest
+            for each in some
+            if any(
+                one.run.job.model.family == each.run.job.model.family and not are_apart(one, each) for one in doubtful
+            )
+        ]
+        found.append([one.run for one in (*first, *beside)])
     return [some for some in found if len(some) > 1]
 
 
-def peers_of(ranked: Sequence[Candidate]) -> list[Candidate]:
-    """The fastest, and those that can't be told from it; where it took turns, only others that did."""
-    best = ranked[0]
-    return [
-        one
-        for one in ranked
-        if one is best or not (are_apart(best, one) or (best.run.in_turns and not one.run.in_turns))
-    ]
+def peers_of(ranked: Sequence[Candidate], beside: Sequence[Candidate] = ()) -> list[Candidate]:
+    """Those of one group that none of it is proven faster than, so that none can be told from another.
+
+    Args:
+        beside: runs of other models: what is slower than one that a peer is faster than is slower than that peer.
+    """
+    peers = levels(ranked)[0]
+    between = [other for other in beside if any(is_faster(one, other) for one in peers)]
+    return [one for one in peers if not any(is_faster(other, one) for other in between)] or peers
 
 
 _UNRELIABLE = "grade D"
@@ -185,6 +230,18 @@ def are_apart(one: Candidate, other: Candidate) -> bool:
         return turns.verdict in ("faster", "slower")
     a, b = interval_of(one.row), interval_of(other.row)
     return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+
+def is_faster(one: Candidate, other: Candidate) -> bool:
+    """Whether `one` is proven faster than `other`, see `are_apart`."""
+    if (turns := turns_of(one, other)) is not None:
+        return turns.verdict == "faster"
+    return are_apart(one, other) and has_better_value(one, other)
+
+
+def has_better_value(one: Candidate, other: Candidate) -> bool:
+    """Whether the table has a better value for `one`, whatever turns prove."""
+    return one.value > other.value if METRICS[one.row.metric].better == "higher" else one.value < other.value
 
 
 def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from edgewise.comparing.fairness import limits_text
-from edgewise.formatting import factor_text, plus_minus, quantity, time_unit_of
+from edgewise.formatting import factor_text, percent_of, plus_minus, quantity, time_unit_of
 from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -20,8 +21,11 @@ from edgewise.report.candidates import (
     are_apart,
     candidates_of,
     comparable_groups,
+    every_candidate,
+    has_better_value,
     in_order,
     interval_of,
+    is_faster,
     noun_of,
     objection_of,
     peers_of,
@@ -39,7 +43,9 @@ from edgewise.report.conditions import (
     short_providers,
     told_apart,
 )
+from edgewise.report.model_ranking import rank_models
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
+from edgewise.stats.comparison import RISK
 from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
 from edgewise.workload.input_shapes import ASSUMED
@@ -91,15 +97,17 @@ def recommendation(runs: Sequence[Run]) -> Recommendation | None:
 
 def recommendations(runs: Sequence[Run]) -> list[Recommendation]:
     """One recommendation per group of comparable runs; `Recommendation.run` is None where none qualifies."""
-    return [_recommend(group) for group in comparable_groups(told_apart(runs))]
+    runs = told_apart(runs)
+    beside = {run.id: every for sweep in sweeps(runs) for every in [every_candidate(sweep)] for run in sweep}
+    return [_recommend(group, beside[group[0].id]) for group in comparable_groups(runs)]
 
 
-def _recommend(group: Sequence[Run]) -> Recommendation:
+def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendation:
     title = group_title(group[0])
     ranked, objections = candidates_of(group)
     if not ranked:
         return Recommendation(run=None, why=tuple(objections), group=title)
-    chosen, reasons = prefer(peers_of(ranked))
+    chosen, reasons = prefer(peers_of(ranked, every))
     why = _why(chosen, ranked, group[0].headline) + reasons
     why += _remarks(chosen, ranked)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
@@ -120,7 +128,7 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
             continue
         numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
         if (turns := turns_of(chosen, other)) is not None:
-            lines.append(_of_turns(turns, other, higher=higher))
+            lines.append(_of_turns(turns, other, higher=higher) + _against_values(chosen, other))
             continue
         ratio = chosen.value / other.value if higher else other.value / chosen.value
         if are_apart(chosen, other) and ratio > 1:
@@ -150,7 +158,25 @@ def _of_turns(turns: InTurns, other: Candidate, *, higher: bool) -> str:
     if turns.verdict in ("faster", "slower"):
         return f"{factor} {turns.verdict} than {other.label}, measured in turns"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
-    return f"{word} {other.label}: {factor} its speed, measured in turns"
+    return f"{word} {other.label}: {factor} its speed, measured in turns{_why_open(turns)}"
+
+
+def _why_open(turns: InTurns) -> str:
+    """Why nothing is proven where the interval leaves 1 out."""
+    sure = turns.low is not None and turns.high is not None and not turns.low <= 1.0 <= turns.high
+    words = f"; no proof, which takes a risk of error below {RISK * 100:g} % over all pairs, while the interval has 5 %"
+    return words if sure and turns.verdict == "inconclusive" else ""
+
+
+def _against_values(one: Candidate, other: Candidate) -> str:
+    """That each alone had the other order, where turns prove one; else ""."""
+    turns = turns_of(one, other)
+    if turns is None or turns.verdict not in ("faster", "slower"):
+        return ""
+    if not (has_better_value(other, one) if turns.verdict == "faster" else has_better_value(one, other)):
+        return ""
+    numbers = " against ".join(headline_text(each.run, interval=False) for each in (one, other))
+    return f", though measured alone {numbers}: repeat it on an idle machine"
 
 
 def _speed_text(turns: InTurns, *, higher: bool, inverted: bool = False) -> str:
@@ -168,7 +194,9 @@ def _beside(other: Candidate, chosen: Candidate) -> str:
     if not are_apart(other, chosen):
         return "as fast" if turns is not None and turns.verdict == "same" else ""
     if turns is not None:
-        return f"{_speed_text(turns, higher=higher, inverted=turns.verdict == 'slower')} {turns.verdict}"
+        aside = _against_values(other, chosen)
+        factor = _speed_text(turns, higher=higher, inverted=turns.verdict == "slower")
+        return f"{factor} {turns.verdict}" + (f" in turns{aside}" if aside else "")
     ratio = chosen.value / other.value if higher else other.value / chosen.value
     return f"{_times(ratio)}× slower" if ratio > 1 else f"{_times(1 / ratio)}× faster"
 
@@ -193,7 +221,10 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     turns, higher = turns_of(chosen, other), METRICS[chosen.row.metric].better == "higher"
     ratio = chosen.value / other.value if higher else other.value / chosen.value
     gain = f"{_times(ratio)}×" if turns is None else _speed_text(turns, higher=higher)
-    return f"{own} threads: {cores} the cores for {gain}"
+    gain += f" in turns{aside}" if (aside := _against_values(chosen, other)) else ""
+    return f"{own} threads: {cores} the cores for {gain}" + (
+        "" if is_faster(chosen, other) else ", which is not proven"
+    )
 
 
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
@@ -237,51 +268,6 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedModel:
-    """One model among others.
-
-    Attributes:
-        run: the model's recommended run, else its first.
-        place: 1 for the fastest and all that can't be told from it, 2 for the fastest of the rest, and so on; None
-            where no run of the model qualifies.
-    """
-
-    run: Run
-    place: int | None
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return one_line(self.run.job.model.name)
-
-
-def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
-    """The models of one of `sweeps`, the fastest first, then those without a run that qualifies.
-
-    Two models can't be told apart where their recommended runs can't, see `are_apart`.
-    """
-    groups = comparable_groups(runs)
-    best: list[Candidate] = []
-    rest: list[RankedModel] = []
-    for group in groups:
-        candidates, _ = candidates_of(group)
-        if candidates:
-            best.append(prefer(peers_of(candidates))[0])
-        else:
-            rest.append(RankedModel(run=group[0], place=None))
-    best = in_order(best)
-    places: dict[str, int] = {}
-    for leader in best:
-        if leader.run.id not in places:
-            place = max(places.values(), default=0) + 1
-            alike = [one for one in best if one.run.id not in places and not are_apart(leader, one)]
-            places |= {one.run.id: place for one in [leader, *alike]}
-    # Of one place stand together, in order of speed.
-    ranked = sorted(best, key=lambda one: places[one.run.id])
-    return [RankedModel(run=one.run, place=places[one.run.id]) for one in ranked] + rest
-
-
 def answer_of(runs: Sequence[Run]) -> tuple[str, ...]:
     """The conclusion, a line each: the recommended runtime, or the fastest and the smallest model."""
     lines: list[str] = []
@@ -293,8 +279,8 @@ def answer_of(runs: Sequence[Run]) -> tuple[str, ...]:
     return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
 
 
-LEAST_SHARE = 0.001
-"""In percent: smaller differences of outputs are told as at most this."""
+_SAME_BELOW = 1e-7
+"""A share of the scale that one rounding of a 32-bit number makes: below it nothing can be told."""
 
 
 def _of_files(runs: Sequence[Run]) -> list[str]:
@@ -307,9 +293,9 @@ def _of_files(runs: Sequence[Run]) -> list[str]:
             said.append(f"{run.job.model.name} {row.absent_because}")
         elif row.value is not None and row.method.startswith(compared_with(name)):
             words = "differs from {} by" if row.method.endswith(BEYOND) else "agrees with {} within"
-            share = f"{significant(max(100 * row.value, LEAST_SHARE))} % of their scale"
-            said.append(f"{run.job.model.name} {words.format(name)} {share}")
-    return [f"Outputs: {one_line('; '.join(said))}"] if said else []
+            share = "at most 0.00001" if row.value < _SAME_BELOW else f"{Decimal(f'{percent_of(row.value):.3g}'):f}"
+            said.append(f"{run.job.model.name} {words.format(name)} {share} % of their scale")
+    return [f"Outputs: {one_line('; '.join(dict.fromkeys(said)))}"] if said else []
 
 
 def _of_assumed_sizes(runs: Sequence[Run]) -> list[str]:
@@ -332,31 +318,48 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     if not first:
         fastest = "Fastest: can't be told"
     else:
-        every = in_order([one for group in comparable_groups(runs) for one in candidates_of(group)[0]])
+        every = in_order(every_candidate(runs))
         own = {one.run.id: one for one in every}
-        chosen, _ = prefer([own[one.run.id] for one in first])
+        leaders = [own[one.run.id] for one in first]
+        chosen, _ = prefer(leaders)
         short = short_providers(runs)
         varied = len({threads_of(run) for run in runs}) > 1
         threads = " with 1 thread" if varied and threads_of(chosen.run) == 1 else ""
         fastest = f"Fastest: {_named(chosen.run, short)}{threads}, {headline_text(chosen.run)}"
         others = [one.run for one in first if one.run.id != chosen.run.id]
-        alike = [f"{_named(run, short)} ({headline_text(run, interval=False)})" for run in others]
+        alike = [
+            f"{_named(run, short)} ({headline_text(run, interval=False)}"
+            f"{', took no turns' if chosen.run.in_turns and not run.in_turns else ''})"
+            for run in others
+        ]
         fastest += f"; {enumerate_few(alike)} {NOT_TOLD}" if alike else ""
         family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
         fastest += f"; {threads}" if (threads := _of_threads(chosen, family)) else ""
         after = next((one.run for one in ranked if one.place == 2), None)
         if after is not None:
-            cost = _beside(own[after.id], chosen) or NOT_TOLD
-            fastest += f"; next {_named(after, short)}, {headline_text(after)} ({cost})"
+            fastest += (
+                f"; next {_named(after, short)}, {headline_text(after)} ({_cost_of(own[after.id], chosen, leaders)})"
+            )
         told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         fastest += f"; {_named(second.run, short)} {_is_beside(second, chosen)}" if second is not None else ""
+        # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
+        against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
+        fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     sizes = {one.model: one.run.job.model.size_bytes for one in ranked if one.run.job.model.size_bytes}
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
     return [fastest, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
+
+
+def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:
+    """How much slower the next model is than `chosen`, or than one of the same place where only that is proven."""
+    if is_faster(chosen, after):
+        return _beside(after, chosen)
+    rival = next((one for one in leaders if is_faster(one, after)), None)
+    return NOT_TOLD if rival is None else f"{_beside(after, rival)} than {one_line(rival.run.job.model.name)}"
 
 
 def _of_runtimes(runs: Sequence[Run]) -> str:

@@ -130,7 +130,7 @@ def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) 
     """Execute `plan` while its device is held, saving each run as soon as it is there.
 
     Args:
-        turns: measure the runs that may be the fastest, and can't be told apart, once more in turns.
+        turns: measure the runs that may be the fastest, as their intervals overlap, once more in turns.
     """
     device = plan.jobs[0].target.device if plan.jobs else LOCAL
     with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
@@ -169,7 +169,7 @@ def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Conte
         if len(few) < 2:
             continue
         most = f"{EACH_S * len(few):g} s at most"
-        emit(StageStarted(title=f"{len(few)} runs can't be told apart: measuring them in turns, {most}"))
+        emit(StageStarted(title=f"The first numbers of {len(few)} runs overlap: measuring them in turns, {most}"))
         for run in with_turns(few, context.history):
             known[run.id] = run
             save(run)
