@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.comparing.comparison import Side
 from edgewise.formatting import ends_text, percent, ratio_text, side_text, time_text
 from edgewise.report.comparison_words import conclusion, factor_of, verdict_text
 from sample_comparisons import (
@@ -76,7 +77,7 @@ def test_ends_of_binary_fractions_stay_what_they_are():
     ("facts", "sentence"),
     [
         ({}, "B is 2.43× faster than A (ratio 0.412, 95 % interval 0.405 to 0.419)"),
-        ({"verdict": "slower", "ratio": 1.0312, "low": 1.0201, "high": 1.0421},
+        ({"verdict": "slower", "ratio": 1.0312, "low": 1.0201, "high": 1.0421, "after": Side(value=4.341e-4)},
          "B is 1.03× slower than A (ratio 1.031, 95 % interval 1.020 to 1.043)"),
         ({"verdict": "same", "ratio": 1.002, "low": 0.991, "high": 1.013},
          "B is as fast as A (within ± 3 %, ratio 1.002, 95 % interval 0.991 to 1.013)"),

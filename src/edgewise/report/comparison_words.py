@@ -126,7 +126,8 @@ def evidence_text(row: Comparison) -> str:
         if row.rerun_low is not None and row.rerun_high is not None:
             _, _, rerun = ratio_text(row.ratio, row.rerun_low, row.rerun_high).partition(" (")
             words.append(f"at another time {rerun.removesuffix(')')}")
-        words += ["although the two values differ the other way"] if _is_opposite(row) else []
+        proven = row.verdict in ("faster", "slower")
+        words += ["although the two values differ the other way"] if proven and _is_opposite(row) else []
     if row.verdict == "inconclusive":
         words += [text for text in (one_line(row.because), waiting_text(row)) if text]
     return ", ".join(words)
