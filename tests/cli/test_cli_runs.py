@@ -60,8 +60,12 @@ def test_list(call, path):
     code, out, err = call("list")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].split() == ["Run", "Model", "Runtime", "Shape", "Latency"]
-    assert [line.split()[0] for line in lines[2:]] == [
+    assert lines[0].split() == ["Run", "Model", "Runtime", "Latency", "Tags"]
+    assert lines[5:] == [
+        "columns left out for width: Made, UTC, Shape, Machine, Trust; use a wider",
+        "terminal",
+    ]
+    assert [line.split()[0] for line in lines[2:5]] == [
         "01936b2a-9000",
         "01936b2a-8000",
         "01936b2a-7c10",
@@ -83,7 +87,7 @@ def test_a_run_has_one_line_with_its_metric_threads_shape_and_short_id(call, pat
                 )
             )
     out = call("list")[1]
-    assert len(out.splitlines()) == 2 + 6 and max(map(len, out.splitlines())) <= 80
+    assert len(out.partition("columns left out")[0].splitlines()) == 2 + 6 and max(map(len, out.splitlines())) <= 80
     (line,) = (line for line in out.splitlines() if line.startswith("01936b2a-7210 "))
     assert "a_" in line and ".tflite" in line and "litert 2T   1x96x96x1     2.10 ms" in line
 
@@ -108,7 +112,7 @@ def test_files_of_one_name_have_their_folder_and_programs_their_command(call, pa
         store.remove(store.find(["all"]))
         for number, one in enumerate(jobs):
             store.save(replace(RUNS[0], id=f"01936b2a-7{number}10-7abc-8def-000000000009", job=one, tags=()))
-    lines = call("list")[1].splitlines()[2:]
+    lines = call("list")[1].partition("columns left out")[0].splitlines()[2:]
     assert [line.split("   ")[1].strip() for line in reversed(lines)] == [
         "new/net.onnx", "old/net.onnx bbbb", "old/net.onnx cccc", "alone.onnx", "python3 a.py",
     ]  # fmt: skip
@@ -138,7 +142,8 @@ def test_list_shows_the_next_digits_of_runs_of_one_millisecond(call, path):
         for twin in ("01936b2a-7c10-7abd-8def-000000000001", "01936b2a-7c10-7abe-8def-000000000002"):
             store.save(replace(RUNS[0], id=twin))
     _, out, _ = call("list")
-    shown = [line.split()[0] for line in out.splitlines()[2:] if line[0] != " "]
+    table = out.partition("columns left out")[0].splitlines()
+    shown = [line.split()[0] for line in table[2:] if line[0] != " "]
     assert sorted(shown) == sorted({run.id[:18] for run in stored(path)}) and len(shown) == 5
     assert {"01936b2a-7c10-7abd", "01936b2a-7c10-7abe"} <= set(shown)
     assert max(map(len, out.splitlines())) <= 80
@@ -194,6 +199,21 @@ def test_a_narrow_list_keeps_the_providers_of_one_runtime_apart():
 
     rows = listing_document([row("torch", "eager"), row("torch", "compile"), row("openvino", "cpu")]).tables[0].rows
     assert [cells[3].short or cells[3].text for cells in rows] == ["torch/eager", "torch/compile", "openvino"]
+
+
+def test_a_narrow_list_keeps_names_readable_and_says_which_columns_are_left_out(call):
+    with open_store() as store:
+        for at, name in enumerate(("mbv2_int8.onnx", "mbv2_fp16.onnx")):
+            one, job = RUNS[0], RUNS[0].job
+            job = replace(job, model=replace(job.model, name=name), runtime=replace(job.runtime, provider="cpu"))
+            tags = ("last-week",) if at else ()
+            store.save(replace(one, id=f"{one.id[:9]}{'ab'[at]}{one.id[10:]}", job=job, tags=tags))
+    _, out, _ = call("list")
+    assert "mbv2_int8.onnx" in out and "mbv2_fp16.onnx" in out
+    heading, told = " ".join(out.split()).split("columns left out for width: ")
+    columns = ("Made, UTC", "Shape", "Machine", "Trust", "Tags")
+    assert all((column in told) != (f"{column} " in heading) for column in columns)
+    assert told.endswith("; use a wider terminal")
 
 
 def test_list_json_is_one_document(call, path):

@@ -64,14 +64,14 @@ def test_the_best_of_each_basis_stands_in_its_own_place(browse):
     assert head_of(text) == ["Model", "&lt;i&gt;board", "jetson", "pi4"]
     assert rows_of(text) == [
         [
-            "kws.onnx 08080808 1x49x10x1", "no run", "5.00 ms B 4.90 ms to 5.10 ms measured: openvino/cpu, 1 thread; 2 runs",
-            "4.00 ms B 3.92 ms to 4.08 ms measured: onnxruntime/cpu, 1 thread; 3 runs "
-            "1.50 ms B 1.47 ms to 1.53 ms simulated: openvino/cpu, 1 thread; 1 run "
-            "1.00 ms B 0.980 ms to 1.02 ms estimated: onnxruntime/cpu, 1 thread; 1 run".replace("0.980 ms", "980 µs"),
+            "kws.onnx 08080808 1x49x10x1", "no run", "5.00 ms B 4.90 ms to 5.10 ms measured: openvino/cpu, 1 thread; chosen from 2 runs of all settings; trend",
+            "4.00 ms B 3.92 ms to 4.08 ms measured: onnxruntime/cpu, 1 thread; chosen from 3 runs of all settings; trend "
+            "1.50 ms B 1.47 ms to 1.53 ms simulated: openvino/cpu, 1 thread; trend "
+            "1.00 ms B 0.980 ms to 1.02 ms estimated: onnxruntime/cpu, 1 thread; trend".replace("0.980 ms", "980 µs"),
         ],
         [
-            "vww_net.onnx 0c0c0c0c 1x49x10x1", "8.00 ms B 7.84 ms to 8.16 ms measured: onnxruntime/cpu, 1 thread; 1 run",
-            "7.00 ms B 6.86 ms to 7.14 ms measured: onnxruntime/cpu, 1 thread; 1 run", "no run",
+            "vww_net.onnx 0c0c0c0c 1x49x10x1", "8.00 ms B 7.84 ms to 8.16 ms measured: onnxruntime/cpu, 1 thread; trend",
+            "7.00 ms B 6.86 ms to 7.14 ms measured: onnxruntime/cpu, 1 thread; trend", "no run",
         ],
     ]  # fmt: skip
     assert f'<a href="/runs/{run_id(2)}"><strong>4.00 ms' in text
@@ -125,10 +125,10 @@ def test_shapes_of_one_file_do_not_mix_in_the_atlas_and_in_trends(studio, client
         workload = replace(one.job.workload, inputs=() if side is None else (shape,))
         studio.store.save(replace(one, job=replace(one.job, workload=workload)))
     rows = rows_of(client.get("/atlas").text)
-    assert [(title, cell.split(" B ")[0], cell[-6:].strip()) for title, cell in rows] == [
-        ("kws.onnx 08080808 shape unknown", "4.00 ms", "1 run"),
-        ("kws.onnx 08080808 1x3x224x224", "3.00 ms", "2 runs"),
-        ("kws.onnx 08080808 1x3x320x320", "2.00 ms", "1 run"),
+    assert [(title, cell.split(" B ")[0], cell.partition("thread; ")[2]) for title, cell in rows] == [
+        ("kws.onnx 08080808 shape unknown", "4.00 ms", "trend"),
+        ("kws.onnx 08080808 1x3x224x224", "3.00 ms", "chosen from 2 runs of all settings; trend"),
+        ("kws.onnx 08080808 1x3x320x320", "2.00 ms", "trend"),
     ]
     times = [row[1] for row in rows_of(client.get("/trend?model=kws.onnx&shapes=1x3x224x224").text)]
     assert times == ["1.00 ms", "3.00 ms"]

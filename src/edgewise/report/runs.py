@@ -41,13 +41,13 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
     usual = common[0][0] if common else None
     columns = (
         Column(title="Run"),
-        Column(title="Made, UTC", rank=5),
+        Column(title="Made, UTC", rank=6),
         Column(title="Model", name=True),
         Column(title="Runtime", name=True),
-        Column(title="Shape", name=True, rank=1, hidden=not any(row.shapes for row in rows)),
+        Column(title="Shape", name=True, rank=3, hidden=not any(row.shapes for row in rows)),
         Column(title=label_of(usual) if usual else "Result", numeric=True),
-        Column(title="Machine", name=True, rank=3),
-        Column(title="Trust", rank=4),
+        Column(title="Machine", name=True, rank=4),
+        Column(title="Trust", rank=5),
         Column(title="Tags", rank=2, hidden=not any(row.tags for row in rows)),
     )
     cells = tuple(

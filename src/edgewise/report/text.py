@@ -117,11 +117,10 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
             numbers,
             details=True,
         )
-    # Where all rows are of one model, the title names it; a table without a title is a bare listing.
-    elif table.title and (
-        words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]
-    ):
-        console.print(Text(f"columns left out for width: {', '.join(words)}; use a wider terminal or -o", style="dim"))
+    # Where all rows are of one model, the title names it; a table without a title is a listing, which has no -o.
+    elif words := [one_line(title) for index in left_out if (title := whole.columns[index].title) != "Model"]:
+        advice = f"use a wider terminal{' or -o' if table.title else ''}"
+        console.print(Text(f"columns left out for width: {', '.join(words)}; {advice}", style="dim"))
     for note in table.notes:
         console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
 
