@@ -125,7 +125,7 @@ def test_a_job_keeps_the_models_that_it_makes(jobs, store, tmp_path):
     job = ended(store, job_id)
     assert (job.status, job.message, job.runs) == ("done", "", ())
     assert set(jobs.files_of(job_id)) == {
-        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.json",
+        "request.json", "log.txt", "part.html", "result.html", "result.md", "result.csv", "result.json",
         "files/tiny.xml", "files/tiny.bin",
     }  # fmt: skip
 

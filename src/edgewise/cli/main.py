@@ -253,8 +253,8 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "edgewise"
         advice, message = f"see '{command} --help'", error.format_message()  # type: ignore[attr-defined]
-        if type(error).__name__ == "MissingParameter" and (param := getattr(error, "param", None)) is not None:
-            advice = f"{param.opts[-1]} takes: {param.help}; {advice}" if getattr(param, "help", "") else advice
+        if message.startswith("Missing option") and (param := getattr(error, "param", None)) is not None:
+            advice = f"{param.opts[-1]} takes: {param.help}; {advice}" if param.help else advice
         if (unknown := re.match("No such command '(.+?)'", message)) and context is not None:
             meant = [
                 one for words in _SYNONYMS if unknown[1] in words for one in words if one in context.command.commands
