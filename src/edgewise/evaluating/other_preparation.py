@@ -76,7 +76,7 @@ def find_better(
             if answers.interrupted:
                 return None
             difference = None if answers.failure else compare(answers)
-        except EdgewiseError:  # pictures that are too large to be padded, for one
+        except (EdgewiseError, CorruptSample):
             continue
         if difference is None or difference.difference is None or difference.p_value is None:
             continue
@@ -156,7 +156,7 @@ def _pictures(name: str, steps: Sequence[Step], samples: Sequence[Sample]) -> li
         try:
             for step in steps:
                 step.apply(item)
-        except EdgewiseError:
+        except (EdgewiseError, CorruptSample):
             return []
         made.append(np.asarray(item.data))
     return made
