@@ -3,10 +3,12 @@
 import os
 import sqlite3
 import threading
+from uuid import RFC_4122, UUID
 
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.record import new_run_id
 from edgewise.store import open_store
 from stores import DATABASES, POSTGRESQL, new_store
 
@@ -156,3 +158,11 @@ def test_an_older_store_gets_the_table_and_keeps_its_runs(tmp_path):
     with open_store(str(path)) as opened:
         job_id = add(opened.jobs)
         assert opened.jobs.get(job_id).status == "queued"
+
+
+def test_ids_sort_as_they_were_made_within_a_millisecond(monkeypatch):
+    times = iter(1_700_000_000_000_000_000 + 250 * at for at in range(4000))
+    monkeypatch.setattr("time.time_ns", lambda: next(times))
+    ids = [new_run_id() for _ in range(4000)]
+    assert ids == sorted(ids) and len(set(ids)) == 4000
+    assert {(UUID(one).version, UUID(one).variant) for one in ids} == {(7, RFC_4122)}

@@ -285,9 +285,9 @@ _INSTEAD = ("latency_engine", "latency_mean", "throughput")
 
 
 def new_run_id() -> str:
-    """Return a UUID version 7 (RFC 9562): 48 bits of Unix milliseconds, then random bits."""
-    value = int.from_bytes(os.urandom(16), "big")
-    value = (time.time_ns() // 1_000_000) << 80 | value & ((1 << 80) - 1)
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    return str(UUID(int=value))
+    """Return a UUID version 7 (RFC 9562): Unix milliseconds, 12 bits of their fraction, so that ids sort as they were
+    made also within a millisecond, and random bits.
+    """
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    value = milliseconds << 80 | 0x7 << 76 | rest * 4096 // 1_000_000 << 64
+    return str(UUID(int=value | 0x2 << 62 | int.from_bytes(os.urandom(8), "big") >> 2))
