@@ -141,8 +141,7 @@ def test_requests_in_flight(difference, requests, streams, kind):
         assert type(session._pool).__name__ == kind
         outputs = [request.get_output_tensor(0).data.tolist() for request in session._pool]
         assert len(outputs) == requests
-        assert [[value, value]] in outputs
-        assert all(output in ([[value, value]], [[0, 0]]) for output in outputs)
+        assert [[value, value]] in outputs  # one request may do all of the work; what another one holds is not promised
     with pytest.raises(ValueError, match="neither an end"):
         session.run_many(clock=lambda: 7, until_ns=None, count=None, completions=[])
 
