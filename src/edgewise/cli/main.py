@@ -128,6 +128,7 @@ def _run(arguments: list[str]) -> int:
         if "--help-all" in own:
             arguments = ["--help" if word == "--help-all" else word for word in arguments]
         elif {"--help", "-h"} & {*own} and wanted in COMMANDS:
+            # Typer types its group as a command; one with several commands has them.
             _shorten_help(group.commands[wanted])  # type: ignore[attr-defined]
         answer = group(arguments, standalone_mode=False)
     except Exception as error:
@@ -252,6 +253,7 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
             return ExitCode.BAD_INPUT  # the help has been printed
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "edgewise"
+        # The family of usage errors is found through Typer, without its type.
         advice, message = f"see '{command} --help'", error.format_message()  # type: ignore[attr-defined]
         if message.startswith("Missing option") and (param := getattr(error, "param", None)) is not None:
             advice = f"{param.opts[-1]} takes: {param.help}; {advice}" if param.help else advice

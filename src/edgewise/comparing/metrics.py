@@ -290,7 +290,7 @@ def is_same_run(a: Run, b: Run) -> bool:
 
 
 def _contrast(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> MetricContrast:
-    """B over A from what is known of both, with a doubt where its times are those of runs that nobody should trust."""
+    """Return B over A; its doubt says where a run of grade D was measured apart, so that its times prove nothing."""
     found = _contrast_of_evidence(a, b, metric, relation=relation)
     timed = METRICS[metric].unit in _OF_TIME and found.design in ("sessions", "intervals")
     if found.contrast is None or found.contrast.doubt or not relation.doubt or not timed:
@@ -299,7 +299,7 @@ def _contrast(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> 
 
 
 def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _Relation) -> MetricContrast:
-    """B over A from what is known of both."""
+    """Return B over A, whatever the grades of the runs."""
     nothing = MetricContrast(metric=metric, before=a.side, after=b.side)
     if relation.itself and a.side.value is not None and math.isfinite(a.side.value):
         return replace(nothing, contrast=_OF_ITSELF, design="same-run")

@@ -20,8 +20,8 @@ MOST_CODE = 300_000
 """Of a program without its weights, B: TensorFlow Lite with all its operators is smaller, as its authors say. The whole
 programs of EdgeMark with the smallest network have 36 to 201 kB on two boards."""
 MOST_ARENA, MOST_BESIDE = 2, 64 * 1024
-"""RAM is at most so many arenas and bytes: scratch memory of an operator is smaller than its data, and the whole
-programs of EdgeMark with the smallest network take 4 to 40 kB."""
+"""The upper bound of RAM is `MOST_ARENA` arenas and `MOST_BESIDE` bytes, set by hand: the scratch memory of an operator
+is smaller than its data, and the whole programs of EdgeMark with the smallest network take 4 to 40 kB."""
 UPPER_BOUNDS = {
     "RAM": f"{MOST_ARENA} arenas and {MOST_BESIDE // 1024} KiB for stack, scratch memory and the interpreter",
     "flash": f"the weights and {MOST_CODE // 1000} kB of code, more than TensorFlow Lite with all its operators",

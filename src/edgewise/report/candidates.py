@@ -205,7 +205,7 @@ def objection_of(run: Run) -> Objection:
     value = run.value(run.headline)
     if value is None or not value > 0:
         return Objection("no number", f"no {noun_of(run)}: {reason_of_absence(run, run.headline)}")
-    if run.trust is not None and run.trust.grade == "D" and not run.in_turns:
+    if run.trust is not None and _is_unreliable(run) and not run.in_turns:
         why = one_line("; ".join(run.trust.reasons)) or "its numbers are unreliable"
         return Objection(_UNRELIABLE, f"{_UNRELIABLE}: {why}")
     return Objection("", "")

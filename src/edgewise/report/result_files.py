@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -148,93 +148,100 @@ def _usual(document: str, *, table: str = "", page: str = "", kind: str = "") ->
     }
 
 
-COMPARISON: ResultFormat[ComparisonResult] = ResultFormat(
-    noun="comparison",
-    document="comparison:comparison_document",
-    writers=_usual(
-        "comparison:comparison_document",
-        table="comparison_tables:csv_table",
-        page="comparison_html:render_comparison_html",
-    ),
+def _format(
+    noun: str,
+    document: str,
+    *,
+    model_paths: Callable[[Any], Iterable[str]],
+    own: Mapping[str, Writer] | None = None,
+    **places: str,
+) -> ResultFormat[Any]:
+    """The format of a result that is written as `document` says.
+
+    Args:
+        own: writers beside or instead of the usual ones.
+        places: the arguments of `_usual`.
+    """
+    writers = _usual(document, **places) | dict(own or {})
+    return ResultFormat(noun=noun, document=document, writers=writers, model_paths=model_paths)
+
+
+def _path_in(name: str) -> Callable[[Any], Iterable[str]]:
+    """Return the path, if any, in the description of a model that a result has as `name`."""
+
+    def paths(result: Any) -> Iterable[str]:
+        path = getattr(result, name).get("path")
+        return [str(path)] if path else []
+
+    return paths
+
+
+COMPARISON: ResultFormat[ComparisonResult] = _format(
+    "comparison",
+    "comparison:comparison_document",
+    table="comparison_tables:csv_table",
+    page="comparison_html:render_comparison_html",
     model_paths=lambda result: {variant.run.job.model.path for variant in result.variants},
 )
-EVALUATION: ResultFormat[EvaluationResults] = ResultFormat(
-    noun="evaluation",
-    document="evaluation:describe_results",
-    writers={
-        **_usual(
-            "evaluation:describe_results",
-            table="evaluation_tables:csv_table",
-            page="evaluation_html:render_evaluation_html",
-        ),
-        ".json": _writer("document:json_text", "evaluation:evaluation_document"),
-    },
+EVALUATION: ResultFormat[EvaluationResults] = _format(
+    "evaluation",
+    "evaluation:describe_results",
+    table="evaluation_tables:csv_table",
+    page="evaluation_html:render_evaluation_html",
+    own={".json": _writer("document:json_text", "evaluation:evaluation_document")},
     model_paths=lambda result: {one.run.job.model.path for one in result.models},
 )
-OPTIMIZATION: ResultFormat[Optimization] = ResultFormat(
-    noun="optimization",
-    document="optimization:describe_optimization",
-    writers=_usual(
-        "optimization:describe_optimization",
-        table="optimization_tables:csv_table",
-        page="optimization_html:render_optimization_html",
-    ),
+OPTIMIZATION: ResultFormat[Optimization] = _format(
+    "optimization",
+    "optimization:describe_optimization",
+    table="optimization_tables:csv_table",
+    page="optimization_html:render_optimization_html",
     model_paths=lambda result: [] if result.baseline.model is None else [result.baseline.model.path],
 )
-_ESTIMATE: dict[str, Writer] = {
-    **_usual("estimate:estimate_document", table="estimate:layer_table", kind="estimate"),
-    ".txt": _writer("text:to_text", "estimate:estimate_document", width=160, details=True),
-    ".mltk.json": _writer("mltk:to_json"),
-}
-ESTIMATES: ResultFormat[Estimate] = ResultFormat(
-    noun="estimate",
-    document="estimate:estimate_document",
-    writers=_ESTIMATE,
+_ESTIMATE: ResultFormat[Estimate] = _format(
+    "estimate",
+    "estimate:estimate_document",
+    table="estimate:layer_table",
+    kind="estimate",
+    own={
+        ".txt": _writer("text:to_text", "estimate:estimate_document", width=160, details=True),
+        ".mltk.json": _writer("mltk:to_json"),
+    },
+    model_paths=_path_in("model"),
+)
+ESTIMATES: ResultFormat[Estimate] = replace(
+    _ESTIMATE,
     in_folder={
-        "report.txt": _ESTIMATE[".txt"],
-        "report.json": _ESTIMATE[".json"],
-        "report.mltk.json": _ESTIMATE[".mltk.json"],
-        "layers.csv": _ESTIMATE[".csv"],
+        **{f"report{extension}": _ESTIMATE.writers[extension] for extension in (".txt", ".json", ".mltk.json")},
+        "layers.csv": _ESTIMATE.writers[".csv"],
         "summary.csv": _writer("csv:render_csv", "estimate:summary_table"),
     },
-    model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
 )
-CALIBRATIONS: ResultFormat[Calibration] = ResultFormat(
-    noun="calibration",
-    document="forecast:calibration_document",
-    writers=_usual("forecast:calibration_document", page="forecast_html:render_calibration_html"),
+CALIBRATIONS: ResultFormat[Calibration] = _format(
+    "calibration",
+    "forecast:calibration_document",
+    page="forecast_html:render_calibration_html",
     model_paths=lambda result: [],
 )
-FORECASTS: ResultFormat[Forecasts] = ResultFormat(
-    noun="estimates",
-    document="forecast:forecasts_document",
-    writers=_usual("forecast:forecasts_document", page="forecast_html:render_forecasts_html"),
+FORECASTS: ResultFormat[Forecasts] = _format(
+    "estimates",
+    "forecast:forecasts_document",
+    page="forecast_html:render_forecasts_html",
     model_paths=lambda result: [],
 )
-FITS: ResultFormat[Fits] = ResultFormat(
-    noun="list of boards",
-    document="fits:fits_document",
-    writers=_usual("fits:fits_document", table="fits:csv_table", kind="fits"),
-    model_paths=lambda result: [str(result.model["path"])] if result.model.get("path") else [],
+FITS: ResultFormat[Fits] = _format(
+    "list of boards", "fits:fits_document", table="fits:csv_table", kind="fits", model_paths=_path_in("model")
 )
-INSPECTIONS: ResultFormat[Inspection] = ResultFormat(
-    noun="inspection",
-    document="inspection:inspection_document",
-    writers={
-        **_usual(
-            "inspection:inspection_document",
-            table="inspection:layer_table",
-            page="inspection_html:render_inspection_html",
-        ),
-        ".json": lambda result: json_text(result.to_dict()),
-    },
-    model_paths=lambda result: [str(result.source["path"])] if result.source.get("path") else [],
+INSPECTIONS: ResultFormat[Inspection] = _format(
+    "inspection",
+    "inspection:inspection_document",
+    table="inspection:layer_table",
+    page="inspection_html:render_inspection_html",
+    own={".json": lambda result: json_text(result.to_dict())},
+    model_paths=_path_in("source"),
 )
-CONVERSIONS: ResultFormat[Conversion] = ResultFormat(
-    noun="conversion",
-    document="conversion:conversion_document",
-    writers=_usual("conversion:conversion_document", kind="conversion"),
-    model_paths=lambda result: [str(result.source["path"])] if result.source.get("path") else [],
+CONVERSIONS: ResultFormat[Conversion] = _format(
+    "conversion", "conversion:conversion_document", kind="conversion", model_paths=_path_in("source")
 )
 GATE: ResultFormat[GateResult] = ResultFormat(
     noun="gate",

@@ -73,6 +73,7 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
     from edgewise.service.reading import read_request
 
     log = LogLines(say)
+    # Rich only writes to the file and flushes it, and the log has these two.
     console = Console(file=log, width=_LOG_WIDTH, highlight=False, emoji=False)  # type: ignore[arg-type]
     lines, reporter = ProgressLines(console), Reporter(say)
 
