@@ -290,6 +290,7 @@ def test_a_profile_of_a_device_that_is_not_at_hand_is_an_estimate(models):
 
 def test_a_calibrated_device_is_predicted(models, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("EDGEWISE_STORE", raising=False)  # calibrations belong to the store that it names
     (tmp_path / "edgewise" / "calibrations").mkdir(parents=True)
     (tmp_path / "edgewise" / "calibrations" / "phone.json").write_text("{}")
     form, texts = FORMS["estimate"], {"model": [MODEL, OTHER], "device": ["phone"], "target": ["latency=30ms"]}
