@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import venv
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -242,7 +243,8 @@ def test_a_silent_link_counts_as_lost(board, tmp_path, monkeypatch):
 def test_a_killed_agent_is_replaced(board):
     assert measure(plan_of()).status == "done"
     for pid in board.logins():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a login ends with the one before it, and others end by themselves
+            os.kill(pid, signal.SIGKILL)
     assert measure(plan_of()).status == "done"
 
 
