@@ -16,7 +16,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import validation
 from edgewise.predicting.choice import choose
-from edgewise.service.zoo import build
+from edgewise.verbs.zoo.work import build
 
 #: Family → name, width and resolution of its networks; None is the published resolution.
 FAMILIES: dict[str, list[tuple[str, float, int | None]]] = {

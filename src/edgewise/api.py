@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from edgewise.optimizing.variant import Optimization
     from edgewise.predicting import Calibration, Forecasts
     from edgewise.progress import Progress
-    from edgewise.service.context import Context
-    from edgewise.service.measuring import Measured
     from edgewise.store import Store
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.measuring import Measured
 
 PathLike = str | os.PathLike[str]
 Model = Any
@@ -224,7 +224,7 @@ def calibrate(
     Raises:
         BadInput: unreadable, contradictory or too few measurements, or an unknown law.
     """
-    from edgewise.service.context import Context
+    from edgewise.verbs.context import Context
 
     given = [measurements] if isinstance(measurements, str | os.PathLike | Run) else list(measurements)
     runs, words = _words_of(given)
@@ -258,7 +258,7 @@ def predict(
     Raises:
         BadModel, BadInput: unreadable models, or a device that is not calibrated.
     """
-    from edgewise.service.context import Context
+    from edgewise.verbs.context import Context
 
     found: Forecasts = carry_out(
         "predict", Context(store=store), models=several(models), device=device, targets=targets, anyway=anyway
@@ -341,7 +341,7 @@ def profile(
     fields = _fields_of(locals(), "paths", "example_inputs", "settings")
     with in_memory(paths, example_inputs) as models:
         found = carry_out("profile", context_of(store, progress), models=models, set=settings, **fields)
-    from edgewise.service.requests.estimating import is_estimated
+    from edgewise.verbs.estimate.request import is_estimated
 
     return found if is_estimated(device) else _runs_of(found)
 
@@ -668,11 +668,11 @@ def _fields_of(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
 def in_memory(
     things: Any, example_inputs: Any, *, as_files: bool = False, runtimes: Sequence[str] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """`things` with a name, or a file, for every model in memory; see `edgewise.service.in_memory`."""
+    """`things` with a name, or a file, for every model in memory; see `edgewise.verbs.in_memory`."""
     if example_inputs is None and isinstance(things, str | os.PathLike):
         yield (things,)
         return
-    from edgewise.service.in_memory import named_models
+    from edgewise.verbs.in_memory import named_models
 
     with named_models(things, example_inputs, as_files=as_files, runtimes=runtimes) as named:
         yield named
@@ -693,20 +693,20 @@ def context_of(
     store: str | Store | None, progress: Progress | None, *, runs: Mapping[str, Run] | None = None
 ) -> Context:
     """The context of a function: without a store, nothing is kept."""
-    from edgewise.service.context import Context
+    from edgewise.verbs.context import Context
 
     return Context(store=store, keep=store is not None, progress=progress, runs=runs or {})
 
 
 def carry_out(verb: str, context: Context, **fields: Any) -> Any:
     """What the request gives; arguments that are None are left to it. Raises errors that name arguments."""
-    from edgewise import service
-    from edgewise.service.command_line import named_for_python
-    from edgewise.service.reading import request_for
+    from edgewise.verbs import verb as verbs
+    from edgewise.verbs.command_line import named_for_python
+    from edgewise.verbs.reading import request_for
 
     with named_for_python():
         given = {name: value for name, value in fields.items() if value is not None}
-        return service.carry_out(request_for(verb, **given), context)
+        return verbs.carry_out(request_for(verb, **given), context)
 
 
 def _runs_of(measured: Measured) -> Runs:

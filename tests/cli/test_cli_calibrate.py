@@ -22,9 +22,9 @@ from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.forecast import forecast
 from edgewise.record.job import Constraints
 from edgewise.record.run import Trust
-from edgewise.service import prediction
-from edgewise.service.device_runs import ModelFiles, Notes, of_one_engine
 from edgewise.store.exchange import export_runs, read_runs
+from edgewise.verbs.calibrate import work as prediction
+from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, of_one_engine
 from litert_networks import NetworkWriter
 from sample_runs import all_runs
 

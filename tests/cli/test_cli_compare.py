@@ -230,7 +230,7 @@ def test_names_and_settings_behind_a_model(models, capsys):
 def test_words_that_make_no_sense_are_refused_before_the_machine_is_held(
     models, transport, capsys, monkeypatch, words, said
 ):
-    monkeypatch.setattr("edgewise.service.context.measuring_on", forbidden)
+    monkeypatch.setattr("edgewise.verbs.context.measuring_on", forbidden)
     Path("bad.onnx").write_bytes(b"not a model")
     fake("wide.fake", inputs=WIDE)
     assert run(["compare", *words]) in (ExitCode.BAD_INPUT, ExitCode.UNAVAILABLE)

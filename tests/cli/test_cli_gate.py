@@ -394,7 +394,7 @@ def test_settings_that_an_engine_does_not_list_are_not_taken_from_a_record(place
 def test_bad_input_is_one_line_with_advice_and_does_not_wait_for_the_machine(
     place, capsys, monkeypatch, words, message
 ):
-    monkeypatch.setattr("edgewise.service.context.measuring_on", forbidden)
+    monkeypatch.setattr("edgewise.verbs.context.measuring_on", forbidden)
     assert message in refused(capsys, *words)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from edgewise.cli.main import run as edgewise
 from edgewise.importing import Told, import_file
-from edgewise.service.device_runs import ModelFiles, Notes
-from edgewise.service.prediction import _from_run
+from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes
+from edgewise.verbs.calibrate.work import _from_run
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
 FILES = sorted(FOLDER.iterdir())

@@ -16,9 +16,9 @@ from edgewise.comparing.jobs import runs_among
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.record import Run, Scenario
 from edgewise.report.files import runs_document
-from edgewise.service.subjects import pair_runs, read_subjects, split_vary
 from edgewise.store import open_store
 from edgewise.store.exchange import export_runs
+from edgewise.verbs.subjects import pair_runs, read_subjects, split_vary
 from sample_runs import KWS, VWW, make_run, run_id, same_model_runs
 
 

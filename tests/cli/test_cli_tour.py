@@ -19,9 +19,9 @@ from edgewise.estimating.base import estimators
 from edgewise.optimizing.planning import installed_runtimes
 from edgewise.registry import Availability, availability_of
 from edgewise.runtime.base import runtimes
-from edgewise.service.command_line import command_of
-from edgewise.service.subjects import read_subjects
 from edgewise.testing import write_fake_model
+from edgewise.verbs.command_line import command_of
+from edgewise.verbs.subjects import read_subjects
 from sample_optimizations import found, nothing_found
 from sample_runs import KWS, failed_run, same_model_runs
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 import typer
 
-from edgewise.cli.main import COMMANDS, MOST_OPTIONS, _take_plain_values, build, run
+from edgewise.cli.main import MOST_OPTIONS, _place, _take_plain_values, build, commands, run
 
 LINES = [
     ["serve"],
@@ -29,7 +29,7 @@ LINES = [
     ["profile", "a.onnx", "--top", "-1"],
     ["runs", "list", "--limit", "3"],
     ["devices", "add", "x"],
-    *([name] for name in COMMANDS),
+    *([name] for name in commands()),
 ]
 
 
@@ -107,7 +107,9 @@ def test_the_help_is_in_groups_with_three_examples(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert re.findall("╭─ (\\w+)", text)[1:] == ["Measure", "Understand", "Improve", "Predict", "Keep"]
     rows = [line for line in text.splitlines() if line.startswith("│ ")]
-    assert [line.split()[1] for line in rows[3:]] == list(COMMANDS)  # each on one line
+    assert [line.split()[1] for line in rows[3:]] == [
+        name for name, _ in sorted(commands().items(), key=_place)
+    ]  # each on one line
     assert text.count("edgewise bench ") == text.count("edgewise optimize ") == text.count("edgewise estimate ") == 1
 
 

@@ -9,7 +9,7 @@ from edgewise.cli.main import run
 from edgewise.data import path as bundled
 from edgewise.run.plan import setting_value
 from edgewise.runtime.base import runtimes
-from edgewise.service.reading import read_request, request_for
+from edgewise.verbs.reading import read_request, request_for
 
 pytestmark = [pytest.mark.engine]
 MODEL = str(bundled("digits_cnn.onnx"))

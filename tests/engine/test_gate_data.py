@@ -103,7 +103,7 @@ def test_what_can_not_be_judged_is_refused_before_the_machine_is_held(capsys, mo
     def forbidden(*_: object, **__: object) -> None:
         raise AssertionError("the machine was to be held")
 
-    monkeypatch.setattr("edgewise.service.context.measuring_on", forbidden)
+    monkeypatch.setattr("edgewise.verbs.context.measuring_on", forbidden)
     assert run(["gate", *words]) == ExitCode.BAD_INPUT
     captured = capsys.readouterr()
     assert captured.out == "" and said in captured.err

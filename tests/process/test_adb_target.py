@@ -20,10 +20,10 @@ from edgewise.cli.main import run as edgewise_command
 from edgewise.device import target
 from edgewise.device.devices import find_device, open_transport
 from edgewise.model.identity import read_graph
-from edgewise.service.context import Context
-from edgewise.service.measuring import measure
-from edgewise.service.requests import BenchRequest
 from edgewise.testing import check_target, write_fake_model
+from edgewise.verbs.bench.request import BenchRequest
+from edgewise.verbs.context import Context
+from edgewise.verbs.measuring import measure
 from far_targets import far_python  # noqa: F401
 from patience import wait_until
 

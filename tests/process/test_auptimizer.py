@@ -14,8 +14,8 @@ from container_images import IMAGE, prepare
 from edgewise.cli.main import run
 from edgewise.constraints.base import CONTAINER_NAMES
 from edgewise.errors import BadInput, ExitCode
-from edgewise.service.env_file import read_env_file
 from edgewise.shims.auptimizer import main
+from edgewise.verbs.exec.env_file import read_env_file
 
 pytestmark = pytest.mark.cold
 

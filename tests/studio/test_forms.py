@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,11 +22,12 @@ from edgewise.cli.options import OUTPUT
 from edgewise.estimating.base import device_names, estimators
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
-from edgewise.service.command_line import command_of
 from edgewise.studio.catalogue import catalogue
-from edgewise.studio.forms import FORMS, LEFT_OUT, PICKED
+from edgewise.studio.forms import LEFT_OUT, PICKED, form_of
 from edgewise.studio.models import Models
 from edgewise.units import parse_duration, parse_size
+from edgewise.verbs.command_line import command_of
+from edgewise.verbs.verb import VERBS
 
 DATA = Path(str(files("edgewise"))) / "data"
 MODEL, OTHER, NUMBERS = "data/digits_cnn.onnx", "data/digits_cnn.tflite", "data/digits_test.npz"
@@ -54,6 +54,9 @@ def one_device(tmp_path_factory):
         yield
 
 
+FORMS = {name: form for name in VERBS.names() if (form := form_of(name)) is not None}
+
+
 def typed(arguments):
     """Exit code, and the request as JSON, of a command line."""
     output = io.StringIO()
@@ -66,10 +69,10 @@ def typed(arguments):
 def test_every_option_is_in_the_form_or_left_out_with_a_reason(verb):
     form = FORMS[verb]
     there = {one.option.name for one in form.fields()}
-    siblings = [each for each in FORMS.values() if (each.module or each.verb) == (form.module or verb)]
+    siblings = [each for each in FORMS.values() if each.verb.all_options() is form.verb.all_options()]
     elsewhere = {one.option.name for each in siblings for one in each.fields()}
-    for option in import_module(f"edgewise.cli.{form.module or verb}").OPTIONS:
-        about_output = option.info.rich_help_panel == OUTPUT and option.name not in form.kept
+    for option in form.verb.all_options():
+        about_output = option.info.rich_help_panel == OUTPUT and option.name not in form.verb.form.kept
         assert [option.name in there, option.name in LEFT_OUT, about_output].count(True) <= 1, option.name
         assert option.name in there | elsewhere or option.name in LEFT_OUT or about_output, option.name
     assert set(form.top) <= there
@@ -83,9 +86,7 @@ def test_the_help_of_a_field_is_about_the_form():
 
 
 def test_each_reason_is_one_of_an_option_and_says_something():
-    options = {
-        one.name for form in FORMS.values() for one in import_module(f"edgewise.cli.{form.module or form.verb}").OPTIONS
-    }
+    options = {one.name for form in FORMS.values() for one in form.verb.all_options()}
     assert set(LEFT_OUT) <= options and all(len(reason) > 10 for reason in LEFT_OUT.values())
 
 
@@ -152,7 +153,7 @@ def arguments_of(form, texts, models):
             flags += [word for text in given for line in text.splitlines() for word in (option.flag, line)]
         else:
             flags += [option.flag, given[-1]]
-    return [form.module or form.verb, *(["--fits"] if form.verb == "fits" else []), *flags, "--", *things]
+    return [*(form.verb.asked_by or (form.verb.name,)), *flags, "--", *things]
 
 
 @st.composite
@@ -324,15 +325,16 @@ def test_the_server_makes_requests_without_numpy_and_without_an_engine(tmp_path)
     code = """
 import sys
 from pathlib import Path
-from edgewise.studio.forms import FORMS
+from edgewise.studio.forms import form_of
 from edgewise.studio.models import Models
+from edgewise.verbs.verb import VERBS
 models = Models(folder=Path(sys.argv[1]), roots=(Path(sys.argv[2]),))
 least = {"data": ["data/digits_test.npz"], "to": ["onnx"], "precision": ["int8"]}
-for form in FORMS.values():
+for form in filter(None, map(form_of, VERBS.names())):
     texts = {"model": ["data/digits_cnn.tflite"], **least}
-    for device in ["local"] if "measured" in form.places else ["ethos-u55-128"]:
+    for device in ["local"] if "measured" in form.verb.form.places else ["ethos-u55-128"]:
         made = form.fill({**texts, "device": [device]}, models)
-        assert made.request is not None, (form.verb, made.problems)
+        assert made.request is not None, (form.verb.name, made.problems)
         made.request.in_effect(), made.request.functions, form.texts_of(made.request, models)
 print([name for name in ("numpy", "onnxruntime", "openvino", "ai_edge_litert", "torch", "onnx") if name in sys.modules])
 """

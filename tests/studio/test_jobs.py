@@ -13,11 +13,14 @@ from contextlib import contextmanager
 import pytest
 
 from edgewise.errors import BadInput, StoreError
-from edgewise.service.requests import BenchRequest, ConvertRequest, ExecRequest, InspectRequest
 from edgewise.store import open_store
 from edgewise.store.jobs import Jobs
 from edgewise.studio.jobs import Dispatcher
 from edgewise.testing import write_fake_model
+from edgewise.verbs.bench.request import BenchRequest
+from edgewise.verbs.convert.request import ConvertRequest
+from edgewise.verbs.exec.request import ExecRequest
+from edgewise.verbs.inspect.request import InspectRequest
 from patience import wait_until
 from tiny_models import write_tiny_onnx
 
@@ -246,7 +249,7 @@ def test_a_server_that_stops_loses_its_job_and_the_next_goes_on_with_the_queue(s
 DRIVER = """
 import json, sys, time
 from pathlib import Path
-from edgewise.service.reading import read_request
+from edgewise.verbs.reading import read_request
 from edgewise.store import open_store
 from edgewise.store.jobs import Jobs
 from edgewise.studio.jobs import Dispatcher

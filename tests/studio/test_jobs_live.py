@@ -23,13 +23,13 @@ from edgewise.progress import (
 )
 from edgewise.record import Run
 from edgewise.run.measurements import headline_of
-from edgewise.service import carry_out
-from edgewise.service.context import Context
-from edgewise.service.requests import BenchRequest
 from edgewise.studio.jobs.chart import headline_chart
 from edgewise.studio.jobs.live import Feed, Live, document_of
 from edgewise.studio.jobs.messages import JobState, LogLines, Reporter
 from edgewise.testing import write_fake_model
+from edgewise.verbs.bench.request import BenchRequest
+from edgewise.verbs.context import Context
+from edgewise.verbs.verb import carry_out
 from sample_runs import make_run
 
 RUN = make_run(1)

@@ -8,7 +8,7 @@ import re
 import pytest
 from test_jobs import bench, ended, fake, hanging, wait_until
 
-from edgewise.service.requests import BenchRequest
+from edgewise.verbs.bench.request import BenchRequest
 
 
 @pytest.fixture(autouse=True)

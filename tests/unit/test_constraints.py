@@ -20,8 +20,8 @@ from edgewise.report.bench_table import bench_table
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run, cautions_of, failure_of, measurements_of
 from edgewise.run.program import network_bytes
-from edgewise.service.requests import ExecRequest
-from edgewise.service.requests.shared import check_constraints
+from edgewise.verbs.exec.request import ExecRequest
+from edgewise.verbs.shared import check_constraints
 
 MIB = 2**20
 

@@ -13,8 +13,8 @@ from edgewise.estimating.base import is_known
 from edgewise.report import mltk
 from edgewise.report.estimate import estimate_document, layer_table
 from edgewise.report.result_files import ESTIMATES
-from edgewise.service import carry_out
-from edgewise.service.reading import request_for
+from edgewise.verbs.reading import request_for
+from edgewise.verbs.verb import carry_out
 from estimates import estimated
 
 

@@ -19,8 +19,8 @@ from edgewise.evaluating.task import tasks
 from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, reporting_to
 from edgewise.record import Stopping, TargetSpec
 from edgewise.run.plan import Axes
-from edgewise.service.context import Context, Saver
 from edgewise.testing import write_fake_model
+from edgewise.verbs.context import Context, Saver
 from small_selections import NET, Rows, corrupt, job_of, rows, selection
 
 COUNT = 60

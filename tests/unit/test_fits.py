@@ -17,10 +17,10 @@ from edgewise.record import Measurement
 from edgewise.report.fits import boards_table, fits_document
 from edgewise.report.markdown import render_markdown
 from edgewise.run.battery import DAY_S, Quantity
-from edgewise.service.command_line import command_of
-from edgewise.service.estimation import with_battery
-from edgewise.service.reading import read_request
-from edgewise.service.requests import FitsRequest
+from edgewise.verbs.command_line import command_of
+from edgewise.verbs.estimate.work import with_battery
+from edgewise.verbs.fits.request import FitsRequest
+from edgewise.verbs.reading import read_request
 from estimates import dense_relu
 
 

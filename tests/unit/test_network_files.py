@@ -19,8 +19,8 @@ from edgewise.run.dispatch import Dispatcher
 from edgewise.run.plan import Axes, NetworkFile, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.runtime.base import runtimes
-from edgewise.service.network_files import NetworkExports
 from edgewise.store.codec import from_document, to_document
+from edgewise.verbs.network_files import NetworkExports
 from tiny_models import write_tiny_onnx
 
 NETWORK = "0" * 64

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import fake_passes as scripted
-from edgewise.cli.optimize import OptimizePresentation
-from edgewise.errors import BadInput, RunFailed
+from edgewise.errors import BadInput, ExitCode, RunFailed
 from edgewise.evaluating.instructions import find_instructions
 from edgewise.optimizing.elsewhere import Judge
 from edgewise.optimizing.pipeline import find_best_variant
@@ -23,6 +22,7 @@ from edgewise.report.optimization_html import render_optimization_html
 from edgewise.report.optimization_tables import csv_table
 from edgewise.report.optimization_words import headline_of
 from edgewise.report.text import plain_text
+from edgewise.verbs.optimize.presentation import OptimizePresentation
 from search_bench import Bench
 
 
@@ -122,15 +122,15 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     ))  # fmt: skip
 
 
-def test_what_has_no_estimate_either_is_rejected_with_the_reason(bench, capsys):
+def test_what_has_no_estimate_either_is_rejected_with_the_reason(bench):
     result = search(bench, FLOAT, estimate(refused="not supported: FOO"), RunFailed("the emulator died", advice=""))
     assert result.chosen is None and result.runs_nowhere
     assert [one.why for one in result.candidates] == ["board: not supported: FOO", "board: the emulator died"]
     assert headline_of(result)[0] == "No variant for board"
-    capsys.readouterr()
-    assert OptimizePresentation().has_failed(result)  # exit code 4, as of `estimate`
-    err = " ".join(capsys.readouterr().err.split())
-    assert "error: no variant for board: not supported: FOO" in err and "try: do that" in err
+    ending = OptimizePresentation().ending(result, kept=True)
+    (problem,) = ending.problems
+    assert ending.code == ExitCode.RUN_FAILED  # as of `estimate`
+    assert (problem.message, problem.advice) == ("no variant for board: not supported: FOO", "do that")
 
 
 def test_a_limit_of_memory_is_one_of_the_devices_sram(bench):
@@ -180,7 +180,7 @@ def test_of_variants_of_about_the_same_size_and_time_the_fastest_is_chosen(bench
     assert result.chosen == result.candidates[1].id
 
 
-def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench, capsys):
+def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench):
     because = "no clock is given: -d board@120MHz, for example"
     unknown = estimate()
     clockless = {"latency": MetricValue(value=None, absent_because=because), "memory_sram": MetricValue(value=5e4)}
@@ -189,10 +189,8 @@ def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench, capsys):
     result = search(bench, FLOAT, unknown, unknown, limits=limits)
     assert (result.chosen, result.closest, result.unmet) == (None, None, f"--max-latency 100 ms: {because}")
     assert headline_of(result)[1].startswith(f"in the way: --max-latency 100 ms: {because}; the original has no")
-    capsys.readouterr()
-    assert OptimizePresentation().has_failed(result)
-    err = " ".join(capsys.readouterr().err.split())
-    assert because in err and "closest" not in err
+    (problem,) = OptimizePresentation().ending(result, kept=True).problems
+    assert because in problem.message and "closest" not in problem.advice
 
 
 def test_the_closest_variant_of_a_device_is_told_by_its_own_numbers(bench):

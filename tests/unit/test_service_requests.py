@@ -12,11 +12,15 @@ import pytest
 import edgewise
 from edgewise.cli.main import run
 from edgewise.errors import BadField, BadInput, Unavailable
-from edgewise.service.command_line import command_of, flag_of, named_for_python
-from edgewise.service.reading import make_request, read_request
-from edgewise.service.request import SCHEMA, Request
-from edgewise.service.requests import REQUESTS, BenchRequest, InspectRequest, ProfileRequest
+from edgewise.verbs.bench.request import BenchRequest
+from edgewise.verbs.command_line import command_of, flag_of, named_for_python
+from edgewise.verbs.inspect.request import InspectRequest
+from edgewise.verbs.profile.request import ProfileRequest
+from edgewise.verbs.reading import make_request, read_request
+from edgewise.verbs.request import SCHEMA, Request
+from edgewise.verbs.verb import VERBS
 
+REQUESTS = {name: verb.request_type() for name, verb in VERBS}
 LEAST = {
     "bench": {"models": ["m.onnx"]},
     "profile": {"models": ["m.onnx"]},
@@ -26,6 +30,7 @@ LEAST = {
     "calibrate": {"name": "phone", "measurements": ["m.csv", "last"], "method": "line"},
     "suggest": {"name": "phone", "suggest": 5, "folder": "networks"},
     "predict": {"models": ["m.onnx"], "device": "phone", "targets": {"latency": 0.03}},
+    "hardware": {},
     "evaluate": {"models": ["m.onnx"], "data": "d.npz"},
     "optimize": {"model": "m.onnx"},
     "compare": {"subjects": ["a.onnx", "new=b.onnx,threads=2"]},

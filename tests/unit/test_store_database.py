@@ -993,7 +993,7 @@ def test_one_of_many_gets_a_lease(store):
 
 def test_hosts_that_share_a_server_take_turns(store, monkeypatch, tmp_path, clock):
     from edgewise.progress import LogLine, reporting_to
-    from edgewise.service import leasing
+    from edgewise.verbs import leasing
 
     monkeypatch.setattr("edgewise.store.open_store", lambda url: store)
     monkeypatch.setattr(store, "close", lambda: None)

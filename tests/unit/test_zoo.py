@@ -12,7 +12,7 @@ import pytest
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.model.cost import total_of
-from edgewise.service.zoo import build
+from edgewise.verbs.zoo.work import build
 from edgewise.workload.resolved_graph import read_resolved_graph
 from edgewise.zoo.layers import divisible
 from edgewise.zoo.networks import REFERENCES, Reference, make

@@ -11,7 +11,7 @@ from edgewise.cli.console import err, out, print_json
 from edgewise.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
-    from edgewise.service.devices import DeviceCheck
+    from edgewise.verbs.devices.work import DeviceCheck
 
 app = typer.Typer(no_args_is_help=True, help="Register, list, check and remove the devices that -d names.")
 
@@ -47,7 +47,7 @@ def add(
     """Register a device, or replace what is registered by its name. No connection: see 'edgewise devices check'."""
     from edgewise.cli.words import once
     from edgewise.device.devices import Device
-    from edgewise.service.devices import register
+    from edgewise.verbs.devices.work import register
 
     pairs = [word.partition("=") for word in settings or []]
     if any(not key or not value for key, _, value in pairs):
@@ -73,7 +73,7 @@ def list_devices(
     from edgewise.report.document import Document
     from edgewise.report.forecast import atlas_devices_table, calibrations_table
     from edgewise.report.text import print_document
-    from edgewise.service.devices import device_document
+    from edgewise.verbs.devices.work import device_document
 
     devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(file)}.values())
     calibrated = summaries()
@@ -134,7 +134,7 @@ def check(
     from edgewise.cancellation import CancelToken, cancellable, cancelled_by_signal
     from edgewise.device.devices import find_device
     from edgewise.progress import LogLine, reporting_to
-    from edgewise.service.devices import check as check_device
+    from edgewise.verbs.devices.work import check as check_device
 
     def show(event: object) -> None:
         if isinstance(event, LogLine):

@@ -19,13 +19,13 @@ from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, parse_duration
 
 if TYPE_CHECKING:
-    from edgewise.service.devices import DeviceCheck
+    from edgewise.verbs.devices.work import DeviceCheck
 
 T = TypeVar("T")
 TONES: dict[str, Tone] = {"A": "good", "B": "good", "C": "poor", "D": "bad"}
 QUIET_S = 1.0
 OF_CHECK = ("python", "version", "free_bytes", "clock", "missing")
-"""Keys of `edgewise.service.devices.DeviceCheck` that the row of a remote device has too."""
+"""Keys of `edgewise.verbs.devices.work.DeviceCheck` that the row of a remote device has too."""
 CALIBRATION_STEP_S = 4.0
 """Time between the starts of two sessions while calibrating."""
 
@@ -85,16 +85,15 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     Returns:
         The exit code. Raises `BadInput` for too short a time, `Unavailable` without an engine or a real processor.
     """
-    from edgewise.cli.bench import PRESENTATION
-    from edgewise.cli.verb import Output, with_context
+    from edgewise.cli.verb import Output, tell_ending, with_context
     from edgewise.data import path as bundled
     from edgewise.device.devices import transport_of
     from edgewise.errors import BadInput
     from edgewise.record import Scenario, Stopping, TargetSpec
     from edgewise.run.facts import require_real_processor
     from edgewise.run.plan import Axes, Plan, make_plan
-    from edgewise.service.measuring import execute
     from edgewise.stats.between_runs import LEAST_SPAN_S
+    from edgewise.verbs.measuring import RunPresentation, execute
 
     if duration_s < LEAST_SPAN_S * 1.2:
         raise BadInput(
@@ -113,7 +112,7 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     )
     output = Output(store=store)
     measured = with_context(output, lambda context: execute(Plan(jobs=plan.jobs[:1]), context, meters=False))
-    return PRESENTATION.finish(measured, output=output)
+    return tell_ending(RunPresentation().ending(measured, kept=output.keep))
 
 
 def _forget(store: str | None, device: str) -> int:
@@ -187,7 +186,7 @@ def examine(
 
 def _check(device: str) -> DeviceCheck:
     """What a remote device has."""
-    from edgewise.service.devices import check
+    from edgewise.verbs.devices.work import check
 
     found = check(find_device(device))
     if not found.environment:

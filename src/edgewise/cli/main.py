@@ -16,26 +16,17 @@ import typer
 
 from edgewise import __version__
 from edgewise.cli.console import SteadyStreams, complain
+from edgewise.cli.verb import command_of
 from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode
+from edgewise.verbs.verb import VERBS
 
 #: command → (group in the help, module, one-line help). Help is shown from here, so that ``--help`` imports no command.
 #: A module has either a function ``command`` or, where there are subcommands, a Typer called ``app``.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "bench": ("Measure", "edgewise.cli.bench", "Measure models on every runtime, side by side."),
-    "compare": ("Measure", "edgewise.cli.compare", "Measure models in turns and report whether B is faster than A."),
-    "gate": ("Measure", "edgewise.cli.gate", "Check a candidate against limits and a baseline, in CI."),
-    "evaluate": ("Measure", "edgewise.cli.evaluate", "Measure the accuracy of models on your data."),
-    "exec": ("Measure", "edgewise.cli.exec", "Run any program as if on a smaller device, and measure it."),
     "run": ("Measure", "edgewise.cli.run", "Carry out a request written with --dry-run --json."),
-    "inspect": ("Understand", "edgewise.cli.inspect", "Count what a model costs, layer by layer, without timing it."),
-    "profile": ("Understand", "edgewise.cli.profile", "Measure the time of each layer; show where it goes and why."),
     "doctor": ("Understand", "edgewise.cli.doctor", "List runtimes and meters, and grade this machine for measuring."),
     "tour": ("Understand", "edgewise.cli.tour", "Run the main commands on a bundled network; write HTML reports."),
     "example": ("Understand", "edgewise.cli.example", "Write the model and data of the documentation's examples."),
-    "optimize": ("Improve", "edgewise.cli.optimize", "Find the fastest variant that keeps its accuracy."),
-    "convert": ("Improve", "edgewise.cli.convert", "Convert a model to another format, and compare outputs."),
-    "estimate": ("Predict", "edgewise.cli.estimate", "Estimate a model on hardware that is not at hand."),
-    "calibrate": ("Predict", "edgewise.cli.calibrate", "Learn a device from a few models measured on it."),
     "battery": ("Predict", "edgewise.cli.battery", "Compute how long a battery lasts."),
     "atlas": ("Predict", "edgewise.cli.atlas", "Import tables of what models take on other devices."),
     "zoo": ("Predict", "edgewise.cli.zoo", "Build reference networks to measure on devices."),
@@ -46,6 +37,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "serve": ("Keep", "edgewise.studio.command", "Open the studio: a local web page for everything above."),
     "studio": ("Keep", "edgewise.studio.export", "Write what the studio shows as static pages."),
 }
+GROUPS = ("Measure", "Understand", "Improve", "Predict", "Keep")
+"""Headings of the help, in their order; those of other packages follow."""
 EXAMPLES = (
     ("edgewise bench model.onnx --threads 1,2", "which engine is fastest here?"),
     ("edgewise optimize model.onnx --data photos", "can it be made faster?"),
@@ -84,10 +77,12 @@ def build(wanted: str | None) -> typer.Typer:
     ) -> None:
         del version, debug  # handled before Typer sees the command line, so that they work anywhere on it
 
-    for name, (panel, module, help_text) in COMMANDS.items():
+    for name, (panel, module, help_text) in sorted(commands().items(), key=_place):
         if wanted in (name, "*"):
-            loaded = import_module(module)
-            if hasattr(loaded, "app"):
+            loaded = import_module(module) if module else None
+            if loaded is None:
+                app.command(name, short_help=help_text, rich_help_panel=panel)(command_of(VERBS.get(name)))
+            elif hasattr(loaded, "app"):
                 app.add_typer(loaded.app, name=name, help=help_text, rich_help_panel=panel)
             else:
                 whole = loaded.command.__doc__ or help_text
@@ -95,6 +90,18 @@ def build(wanted: str | None) -> typer.Typer:
         else:
             app.command(name, help=help_text, rich_help_panel=panel)(_not_loaded)
     return app
+
+
+def _place(command: tuple[str, tuple[str, str, str]]) -> tuple[int, str]:
+    """Where a command stands in the help."""
+    name, (group, _, _) = command
+    return GROUPS.index(group) if group in GROUPS else len(GROUPS), name
+
+
+def commands() -> dict[str, tuple[str, str, str]]:
+    """`COMMANDS` and those of the verbs, which have no module."""
+    verbs = {name: (verb.group, "", verb.summary) for name, verb in VERBS if not verb.asked_by}
+    return COMMANDS | verbs
 
 
 def _not_loaded() -> None:
@@ -127,7 +134,7 @@ def _run(arguments: list[str]) -> int:
         _refuse_repetitions(group)
         if "--help-all" in own:
             arguments = ["--help" if word == "--help-all" else word for word in arguments]
-        elif {"--help", "-h"} & {*own} and wanted in COMMANDS:
+        elif {"--help", "-h"} & {*own} and wanted in commands():
             # Typer types its group as a command; one with several commands has them.
             _shorten_help(group.commands[wanted])  # type: ignore[attr-defined]
         answer = group(arguments, standalone_mode=False)
@@ -241,7 +248,7 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
         complain("aborted")
         return ExitCode.INTERRUPTED
     if isinstance(error, BadField):
-        from edgewise.service.command_line import flag_of
+        from edgewise.verbs.command_line import flag_of
 
         error = error.named(flag_of)
         error.advice = error.advice or f"see 'edgewise {command} --help'"

@@ -20,7 +20,7 @@ from edgewise.errors import BadInput
 from edgewise.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from edgewise.service.request import Request
+    from edgewise.verbs.request import Request
 
     R = TypeVar("R", bound=Request)
 
@@ -64,7 +64,7 @@ class Option:
 
     def field_of(self, kind: type[Request]) -> str | None:
         """The field of the request that this option fills; None for options about the output of the command."""
-        from edgewise.service.command_line import FLAGS
+        from edgewise.verbs.command_line import FLAGS
 
         names = (self.name, *(field for field, flag in FLAGS.items() if flag == self.flag))
         return next((name for name in names if name in kind.model_fields), None)
@@ -144,7 +144,7 @@ def request_of(kind: type[R], options: Sequence[Option], values: Values, **field
     Raises:
         BadInput: a value that can't be used, named by its flag.
     """
-    from edgewise.service.reading import make_request
+    from edgewise.verbs.reading import make_request
 
     found: dict[str, Any] = {}
     for one in options:

@@ -92,7 +92,7 @@ def read_runs(references: Sequence[str], *, store: str | None) -> list[Run]:
     """
     from edgewise.comparing.jobs import runs_among
     from edgewise.errors import BadInput
-    from edgewise.service.subjects import read_subjects
+    from edgewise.verbs.subjects import read_subjects
 
     subjects = read_subjects(references, store=store)
     if model := next((one.thing for one in subjects if isinstance(one.thing, Path)), None):

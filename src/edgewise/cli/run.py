@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from edgewise.cli.console import err
 from edgewise.cli.options import Values, argument, takes
 from edgewise.cli.verb import output_of, perform
 from edgewise.errors import BadField, BadInput
-from edgewise.service.command_line import named_for_python
 from edgewise.text import one_line
+from edgewise.verbs.command_line import named_for_python
 
 MOST_BYTES = 16 * 2**20
 OPTIONS = (
@@ -33,7 +32,7 @@ def command(values: Values) -> int:
 
     Relative paths in the request count from its file's folder, or from the current folder for standard input.
     """
-    from edgewise.service.reading import read_request
+    from edgewise.verbs.reading import read_request
 
     name = values["request"]
     try:
@@ -43,8 +42,7 @@ def command(values: Values) -> int:
                 request = request.with_paths_from(Path(name).absolute().parent)
             if functions := request.functions:
                 err().print(f"this request runs code: {one_line(', '.join(functions))}", soft_wrap=True, markup=False)
-            request = request.in_effect()
-            return perform(request, import_module(f"edgewise.cli.{request.verb}").PRESENTATION, output_of(values))
+            return perform(request, output_of(values))
     except BadField as error:  # is named as in the request, not as a flag
         raise BadInput(error.message, advice=error.advice) from error
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from edgewise.cli import options
-from edgewise.cli.estimate import EstimatePresentation
 from edgewise.cli.options import Values, option, takes
 from edgewise.cli.verb import Output, carry_out_here, present
 from edgewise.errors import BadInput, ExitCode, Unavailable
 from edgewise.registry import availability_of
+from edgewise.verbs.estimate.presentation import EstimatePresentation
+from edgewise.verbs.presentation import View
+from edgewise.verbs.verb import VERBS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from edgewise.evaluating.evaluation import EvaluationResults
     from edgewise.optimizing.variant import Optimization
     from edgewise.record import Run
-    from edgewise.service.measuring import Measured
-    from edgewise.service.request import Request
+    from edgewise.verbs.measuring import Measured
+    from edgewise.verbs.request import Request
 
 _STEP = "\n[bold]{number}/{total} {title}[/]\n[dim]{command}[/]"
 MODELS = ("digits_cnn.onnx", "digits_cnn.tflite")
@@ -85,7 +87,7 @@ class Tour:
     def walk(self) -> int:
         """All steps; an interrupted one is the last. Gives the worst exit code."""
         from edgewise.data import path as bundled
-        from edgewise.service.reading import request_for
+        from edgewise.verbs.reading import request_for
 
         self.console.print(
             "A small convolutional network for handwritten digits, bundled as ONNX and as TFLite, goes round the loop "
@@ -144,7 +146,7 @@ class Tour:
         """How right the models are, on the bundled test images; their row of a model zoo's table is then full."""
         from edgewise.data import path as bundled
         from edgewise.report.files import write_report
-        from edgewise.service.reading import request_for
+        from edgewise.verbs.reading import request_for
 
         if not models:
             self._say_step(4, "Evaluate", "skipped: no model was measured")
@@ -184,7 +186,7 @@ class Tour:
         """Estimate the same network in int8 on a microcontroller; without its packages, print what to install."""
         from edgewise.data import path as bundled
         from edgewise.estimating.base import find_device
-        from edgewise.service.reading import request_for
+        from edgewise.verbs.reading import request_for
 
         try:
             find_device(BOARD)
@@ -200,17 +202,16 @@ class Tour:
         Args:
             page: the report's name; empty writes none.
         """
-        from importlib import import_module
-
-        from edgewise.service.command_line import command_of
+        from edgewise.verbs.command_line import command_of
 
         file = [self.folder / page] if page else []
-        flag = "--report" if request.verb == "optimize" else "-o"
+        verb = VERBS.get(request.verb)
+        flag = "-o" if verb.reports == "output" else f"--{verb.reports}"
         typed = shlex.join([word for path in file for word in (flag, str(path))])
         self._say_step(number, title, f"{command_of(request)} {typed}".rstrip())
         output = replace(self.output, files=file)
         result = carry_out_here(request, output)
-        shown = BRIEF if request.verb == "estimate" else import_module(f"edgewise.cli.{request.verb}").PRESENTATION
+        shown = BRIEF if request.verb == "estimate" else verb.presentation()
         return result, present(result, shown, output)
 
     def _say_step(self, number: int, title: str, command: str) -> None:
@@ -227,7 +228,7 @@ class Tour:
 class BriefEstimate(EstimatePresentation):
     """One row of totals; the layers are in the report."""
 
-    def show(self, result: Estimate, console: Console, *, output: Output) -> None:
+    def show(self, result: Estimate, console: Console, *, view: View) -> None:
         """Print the row; nothing where there is no estimate."""
         from edgewise.report.document import Document
         from edgewise.report.estimate import summary_table
@@ -265,7 +266,7 @@ def optimize_request(models: Sequence[Path], *, data: Path, folder: Path) -> Req
         folder: where variants go.
     """
     from edgewise.optimizing.base import passes
-    from edgewise.service.reading import request_for
+    from edgewise.verbs.reading import request_for
 
     missing = ""
     for model in models:
@@ -311,6 +312,6 @@ def compare_request(runs: Sequence[Run], result: Optimization | None, *, cores: 
 
 
 def _comparison(words: tuple[str, ...], **fields: Any) -> Request:
-    from edgewise.service.reading import request_for
+    from edgewise.verbs.reading import request_for
 
     return request_for("compare", subjects=words, time_budget=COMPARE_S, **fields)

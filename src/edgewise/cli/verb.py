@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from edgewise.cancellation import CancelToken, cancelled_by_signal
 from edgewise.cli.console import complain, err, out, print_json, write_files
-from edgewise.cli.options import Values
+from edgewise.cli.options import Values, takes
 from edgewise.errors import BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.text import one_line
+from edgewise.verbs.presentation import Ending, Presentation, View
+from edgewise.verbs.verb import VERBS, Verb
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from edgewise.record import Run
-    from edgewise.service.context import Context
-    from edgewise.service.request import Request
-
-T = TypeVar("T")
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.request import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,62 +65,24 @@ def output_of(values: Values, *, files: str = "output") -> Output:
     )
 
 
-class Presentation(ABC, Generic[T]):
-    """How the results of one verb are shown; the verb's module has one as `PRESENTATION`.
+def command_of(verb: Verb) -> Callable[..., int]:
+    """The command of `verb`, as Typer reads it."""
 
-    Attributes:
-        files: the name of the `edgewise.report.result_files.ResultFormat` in which reports are written.
-        left: what an interrupted command left; empty says where its runs are.
-    """
+    def command(values: Values) -> int:
+        request = verb.read(values)
+        asked = VERBS.get(request.in_effect().verb)
+        return perform(request, output_of(values, files=asked.reports))
 
-    files = ""
-    left = ""
-
-    def check_file(self, path: Path, *, overwrite: bool) -> None:
-        """Refuse a report before the work. Raises `BadInput`."""
-        self._format.check(path, overwrite=overwrite)
-
-    def check_request(self, request: Any, output: Output) -> None:
-        """Refuse what `request` and `output` can't do together. Raises `BadInput`."""
-
-    def document(self, result: T) -> Any:
-        """The JSON document."""
-        return result.to_document()  # type: ignore[attr-defined]
-
-    @abstractmethod
-    def show(self, result: T, console: Console, *, output: Output) -> None:
-        """Print tables for a person."""
-
-    def write(self, result: T, path: Path, *, overwrite: bool) -> None:
-        """Write a report."""
-        self._format.write(result, path, overwrite=overwrite)
-
-    def has_failed(self, result: T) -> bool:
-        """Whether the exit code is that of a failed run; may say what failed."""
-        del result
-        return False
-
-    def finish(self, result: Any, *, output: Output) -> int:
-        """Say what went wrong, and give the exit code."""
-        if result.interrupted:
-            where = "above and in the store" if output.keep and not result.save_errors else "above"
-            err().print(f"[bold red]interrupted[/]: {self.left or f'what was finished is {where}'}", soft_wrap=True)
-            return ExitCode.INTERRUPTED
-        if self.has_failed(result):
-            return ExitCode.RUN_FAILED
-        return ExitCode.UNAVAILABLE if output.keep and result.save_errors else ExitCode.DONE
-
-    @property
-    def _format(self) -> Any:
-        from edgewise.report import result_files
-
-        return getattr(result_files, self.files)
+    command.__doc__ = verb.help
+    return takes(*verb.all_options())(command)
 
 
-def perform(request: Request, presentation: Presentation[Any], output: Output) -> int:
+def perform(request: Request, output: Output) -> int:
     """Carry `request` out, show and write the result, and give the exit code."""
+    request = request.in_effect()
+    presentation = VERBS.get(request.verb).presentation()
     check_files(output.files, presentation.check_file, overwrite=output.force)
-    presentation.check_request(request, output)
+    presentation.check_request(request, output.files)
     if output.dry_run:
         return _say_what_would_be_done(request, output)
     return present(carry_out_here(request, output), presentation, output)
@@ -129,7 +90,7 @@ def perform(request: Request, presentation: Presentation[Any], output: Output) -
 
 def carry_out_here(request: Any, output: Output) -> Any:
     """The result of `request`, with progress on standard error."""
-    from edgewise.service import carry_out
+    from edgewise.verbs.verb import carry_out
 
     return with_context(output, lambda context: carry_out(request, context))
 
@@ -137,7 +98,7 @@ def carry_out_here(request: Any, output: Output) -> Any:
 def with_context(output: Output, work: Callable[[Context], Any]) -> Any:
     """What `work` gives in the context of a command: its store, and progress on standard error."""
     from edgewise.cli.progress import ProgressLines
-    from edgewise.service.context import Context
+    from edgewise.verbs.context import Context
 
     with ProgressLines(err(), quiet=output.quiet) as lines:
 
@@ -156,9 +117,21 @@ def present(result: Any, presentation: Presentation[Any], output: Output) -> int
     if output.as_json:
         print_json(presentation.document(result))
     else:
-        presentation.show(result, out(), output=output)
+        presentation.show(result, out(), view=View(top=output.top, details=output.details))
+    for note in presentation.notes(result):
+        kind, colon, reason = note.partition(": ")
+        err().print(f"[dim]{escape(kind + colon)}[/]{escape(one_line(reason))}", soft_wrap=True)
     lost = write_files(output.files, lambda path: presentation.write(result, path, overwrite=output.force))
-    return presentation.finish(result, output=output) or lost
+    return tell_ending(presentation.ending(result, kept=output.keep)) or lost
+
+
+def tell_ending(ending: Ending) -> int:
+    """Print what went wrong, and give the exit code."""
+    if ending.interrupted:
+        err().print(f"[bold red]interrupted[/]: {ending.interrupted}", soft_wrap=True)
+    for problem in ending.problems:
+        complain(problem.message, problem.advice)
+    return ending.code
 
 
 def check_files(paths: Sequence[Path], check: Callable[..., None], *, overwrite: bool) -> None:
@@ -195,7 +168,7 @@ def say_skipped(reasons: Sequence[str]) -> None:
 
 def _say_what_would_be_done(request: Request, output: Output) -> int:
     """The request as JSON, or what it asks for in words."""
-    from edgewise.service.command_line import command_of
+    from edgewise.verbs.command_line import command_of
 
     if output.absolute:
         request = request.with_paths_from(Path.cwd())
@@ -214,7 +187,7 @@ def _say_what_would_be_done(request: Request, output: Output) -> int:
 
 
 def _say_jobs(request: Any, console: Console) -> None:
-    from edgewise.service.measuring import planned
+    from edgewise.verbs.measuring import planned
 
     for each in request.on_each_device() if request.verb == "bench" else (request,):
         with planned(each) as plan:

@@ -53,7 +53,7 @@ def cases(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
 
     A comma separates values only outside brackets and quotes. Raises `BadInput` for what is not NAME=VALUE.
     """
-    from edgewise.service.requests.shared import MOST_CASES
+    from edgewise.verbs.shared import MOST_CASES
 
     axes: dict[str, list[Any]] = {}
     for value in values:

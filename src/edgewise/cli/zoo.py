@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgewise.cli import options
-from edgewise.cli.bench import RunPresentation
 from edgewise.cli.console import err, out, print_json
 from edgewise.cli.options import Values, argument, option, request_of, takes
-from edgewise.cli.verb import Output, check_files, output_of, present, with_context
+from edgewise.cli.verb import check_files, output_of, present, with_context
+from edgewise.verbs.measuring import RunPresentation
+from edgewise.verbs.presentation import View
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgewise.service.measuring import Measured
+    from edgewise.verbs.measuring import Measured
 
 app = typer.Typer(no_args_is_help=True, help="List and build reference networks to measure on devices.")
 
@@ -27,7 +28,7 @@ SCHEMA = 1
 @app.command("list")
 def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False) -> None:
     """List the reference networks, with their published size at width 1. They have random weights, and no accuracy."""
-    from edgewise.service.zoo import documents
+    from edgewise.verbs.zoo.work import documents
     from edgewise.zoo.networks import WITHOUT_ACCURACY
 
     networks = documents()
@@ -73,7 +74,7 @@ def build(
 
     The networks are for measuring latency, memory and energy. Their outputs mean nothing.
     """
-    from edgewise.service.zoo import build as write
+    from edgewise.verbs.zoo.work import build as write
 
     paths = write(
         names, folder, width=width, resolution=resolution, seed=seed, format=file_format, overwrite=force
@@ -106,13 +107,13 @@ KERAS_TABLE = (
 class _KerasTable(RunPresentation):
     """Runs as the table of Keras Applications."""
 
-    def show(self, result: Measured, console: Console, *, output: Output) -> None:
+    def show(self, result: Measured, console: Console, *, view: View) -> None:
         """The table ``long``."""
         from edgewise.report.files import report_document
         from edgewise.report.text import print_document
 
         if result.runs:
-            print_document(report_document(result.runs, table="long"), console, details=output.details)
+            print_document(report_document(result.runs, table="long"), console, details=view.details)
 
     def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
         """The table ``long`` in the format of the extension."""
@@ -129,8 +130,8 @@ def keras_table(values: Values) -> int:
     The networks have random weights, so there is no accuracy. For the batches and repetitions of Keras' published
     table, give --batch 32 --iterations 30 --sessions 10.
     """
-    from edgewise.service.keras_table import measure_networks
-    from edgewise.service.requests import BenchRequest
+    from edgewise.verbs.bench.request import BenchRequest
+    from edgewise.verbs.zoo.keras_table import measure_networks
 
     presentation, output = _KerasTable(), output_of(values)
     check_files(output.files, presentation.check_file, overwrite=output.force)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from edgewise.formatting import ABSENT
 
@@ -205,3 +205,9 @@ def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def described(result: Any) -> Document:
+    """The document of a result that has ``describe()``."""
+    found: Document = result.describe()
+    return found

@@ -36,6 +36,10 @@ _FORMATS: dict[str, result_files.ResultFormat[Any]] = {
 }
 
 
+def _format_of(result: Any) -> result_files.ResultFormat[Any]:
+    return _FORMATS.get(type(result).__name__, result_files.DESCRIBED)
+
+
 def text_of(result: Any) -> str:
     """`result` as the command line prints it; a single run, and a list of none, in one line."""
     if isinstance(result, Run):
@@ -57,7 +61,7 @@ def rows_of(result: Any) -> list[dict[str, Any]]:
             return _rows_of_runs(runs)
         text = str(files.render_report(runs, ".csv"))
     else:
-        text = _FORMATS[type(result).__name__].writers[".csv"](result)
+        text = _format_of(result).writers[".csv"](result)
     return [{title: _value(word) for title, word in row.items()} for row in csv.DictReader(io.StringIO(text))]
 
 
@@ -67,7 +71,7 @@ def write(result: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None
     if isinstance(runs, list):
         files.write_report(runs, Path(path), overwrite=overwrite)
     else:
-        _FORMATS[type(result).__name__].write(result, Path(path), overwrite=overwrite)
+        _format_of(result).write(result, Path(path), overwrite=overwrite)
 
 
 def _rows_of_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -103,7 +107,7 @@ def _row_of_run(run: Run, units: Mapping[str, str]) -> dict[str, Any]:
 def _document_of(result: Any) -> Any:
     if isinstance(result, list):
         return files.report_document(result)
-    return load_class(f"edgewise.report.{_FORMATS[type(result).__name__].document}")(result)
+    return load_class(f"edgewise.report.{_format_of(result).document}")(result)
 
 
 def _value(word: str) -> str | float | None:

@@ -255,3 +255,5 @@ GATE: ResultFormat[GateResult] = ResultFormat(
     model_paths=lambda result: {variant.run.job.model.path for variant in result.findings.variants},
     is_own=_is_gate_report,
 )
+DESCRIBED: ResultFormat[Any] = _format("result", "document:described", model_paths=lambda result: ())
+"""Results that describe themselves, such as those of verbs that other packages bring."""

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from edgewise.cli.exec import PRESENTATION
 from edgewise.cli.main import explain
-from edgewise.cli.verb import Output, carry_out_here
+from edgewise.cli.verb import Output, carry_out_here, tell_ending
 from edgewise.errors import BadInput, ExitCode
-from edgewise.service.command_line import named_for_python
-from edgewise.service.env_file import read_env_file
-from edgewise.service.reading import make_request
-from edgewise.service.requests import ExecRequest
 from edgewise.text import one_line
+from edgewise.verbs.command_line import named_for_python
+from edgewise.verbs.exec.env_file import read_env_file
+from edgewise.verbs.exec.request import ExecRequest
+from edgewise.verbs.measuring import RunPresentation
+from edgewise.verbs.reading import make_request
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +57,7 @@ def _profile(environment: Path, models: str, models_file: Path | None) -> int:
             file.write(f"Usage stats for Experiment ran on : {datetime.now()}\n{text}\n\n")
     except OSError as error:
         raise BadInput(f"can't write OUTPUTFILE {env_file.output}: {error.strerror}") from error
-    return PRESENTATION.finish(result, output=output)
+    return tell_ending(RunPresentation().ending(result, kept=output.keep))
 
 
 if __name__ == "__main__":

@@ -85,13 +85,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _profile(words: argparse.Namespace, folder: Path) -> int:
-    from edgewise.cli.estimate import PRESENTATION
+    from edgewise.cli.verb import tell_ending
+    from edgewise.verbs.estimate.presentation import EstimatePresentation
 
     if words.device:
         result: Run | Estimate = _measure(words, folder)
     else:
         result = _estimate(words, folder)
-        if code := PRESENTATION.finish(result, output=Output()):
+        if code := tell_ending(EstimatePresentation().ending(result, kept=True)):
             return code
     if words.output is None:
         print(_as_text(result, words, width=out().width if sys.stdout.isatty() else UNFOLDED), end="")
@@ -102,8 +103,8 @@ def _profile(words: argparse.Namespace, folder: Path) -> int:
 
 def _estimate(words: argparse.Namespace, folder: Path) -> Estimate:
     from edgewise.estimating.base import find_device
-    from edgewise.service.reading import make_request
-    from edgewise.service.requests import EstimateRequest
+    from edgewise.verbs.estimate.request import EstimateRequest
+    from edgewise.verbs.reading import make_request
 
     device = _device(words.accelerator, words.platform)
     settings = {}
@@ -165,8 +166,8 @@ def _file(path: Path, folder: Path) -> Path:
 
 def _measure(words: argparse.Namespace, folder: Path) -> Run:
     """The run of the board at the port. Raises `BadInput`, `Unavailable`."""
-    from edgewise.service.reading import make_request
-    from edgewise.service.requests import BenchRequest
+    from edgewise.verbs.bench.request import BenchRequest
+    from edgewise.verbs.reading import make_request
 
     if words.port is None:
         raise BadInput("--device needs --port", advice="give the serial port of the board, such as --port /dev/ttyACM0")

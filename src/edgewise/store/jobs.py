@@ -37,7 +37,7 @@ class JobRow:
         queue: the studio that carries it out: a job's files lie in one place only.
         device: what it keeps busy; the jobs of a queue take turns on a device.
         created, started, finished: s since 1970; None as long as there is none.
-        request: what to do, as the text of a JSON document (`edgewise.service.request`).
+        request: what to do, as the text of a JSON document (`edgewise.verbs.request`).
         attempt: number of starts.
         fence: grows with each claim, so that only the latest holder can finish the job.
         holder: the process that claimed it last.

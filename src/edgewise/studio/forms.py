@@ -1,7 +1,7 @@
 """Forms of the verbs, made from the options of their commands: a new option of a command appears in its form.
 
     query, body or an earlier request → texts by name of the input → `Form.fill` → values as the command line has them
-      → `request_from` of the command's module → request
+      → `Verb.read` → request
 
 A form names no path of the server's disk, no address and no code: models and data are picked by key, devices by name.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from edgewise.cli.options import OUTPUT, Option, Values
@@ -21,13 +20,15 @@ from edgewise.device.calibrations import names as calibrated_names
 from edgewise.device.devices import LOCAL, read_devices
 from edgewise.errors import BadField, BadInput, EdgewiseError
 from edgewise.metrics import METRICS
-from edgewise.service.command_line import flag_of, words_of
 from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
 from edgewise.units import parse_frequency
+from edgewise.verbs.command_line import flag_of, words_of
+from edgewise.verbs.verb import VERBS, Verb
+from edgewise.verbs.verb import Form as DeclaredForm
 
 if TYPE_CHECKING:
-    from edgewise.service.request import Request
     from edgewise.studio.models import Models
+    from edgewise.verbs.request import Request
 
 Texts = Mapping[str, Sequence[str]]
 """What a browser sends: name of an input → its values."""
@@ -186,50 +187,41 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of one verb.
+    """The form of one verb, which has a `edgewise.verbs.verb.Form`."""
 
-    Attributes:
-        top: names of the options that most people set.
-        module: of `edgewise.cli`, with the options; empty is the verb's own.
-        verbs: of the requests that it can make; empty is the verb.
-        kept: options about output that change the result.
-        fixed: values of options that the verb stands for.
-        intro: what it is for; empty is the command's own sentence.
-        places: where it can run: ``measured``, ``calibrated`` and ``estimated`` devices.
-    """
-
-    verb: str
-    title: str
-    top: tuple[str, ...]
-    module: str = ""
-    verbs: tuple[str, ...] = ()
-    places: tuple[str, ...] = ("measured",)
-    kept: tuple[str, ...] = ()
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    intro: str = ""
+    verb: Verb
 
     @property
-    def _module(self) -> Any:
-        return import_module(f"edgewise.cli.{self.module or self.verb}")
+    def _own(self) -> DeclaredForm:
+        assert self.verb.form is not None
+        return self.verb.form
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return self._own.title or self.verb.name.capitalize()
 
     @property
     def sentence(self) -> str:
         """What it is for."""
-        return self.intro or self._module.command.__doc__.partition("\n")[0]
+        return self._own.intro or self.verb.help.partition("\n")[0]
+
+    @property
+    def top(self) -> Sequence[str]:
+        """Names of the options that most people set."""
+        return self._own.top
 
     @property
     def _requests(self) -> list[type[Request]]:
-        from edgewise.service.requests import REQUESTS  # the server starts sooner without them
-
-        return [REQUESTS[verb] for verb in self.verbs or (self.verb,)]
+        return [VERBS.get(name).request_type() for name in (self.verb.name, *self._own.also)]
 
     def fields(self) -> list[Field]:
         """The inputs, in the command's order. Raises `Unavailable`."""
         known = catalogue()
-        return [self._field(one, known) for one in self._module.OPTIONS if self._has(one)]
+        return [self._field(one, known) for one in self.verb.all_options() if self._has(one)]
 
     def _has(self, option: Option) -> bool:
-        if option.name in LEFT_OUT or (option.info.rich_help_panel == OUTPUT and option.name not in self.kept):
+        if option.name in LEFT_OUT or (option.info.rich_help_panel == OUTPUT and option.name not in self._own.kept):
             return False
         return bool(self._fields_of(option)) or _KINDS.get(option.name) == "models"
 
@@ -242,7 +234,7 @@ class Form:
         choices = known.get(option.name) or _CHOICES.get(option.name) or self._words(option)
         if kind == "device":
             choices = self._devices(known)
-        elif kind == "models" and self.verb == "fits":
+        elif kind == "models" and self.verb.name == "fits":
             kind = "model"
         elif kind is None:
             kind = _plain_kind(option, has_choices=bool(choices))
@@ -261,16 +253,16 @@ class Form:
         names = {"measured": [LOCAL, *read_devices()], "calibrated": calibrated_names()}
         found = {
             name: Choice(value=name, text="this machine" if name == LOCAL else name, group=place.capitalize())
-            for place in self.places
+            for place in self._own.places
             for name in names.get(place, ())
         }
-        return [*found.values(), *(known["hardware"] if "estimated" in self.places else ())]
+        return [*found.values(), *(known["hardware"] if "estimated" in self._own.places else ())]
 
     def fill(self, texts: Texts, models: Models) -> Filled:
         """The request that `texts` describe, or what is wrong with them. Raises `Unavailable`."""
         fields = self.fields()
-        values = {one.name: None if one.default is ... else one.default for one in self._module.OPTIONS}
-        values |= self.fixed
+        values = {one.name: None if one.default is ... else one.default for one in self.verb.all_options()}
+        values |= self._own.fixed
         problems: dict[str, EdgewiseError] = {}
         for one in fields:
             try:
@@ -286,9 +278,9 @@ class Form:
             return Filled(problems={self._field_of(error, fields): named})
 
     def _request(self, values: Values) -> Request:
-        from edgewise.service.requests import ProfileRequest
+        from edgewise.verbs.profile.request import ProfileRequest
 
-        request: Request = self._module.request_from(values)
+        request: Request = self.verb.read(values)
         if isinstance(request, ProfileRequest):
             name = request.device.partition("@")[0]
             if name not in (LOCAL, *read_devices()) and name in [one.value for one in catalogue()["hardware"]]:
@@ -343,43 +335,7 @@ def _with_clock(one: Field, texts: Texts) -> Sequence[str]:
     return [f"{given[-1]}@{clock}"] if one.kind == "device" and given and clock and "@" not in given[-1] else given
 
 
-FORMS = {
-    form.verb: form
-    for form in (
-        Form("bench", "Bench", top=("runtime", "device", "threads", "batch", "precision", "duration")),
-        Form(
-            "profile",
-            "Profile",
-            verbs=("profile", "estimate"),
-            top=("device", "runtime", "threads", "duration"),
-            places=("measured", "estimated"),
-            intro="Time and cost of each layer and of the whole model: measured here or on a registered device, or "
-            "estimated for a core, board or accelerator that is not at hand.",
-        ),
-        Form("evaluate", "Evaluate", top=("data", "task", "prepare", "runtime", "device", "limit")),
-        Form(
-            "optimize",
-            "Optimize",
-            top=("data", "task", "prepare", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
-        ),
-        Form("compare", "Compare", top=("runtime", "device", "threads", "precision", "time_budget"), kept=("force",)),
-        Form(
-            "estimate",
-            "Estimate",
-            verbs=("estimate", "predict"),
-            top=("device", "set", "target"),
-            places=("calibrated", "estimated"),
-            fixed={"fits": False},
-        ),
-        Form(
-            "fits",
-            "Does it fit?",
-            module="estimate",
-            top=("max_latency", "max_ram", "max_flash"),
-            fixed={"fits": True},
-            intro="The boards of the catalogue that hold a model, with an estimate of its latency on each.",
-        ),
-        Form("convert", "Convert", top=("to", "precision", "opset")),
-    )
-}
-"""Verb → its form."""
+def form_of(name: str) -> Form | None:
+    """The form of the verb of that name; None where there is none."""
+    verb = VERBS.get(name) if name in VERBS.names() else None
+    return None if verb is None or verb.form is None else Form(verb)

@@ -78,9 +78,9 @@ def inspect(path: Path, *, title: str, as_graph: bool = False) -> dict[str, Any]
     """
     from edgewise.report.inspection_html import render_inspection_html
     from edgewise.report.page import as_part
-    from edgewise.service import carry_out
-    from edgewise.service.context import Context
-    from edgewise.service.requests import InspectRequest
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.inspect.request import InspectRequest
+    from edgewise.verbs.verb import carry_out
 
     (inspection,) = carry_out(InspectRequest(model=str(path), hash_weights=True), Context(keep=False))
     if as_graph:

@@ -16,7 +16,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,15 @@ from rich.console import Console
 
 from edgewise.cancellation import CancelToken
 from edgewise.cli.progress import ProgressLines
-from edgewise.cli.verb import Output, Presentation
 from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.progress import Event
 from edgewise.run.sandbox import die_with_host
 from edgewise.studio.jobs.messages import LogLines, Message, Reporter, line_of
+from edgewise.verbs.presentation import Presentation
+from edgewise.verbs.verb import VERBS
 
 FILES = (".json", ".html", ".md", ".csv", ".xml", ".txt")
 """Extensions of the files of a result; a verb may lack some, but not the first."""
-
-MORE_FILES = {"profile": (".mltk.json", ".trace.json", ".nodes.json"), "estimate": (".mltk.json",)}
 
 _LOG_WIDTH = 160
 _WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
@@ -67,10 +65,10 @@ def _obey(control: int, token: CancelToken) -> None:
 
 def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) -> Message:
     """The fields of the message ``end``: how the job in `folder` ended."""
-    from edgewise.service import carry_out as carry_out_request
-    from edgewise.service.command_line import flag_of
-    from edgewise.service.context import Context
-    from edgewise.service.reading import read_request
+    from edgewise.verbs.command_line import flag_of
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.reading import read_request
+    from edgewise.verbs.verb import carry_out as carry_out_request
 
     log = LogLines(say)
     # Rich only writes to the file and flushes it, and the log has these two.
@@ -89,10 +87,10 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
     )
     try:
         request = read_request(json.loads((folder / "request.json").read_bytes())).in_effect()
-        presentation: Presentation[Any] = import_module(f"edgewise.cli.{request.verb}").PRESENTATION
+        presentation = VERBS.get(request.verb).presentation()
         result = carry_out_request(request, context)
         with contextlib.redirect_stderr(log):
-            write_result(result, presentation, folder, extensions=FILES + MORE_FILES.get(request.verb, ()))
+            write_result(result, presentation, folder, extensions=(*FILES, *presentation.more_files))
         return how_it_ended(result, presentation, say)
     except KeyboardInterrupt:
         return _end("cancelled", ExitCode.INTERRUPTED, "cancelled before anything was finished")
@@ -148,23 +146,16 @@ def write_result(result: Any, presentation: Presentation[Any], folder: Path, *, 
 
 def how_it_ended(result: Any, presentation: Presentation[Any], say: Callable[[Message], None]) -> Message:
     """The fields of the message ``end`` of a job whose result is written: as the command line ends."""
-    told: list[str] = []
-
-    def note(message: Message) -> None:
-        told.append(message["text"])
-        say(message)
-
-    log = LogLines(note)
-    with contextlib.redirect_stderr(log):
-        code = presentation.finish(result, output=Output())
-    if code == ExitCode.INTERRUPTED:
-        return _end("cancelled", code, "cancelled: what was finished is below")
-    if code in _WELL:
-        return _end("done", code)
-    errors, advice = (
-        " ".join(line.removeprefix(word) for line in told if line.startswith(word)) for word in ("error: ", "try: ")
-    )
-    return _end("failed", code, errors or _why(result), advice)
+    for note in presentation.notes(result):
+        say({"kind": "log", "text": note})
+    ending = presentation.ending(result, kept=True)
+    if ending.interrupted:
+        return _end("cancelled", ending.code, "cancelled: what was finished is below")
+    if ending.code in _WELL:
+        return _end("done", ending.code)
+    message = "; ".join(problem.message for problem in ending.problems)
+    advice = "; ".join(dict.fromkeys(problem.advice for problem in ending.problems if problem.advice))
+    return _end("failed", ending.code, message or _why(result), advice)
 
 
 def _why(result: Any) -> str:

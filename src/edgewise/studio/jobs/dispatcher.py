@@ -28,9 +28,9 @@ from edgewise.studio.jobs.messages import JobState, Message
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
-    from edgewise.service.request import Request
     from edgewise.store import Store
     from edgewise.store.jobs import JobRow
+    from edgewise.verbs.request import Request
 
 VERBS = ("bench", "profile", "inspect", "evaluate", "optimize", "compare", "gate", "estimate", "fits", "predict",
          "convert", "calibrate")  # fmt: skip

@@ -151,7 +151,7 @@ def took(row: JobRow) -> str:
 
 def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
     """Where a job with these files leads to: address and words."""
-    from edgewise.studio.forms import FORMS
+    from edgewise.studio.forms import form_of
 
     verb = {"predict": "estimate"}.get(row.verb, row.verb)
     query = "&".join(f"run={run}" for run in row.runs)
@@ -162,13 +162,13 @@ def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
     result = files.get("result.json")
     if row.verb == "optimize" and row.runs and result is not None and b'"snr_db"' in result.read_bytes():
         found.append((f"/runs/{row.runs[0]}/graph?job={row.id}", "Graph with the error of each layer"))
-    return [*found, *([(f"/new/{verb}?job={row.id}", "Change and run")] if verb in FORMS else [])]
+    return [*found, *([(f"/new/{verb}?job={row.id}", "Change and run")] if form_of(verb) else [])]
 
 
 def _command_of(row: JobRow) -> str:
     """The command line that does the same; empty where this edgewise does not read the request."""
-    from edgewise.service.command_line import command_of
-    from edgewise.service.reading import read_request
+    from edgewise.verbs.command_line import command_of
+    from edgewise.verbs.reading import read_request
 
     try:
         document: Any = json.loads(row.request)

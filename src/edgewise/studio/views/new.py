@@ -14,15 +14,16 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from edgewise.cli.options import OUTPUT
 from edgewise.errors import BadInput
-from edgewise.service.command_line import command_of
 from edgewise.store.location import find_location
 from edgewise.studio.catalogue import Choice, catalogue, listed
-from edgewise.studio.forms import FORMS, PICKED, Field, Filled, Form, Texts
+from edgewise.studio.forms import PICKED, Field, Filled, Form, Texts, form_of
 from edgewise.studio.models import ModelEntry
 from edgewise.studio.pages import page
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
+from edgewise.verbs.command_line import command_of
+from edgewise.verbs.verb import VERBS
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData, ImmutableMultiDict
@@ -62,7 +63,7 @@ def submit(request: Request, sent: FormData) -> Response:
 
 
 def _form_of(request: Request) -> Form:
-    form = FORMS.get(request.path_params["verb"])
+    form = form_of(request.path_params["verb"])
     if form is None:
         raise HTTPException(404)
     return form
@@ -76,11 +77,11 @@ def _texts_of(request: Request, form: Form, studio: Studio) -> Texts:
     """The fields in the query, on top of those of the job that it names. Raises `BadInput`."""
     texts = _by_name(request.query_params)
     if "job" in texts:
-        from edgewise.service.reading import read_request
+        from edgewise.verbs.reading import read_request
 
         earlier = read_request(json.loads(studio.store.jobs.get(texts["job"][-1]).request))
         texts = {**form.texts_of(earlier, studio.models), **texts}
-    if form.verb == "compare" and set(texts) == {"model"} and len(texts["model"]) == 1:
+    if form.verb.name == "compare" and set(texts) == {"model"} and len(texts["model"]) == 1:
         # One model: two engines that read it are something to compare.
         entry = _entry(texts["model"][0], studio)
         engines = [one.value for one in catalogue()["runtime"] if one.usable and entry and entry.format in one.formats]
@@ -101,7 +102,7 @@ def _command(filled: Filled, studio: Studio) -> str:
     if filled.request is None:
         return ""
     place, line = find_location(studio.settings.store), command_of(filled.request)
-    stores = filled.request.verb not in ("estimate", "predict", "fits", "convert")
+    stores = VERBS.get(filled.request.verb).keeps_runs
     return f"{line} --store {shlex.quote(str(place.path))}" if stores and place.chosen and place.path else line
 
 

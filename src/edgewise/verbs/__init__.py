@@ -1,0 +1,1 @@
+"""What edgewise can be asked for: one folder per verb, and what they share."""

@@ -1,0 +1,17 @@
+"""``bench``: measure models on every runtime, side by side."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Form, Verb
+
+
+class Bench(Verb):
+    """Measure models on every runtime, side by side: latency, throughput, memory, start-up, with intervals."""
+
+    name = "bench"
+    summary = "Measure models on every runtime, side by side."
+    group = "Measure"
+    request = ".request:BenchRequest"
+    work = "edgewise.verbs.measuring:measure"
+    shown = "edgewise.verbs.measuring:RunPresentation"
+    form = Form(top=("runtime", "device", "threads", "batch", "precision", "duration"))

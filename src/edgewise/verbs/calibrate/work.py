@@ -1,0 +1,343 @@
+"""Carries out the requests of `calibrate` and of predictions for calibrated devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.device.calibrations import file_of
+from edgewise.device.devices import LOCAL
+from edgewise.errors import BadInput, EdgewiseError
+from edgewise.estimating.base import is_known
+from edgewise.model.precision import find_precision
+from edgewise.predicting.base import Point, Subject
+from edgewise.predicting.calibration import Calibration, load, save
+from edgewise.predicting.choice import FEWEST_POINTS, choose
+from edgewise.predicting.features import profile_of
+from edgewise.predicting.fleet import Catalogue
+from edgewise.predicting.forecast import Forecasts, forecast
+from edgewise.predicting.points import UNITS, Row, check_points, is_measurement, join_repeats, read_table
+from edgewise.record import Run
+from edgewise.run.observation import observe_file
+from edgewise.verbs.calibrate.device_runs import (
+    MODELS,
+    TABLE,
+    ModelFiles,
+    Notes,
+    engine_text,
+    note_tool,
+    of_one_engine,
+    preference,
+    read_measurements,
+    reading,
+)
+
+if TYPE_CHECKING:
+    from edgewise.store import Store
+    from edgewise.verbs.calibrate.request import CalibrateRequest
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.predict.request import PredictRequest
+
+MOST_MODELS = 500
+MOST_READ = 20
+"""Stored runs of a model with one engine and number of threads among which its limits are looked for."""
+NOISY = "Runs on this machine of grade D alone, which are not used (measure again when it is quiet)"
+
+
+@dataclass(kw_only=True)
+class _Model:
+    """A model before it is known which values of this machine are taken.
+
+    Attributes:
+        sha256: of its file; "" where only its name is known.
+        stored: engine and its settings → metric → value, from stored runs on this machine.
+        hosts: metric → value, as somebody wrote it down.
+        noisy: whether it has runs on this machine, all of grade D.
+    """
+
+    subject: Subject
+    sha256: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    hosts: Mapping[str, float] = field(default_factory=dict)
+    stored: dict[str, dict[str, float]] = field(default_factory=dict)
+    noisy: bool = False
+
+
+def calibrate(request: CalibrateRequest, context: Context) -> Calibration:
+    """Learn a device from what was measured on it, and keep that."""
+    file_of(request.name)
+    if is_known(request.name) or request.name == LOCAL:
+        raise BadInput(
+            f"{request.name} is a device that edgewise knows already", advice="give your device another name"
+        )
+    notes = Notes()
+    given = read_measurements(request.measurements, request.name, context, notes)
+    runs = of_one_engine(given.runs, notes, wanted=request.runtime)
+    models_of = [Path(request.model_dir)] if request.model_dir else []
+    if models_of and not models_of[0].is_dir():
+        raise BadInput(f"--model-dir {request.model_dir} is no folder", advice="name the folder of the models")
+    files = ModelFiles([*models_of, *given.folders])
+    models = [_from_row(row, path.parent, files) for path in given.tables for row in read_table(path)]
+    models += [_from_run(run, files, notes) for run in runs]
+    if len(models) > MOST_MODELS:
+        raise BadInput(f"{len(models)} measured models", advice=f"give {MOST_MODELS} at most; 10 are mostly enough")
+    if not models:
+        raise BadInput("no measurements given", advice=f"give a CSV file or runs: {', '.join(request.measurements)}")
+    machine, engine = _with_host_values(models, context, notes, wanted=request.host, required=True)
+    _note_missing_files(models, notes)
+    points = {metric: _points(models, metric, engine) for metric in UNITS}
+    points = {metric: found for metric, found in points.items() if found}
+    if not points:
+        raise BadInput("no metric was measured on the device", advice="columns such as latency_ms hold its values")
+    cautions = [
+        caution for metric, found in points.items() for caution in check_points(found, what=metric.replace("_", " "))
+    ]
+    cautions += [
+        f"{metric} has {len(found)} models, and {FEWEST_POINTS} are needed: it is not predicted."
+        for metric, found in points.items()
+        if 0 < len(found) < FEWEST_POINTS and len(points) > 1
+    ]
+    kept = {metric: found for metric, found in points.items() if len(found) >= FEWEST_POINTS} or points
+    try:
+        kept, reasons = _predictable(kept, method=request.method)
+    except BadInput as error:
+        noisy = [sentence.removesuffix(".") for sentence in notes.sentences if sentence.startswith(NOISY)]
+        raise BadInput("; ".join((error.message, *noisy)), advice=error.advice) from None
+    found = Calibration(
+        name=request.name,
+        points={metric: tuple(rows) for metric, rows in kept.items()},
+        method=request.method,
+        host=machine,
+        runtime=engine,
+        sources=tuple(given.sources),
+        cautions=tuple(dict.fromkeys([*notes.sentences, *cautions, *reasons])),
+    )
+    return save(found, context.store) if context.keep else found
+
+
+def _predictable(points: Mapping[str, list[Point]], *, method: str | None) -> tuple[dict[str, list[Point]], list[str]]:
+    """The metrics for which a law can be chosen, and a sentence on each of the others.
+
+    Raises `BadInput` as `choose` does where there is none.
+    """
+    found, problems = {}, {}
+    for metric, rows in points.items():
+        try:
+            choose(rows, method=method)
+        except BadInput as error:
+            problems[metric] = error
+        else:
+            found[metric] = rows
+    if not found:
+        raise next(iter(problems.values()))
+    return found, [f"{metric} is not predicted: {error.message}." for metric, error in problems.items()]
+
+
+def predict(request: PredictRequest, context: Context) -> Forecasts:
+    """Predict models for a calibrated device."""
+    calibration = load(request.device, context.store)
+    models: list[_Model] = []
+    for path in request.models:
+        models += _from_word(path)
+    notes = Notes()
+    if calibration.runtime:
+        _with_host_values(models, context, notes, wanted=calibration.runtime)
+    _note_missing_files(models, notes)
+    for metric in request.targets:
+        if metric not in calibration.points:
+            raise BadInput(
+                f"{calibration.name} is not calibrated for {metric}", advice=f"it has {', '.join(calibration.points)}"
+            )
+    rows = [
+        forecast(
+            replace(calibration, points={metric: points}),
+            [_subject(model, metric, calibration.runtime) for model in models],
+            targets=request.targets,
+            anyway=request.anyway,
+        ).rows
+        for metric, points in calibration.points.items()
+    ]
+    return Forecasts(
+        calibration=calibration,
+        rows=tuple(row for part in rows for row in part),
+        targets=request.targets,
+        cautions=tuple(notes.sentences),
+    )
+
+
+def _points(models: Sequence[_Model], metric: str, engine: str) -> list[Point]:
+    return join_repeats(
+        Point(subject=_subject(model, metric, engine), value=model.values[metric])
+        for model in models
+        if metric in model.values
+    )
+
+
+def _subject(model: _Model, metric: str, engine: str) -> Subject:
+    host = model.hosts.get(metric, model.stored.get(engine, {}).get(metric))
+    return replace(model.subject, host=host)
+
+
+def _from_word(word: str) -> list[_Model]:
+    """The models of a table or a file; what is neither may be a name of the atlas."""
+    path, named = Path(word), Subject(name=word)
+    if word.lower().endswith(TABLE):
+        return [_from_row(row, path.parent, ModelFiles([])) for row in read_table(path)]
+    if not path.exists() and not Catalogue().lacking(named):
+        return [_Model(subject=named)]
+    return [_from_file(path)]
+
+
+def _from_row(row: Row, folder: Path, files: ModelFiles) -> _Model:
+    """A model of a table; where its name is that of a file, what the file says."""
+    places = (folder / row.name, Path(row.name), *files.named(row.name))
+    file = next((path for path in places if path.is_file()), None)
+    model = _Model(subject=Subject(name=row.name)) if file is None else _from_file(file)
+    subject = replace(
+        model.subject, name=row.name, family=row.family, precision=row.precision or model.subject.precision
+    )
+    return replace(model, subject=subject, values=row.values, hosts=row.hosts)
+
+
+def _note_missing_files(models: Sequence[_Model], notes: Notes) -> None:
+    """Note the models whose names are those of files, where there is no such file: most are mistyped."""
+    for model in models:
+        name = model.subject.name
+        is_path = "/" in name or "\\" in name or Path(name).suffix.lower() in MODELS
+        if is_path and not model.sha256 and model.subject.profile is None and Catalogue().lacking(model.subject):
+            notes.add("No such file was found, so that nothing but the name is known", name)
+
+
+def _from_file(path: Path) -> _Model:
+    graph, network = observe_file(path, shapes={}, hash_weights=True)
+    subject = Subject(name=path.name, profile=profile_of(graph), precision=find_precision(graph))
+    return _Model(subject=subject, sha256=str(network.source.get("sha256") or ""))
+
+
+def _from_run(run: Run, files: ModelFiles, notes: Notes) -> _Model:
+    """The model of a run on the device, and what its file says: where it was, or that of its hash or its name."""
+    ref = run.job.model
+    note_tool(run, _latency_of(run), notes)
+    model = _Model(subject=Subject(name=ref.name), sha256=ref.sha256 if ref.is_known else "", values=_values_of(run))
+    own = [Path(ref.path)] if ref.path and Path(ref.path).is_file() else []  # exported runs keep only the name
+    hashed = files.hashed(ref.sha256) if ref.is_known and not own else None
+    places = [*own, *([hashed] if hashed else files.named(ref.name))]
+    changed = False
+    for path in places:
+        try:
+            found = _from_file(path)
+        except EdgewiseError:
+            continue
+        if not ref.is_known:
+            notes.add("The tool names no file: taken for the file of the same name", ref.name)
+        elif found.sha256 != ref.sha256:
+            changed = True
+            continue
+        return replace(model, subject=replace(found.subject, name=ref.name), sha256=found.sha256)
+    if changed:
+        notes.add("The file has changed since, so that its operators are not known", ref.name)
+    return model
+
+
+def _values_of(run: Run) -> dict[str, float]:
+    """Metric → value, of the metrics that can be predicted."""
+    named = {metric: metric for metric in UNITS} | {"latency": _latency_of(run)}
+    return {
+        metric: value
+        for metric, name in named.items()
+        if (value := run.value(name)) is not None and is_measurement(value)
+    }
+
+
+def _latency_of(run: Run) -> str:
+    """The metric that is taken as the latency: of an imported run without a median, its headline."""
+    return run.headline if run.source is not None and run.headline.startswith("latency") else "latency"
+
+
+def _with_host_values(
+    models: Sequence[_Model], context: Context, notes: Notes, *, wanted: str | None, required: bool = False
+) -> tuple[str, str]:
+    """Fill `_Model.stored`; returns this machine and the engine and settings of which most models have runs.
+
+    Args:
+        wanted: the engine and its settings, or the beginning of it; None takes those with the most models.
+        required: whether it is an error that no model has a run with `wanted`.
+    """
+    machines: dict[str, str] = {}
+    with reading(context) as store:
+        runs = [] if store is None else _runs_here(models, store, notes)
+    for model in models:
+        for run, machine in runs:
+            engine = engine_text(run.job)
+            if run.job.model.sha256 == model.sha256 and engine.startswith(wanted or ""):
+                model.stored[engine] = _values_of(run)
+                machines.setdefault(engine, machine)
+        if model.noisy and not model.stored and not model.hosts:
+            notes.add(NOISY, model.subject.name)
+    known = Counter(engine for model in models for engine in model.stored)
+    if not known:
+        if wanted and required:
+            engines = sorted({engine_text(run.job) for run, _ in runs})
+            raise BadInput(
+                f"this machine has no runs of the models with {wanted}",
+                advice=f"stored are runs with: {'; '.join(engines)}" if engines else "run 'edgewise bench MODEL' here",
+            )
+        return "", ""
+    engine = wanted if wanted is not None and wanted in known else max(sorted(known), key=lambda each: known[each])
+    return machines[engine], engine
+
+
+def _runs_here(models: Sequence[_Model], store: Store, notes: Notes) -> list[tuple[Run, str]]:
+    """The runs of `models` on this machine, see `_best_here`. A model without a file is that of its name."""
+    for model in models:
+        if not model.sha256:
+            _relate_by_name(model, store, notes)
+    found = []
+    for sha256 in sorted({model.sha256 for model in models} - {""}):
+        best, noisy = _best_here(sha256, store)
+        found += best
+        for model in models:
+            model.noisy = model.noisy or (noisy and model.sha256 == sha256)
+    return found
+
+
+def _relate_by_name(model: _Model, store: Store, notes: Notes) -> None:
+    """Take `model` for the file of its name that was measured here, where there is one alone."""
+    name = model.subject.name
+    rows = [row for row in store.rows(model=name, device=LOCAL, status="done") if row.model == name]
+    if len({row.sha256 for row in rows}) > 1:
+        notes.add("Several files of this name were measured here, so that none is taken", name)
+    elif rows:
+        model.sha256 = rows[0].sha256
+        notes.add("Taken for the file of the same name that was measured here", name)
+        path = Path(store.get(rows[0].id).job.model.path or "/")
+        if path.is_file() and (found := _from_file(path)).sha256 == model.sha256:
+            own = model.subject
+            precision = own.precision or found.subject.precision
+            model.subject = replace(own, profile=found.subject.profile, precision=precision)
+
+
+def _best_here(sha256: str, store: Store) -> tuple[list[tuple[Run, str]], bool]:
+    """Finished runs of a file on this machine, one input at a time, and the machine; whether all are of grade D.
+
+    For each engine, number of threads and limits, the newest run of the best grade, and never one of grade D. Of the
+    same engine and number of threads, `MOST_READ` are read.
+    """
+    rows = [
+        row
+        for row in store.rows(model=sha256, device=LOCAL, status="done")
+        if row.batch == 1 and row.scenario == "single-stream" and row.value
+    ]
+    trusted = sorted((row for row in rows if row.grade != "D"), key=lambda row: preference(row, row.grade))
+    best: dict[str, tuple[Run, str]] = {}
+    read: Counter[tuple[str | int | None, ...]] = Counter()
+    for row in trusted:
+        key = row.runtime, row.provider, row.threads
+        read[key] += 1
+        if read[key] <= MOST_READ:
+            run = store.get(row.id)
+            best.setdefault(engine_text(run.job), (run, row.machine or ""))
+    return list(best.values()), bool(rows) and not trusted

@@ -1,0 +1,94 @@
+"""Carries out `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from edgewise.comparing.comparison import ComparisonResult
+from edgewise.comparing.jobs import Subject, runs_among
+from edgewise.comparing.rerun import with_reruns
+from edgewise.comparing.subjects import ComparisonSettings, compare_matched, compare_subjects
+from edgewise.comparing.trial import TrialSettings
+from edgewise.device.target import find_target
+from edgewise.errors import BadField
+from edgewise.run.run_builder import METERS_OFF, is_metered
+from edgewise.verbs.compare.request import CompareRequest
+from edgewise.verbs.context import Context
+from edgewise.verbs.subjects import build_words, pair_runs, read_subjects
+
+
+def compare(request: CompareRequest, context: Context) -> ComparisonResult:
+    """Measure what is to be measured, side by side, and compare the later subjects with the first."""
+    find_target(request.device)
+    with ExitStack() as stack:
+        found = _read_subjects(stack, request, context)
+        _check_sensors(found, request)
+        subjects = [_labelled(one, request.labels) for one in found]
+        sides = _two_sides_of_runs(subjects)
+        if sides is not None:
+            pairs, left_out = pair_runs(*map(runs_among, sides))
+            names = sides[0][0].label, sides[1][0].label
+            return compare_matched(pairs, request.criteria(), names=names, notes=left_out)
+        with context.saving() as saver:
+            settings = ComparisonSettings(
+                criteria=request.criteria(),
+                trial=TrialSettings(
+                    budget_s=request.time_budget,
+                    duet=request.duet,
+                    seed=request.seed,
+                    until=request.until,
+                    rounds=request.rounds,
+                ),
+                save=saver.save,
+                **request.plan_settings(),
+                sensors=None if request.meters else METERS_OFF,
+                stored=request.stored,
+                history=context.history,
+                holding=partial(context.measuring, request.device),
+            )
+            findings = with_reruns(compare_subjects(subjects, settings), context.history)
+            return replace(findings, save_errors=saver.errors)
+
+
+def _read_subjects(stack: ExitStack, request: CompareRequest, context: Context) -> list[Subject]:
+    """The subjects; what functions make exists as long as `stack`."""
+    built = build_words(
+        stack, request.subjects, shapes=request.shapes, runtimes=request.runtimes, target=request.target()
+    )
+    words = [(index, word) for index, each in enumerate(built) for word, _ in each]
+    files = {file.path: file for each in built for _, file in each if file is not None}
+    found = read_subjects(
+        [word for _, word in words],
+        store=context.store,
+        runs=context.runs,
+        arguments=[index for index, _ in words],
+    )
+    return [
+        replace(one, thing=files[one.thing]) if isinstance(one.thing, Path) and one.thing in files else one
+        for one in found
+    ]
+
+
+def _check_sensors(subjects: Sequence[Subject], request: CompareRequest) -> None:
+    """Raises `BadField` where a metric is asked for that only sensors measure, and they are not read."""
+    wanted = set(filter(is_metered, (*request.metrics, request.until or "")))
+    if wanted and not request.meters and len(runs_among(subjects)) < len(subjects):
+        raise BadField(f"{', '.join(sorted(wanted))}: sensors are not read", advice="add {meters=True}")
+
+
+def _labelled(subject: Subject, labels: Sequence[str | None]) -> Subject:
+    given = labels[subject.argument] if subject.argument < len(labels) else None
+    return subject if given is None else replace(subject, label=given)
+
+
+def _two_sides_of_runs(subjects: Sequence[Subject]) -> tuple[list[Subject], list[Subject]] | None:
+    """The runs of two arguments of which one names several: they are matched, like with like."""
+    arguments = sorted({subject.argument for subject in subjects})
+    if len(arguments) != 2 or len(subjects) == 2 or len(runs_among(subjects)) < len(subjects):
+        return None
+    first, second = ([one for one in subjects if one.argument == argument] for argument in arguments)
+    return first, second

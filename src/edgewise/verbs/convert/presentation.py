@@ -1,0 +1,35 @@
+"""How results of ``convert`` are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.verbs.presentation import Presentation, View
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.converting.result import Conversion
+
+
+class ConvertPresentation(Presentation["Conversion"]):
+    """How a conversion is shown."""
+
+    files = "CONVERSIONS"
+
+    def show(self, result: Conversion, console: Console, *, view: View) -> None:
+        """The file, the steps, what changed, and the agreement of each output."""
+        from edgewise.report.conversion import conversion_document
+        from edgewise.report.text import print_document
+
+        print_document(conversion_document(result), console, details=view.details)
+
+    def problems(self, result: Conversion) -> tuple[EdgewiseError, ...] | None:
+        """Why a result was refused."""
+        if result.accepted:
+            return None
+        advice = "replace the operator, or convert to another format; report it to the converter's authors"
+        if "--precision f16" in result.command:
+            advice = "convert without --precision f16"
+        return (RunFailed(f"nothing was written: {result.refused_because}", advice=advice),)

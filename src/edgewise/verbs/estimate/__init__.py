@@ -1,0 +1,24 @@
+"""``estimate``: estimate a model on hardware that is not at hand."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Form, Verb
+
+
+class EstimateVerb(Verb):
+    """Estimate a model on hardware that is not at hand: latency, cycles and memory, in total and per layer.
+
+    The device is not measured. The output names the software that computed the numbers, and its assumptions.
+    """
+
+    name = "estimate"
+    summary = "Estimate a model on hardware that is not at hand."
+    group = "Predict"
+    request = ".request:EstimateRequest"
+    work = ".work:estimate"
+    shown = ".presentation:EstimatePresentation"
+    reader = ".options:read"
+    keeps_runs = False
+    form = Form(
+        top=("device", "set", "target"), also=("predict",), places=("calibrated", "estimated"), fixed={"fits": False}
+    )

@@ -1,0 +1,39 @@
+"""How results of ``estimate`` are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.verbs.presentation import Presentation, View
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.estimating.base import Estimate
+
+
+class EstimatePresentation(Presentation["Estimate"]):
+    """How an estimate is shown."""
+
+    files = "ESTIMATES"
+    more_files: Sequence[str] = (".mltk.json",)
+
+    def show(self, result: Estimate, console: Console, *, view: View) -> None:
+        """The totals, the layers, and what the estimate rests on; of a refused one what is known of the memory."""
+        if not result.measurements and result.fit is None:
+            return
+        from dataclasses import replace
+
+        from edgewise.report.estimate import estimate_document
+        from edgewise.report.text import print_document
+
+        document = estimate_document(result, top=view.top)
+        if not result.measurements:
+            document = replace(document, sections=document.sections[:1])  # `problems` has the reason
+        print_document(document, console, details=view.details)
+
+    def problems(self, result: Estimate) -> tuple[EdgewiseError, ...] | None:
+        """Why there is no estimate."""
+        return None if result.refused is None else (RunFailed(result.refused, advice=result.advice),)

@@ -1,0 +1,17 @@
+"""``evaluate``: measure the accuracy of models on your data."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Form, Verb
+
+
+class Evaluate(Verb):
+    """Measure the accuracy of models on your data, with intervals, and their latency."""
+
+    name = "evaluate"
+    summary = "Measure the accuracy of models on your data."
+    group = "Measure"
+    request = ".request:EvaluateRequest"
+    work = ".work:evaluate"
+    shown = ".presentation:EvaluatePresentation"
+    form = Form(top=("data", "task", "prepare", "runtime", "device", "limit"))

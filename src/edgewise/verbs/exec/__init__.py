@@ -1,0 +1,20 @@
+"""``exec``: run any program as if on a smaller device, and measure it."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Verb
+
+
+class Exec(Verb):
+    """Run a program with the processor and memory limits of a smaller device, and measure what it uses.
+
+    The program's standard input is empty, and its output goes to standard error.
+    """
+
+    name = "exec"
+    summary = "Run any program as if on a smaller device, and measure it."
+    group = "Measure"
+    request = ".request:ExecRequest"
+    work = ".work:run_commands"
+    shown = "edgewise.verbs.measuring:RunPresentation"
+    reader = ".options:read"

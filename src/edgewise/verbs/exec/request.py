@@ -1,0 +1,95 @@
+"""The request to run any program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from edgewise.constraints.base import IMAGE_NAME
+from edgewise.errors import BadField
+from edgewise.record import Constraints
+from edgewise.run.limits import require_at_least, require_time
+from edgewise.verbs.request import FilePath, Number, Texts, Whole
+from edgewise.verbs.shared import LimitedRequest, check_constraints
+
+PLACEHOLDER = "{model}"
+SHORTEST_SAMPLE_S = 0.01
+"""Reading the counters more often would disturb what they count."""
+
+
+class ExecRequest(LimitedRequest):
+    """Run a program within the limits of a smaller device.
+
+    Attributes:
+        command: program and arguments; ``{model}`` in them stands for a model.
+        model_names: names or paths to put there; each is a run of its own. They count from the folder in
+            which the command runs.
+        models_file: a file with one of them per line.
+        run_in: the folder in which the command runs; None is the current folder.
+        image: of a container in which the command runs; None runs it on the machine itself.
+        mount: whether the container has `run_in` as its working folder; otherwise it is the image's own.
+        container_options: further options for the start of the container.
+        dockerfile: text of a Dockerfile from which the image is built; where that fails, and `mechanism` names no
+            container runtime, the command runs on the machine itself.
+        build_context: folder with the files for `dockerfile`; None is `run_in`.
+        not_applied: requirements of another tool's file that are not met here; each run says so.
+        sample: s between samples of the counters; 0 takes none.
+        timeout: s; a command that takes longer is killed. None waits for its end.
+        repeat: number of executions.
+        seed: of the order of executions.
+    """
+
+    PATHS = ("models_file", "run_in", "build_context")
+
+    verb: Literal["exec"] = "exec"
+    image: str | None = None
+    mount: bool = True
+    container_options: Texts = ()
+    dockerfile: str | None = None
+    build_context: str | None = None
+    command: Texts = Field(min_length=1)
+    model_names: Texts = ()
+    models_file: FilePath | None = None
+    run_in: FilePath | None = None
+    not_applied: Texts = ()
+    sample: Number = 0.5
+    timeout: Number | None = None
+    repeat: Whole = 1
+    seed: Whole = 0
+
+    @property
+    def functions(self) -> Texts:
+        """The command, and what makes and starts its container: code that this request runs."""
+        return (" ".join(self.command), *filter(None, (self.dockerfile, " ".join(self.container_options))))
+
+    def constraints(self) -> Constraints | None:
+        """As a job has them; None where there are none."""
+        limits = replace(super().constraints() or Constraints(), image=self.image)
+        return limits if limits != Constraints() else None
+
+    def check(self) -> None:
+        """Reject limits that no program can run in, and models without a place in the command."""
+        limits = self.constraints() or Constraints()
+        check_constraints(limits if self.dockerfile is None else replace(limits, mechanism=None))
+        if self.dockerfile is not None and self.image is not None:
+            raise BadField("give either {image} or {dockerfile}")
+        if self.image is not None and not IMAGE_NAME.fullmatch(self.image):
+            raise BadField(f"{{image}}: {self.image!r} is not the name of an image", advice="such as python:3.13-slim")
+        require_time(timeout=self.timeout, sample=self.sample or None)
+        if 0 < self.sample < SHORTEST_SAMPLE_S:
+            raise BadField(f"{{sample}} must be 0 or at least {SHORTEST_SAMPLE_S:g} s, not {self.sample:g} s")
+        require_at_least(1, repeat=self.repeat)
+        require_at_least(0, seed=self.seed)
+        has_place = any(PLACEHOLDER in word for word in self.command)
+        if has_place and not (self.model_names or self.models_file):
+            raise BadField(
+                "the placeholder in {command} needs {model_names} or {models_file}",
+                advice="for example {model_names=a.onnx,b.onnx}",
+            )
+        if not has_place and (self.model_names or self.models_file):
+            raise BadField(
+                "{model_names} and {models_file} need a placeholder in {command}",
+                advice="write the word model in braces, { and }, where the name of the model belongs",
+            )

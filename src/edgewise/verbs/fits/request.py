@@ -1,0 +1,51 @@
+"""The request of ``estimate --fits``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from edgewise.errors import BadField
+from edgewise.run.battery import Quantity
+from edgewise.units import POWERS, parse_capacity, parse_interval
+from edgewise.verbs.estimate.request import EstimatedRequest
+from edgewise.verbs.request import Number, Whole
+
+
+class FitsRequest(EstimatedRequest):
+    """List the boards of the catalogue that hold a model.
+
+    Attributes:
+        max_latency: s; None sets no limit.
+        max_ram, max_flash: bytes that the model may take; None sets no limit.
+        capacity: of a battery, such as ``10Wh``; with `idle_power` and `per_hour`, boards have a battery life.
+        idle_power: between inferences, such as ``50mW±5mW``.
+        per_hour: number of inferences an hour.
+    """
+
+    verb: Literal["fits"] = "fits"
+    max_latency: Number | None = None
+    max_ram: Whole | None = None
+    max_flash: Whole | None = None
+    capacity: str | None = None
+    idle_power: str | None = None
+    per_hour: Number | None = None
+
+    def check(self) -> None:
+        """Reject limits that are not positive, and a battery of which a part is missing or wrong."""
+        super().check()
+        for name in ("max_latency", "max_ram", "max_flash"):
+            if (limit := getattr(self, name)) is not None and limit <= 0:
+                raise BadField(f"{{{name}}} must be more than 0, not {limit:g}")
+        if len({each is None for each in (self.capacity, self.idle_power, self.per_hour)}) > 1:
+            raise BadField(
+                "a battery life needs {capacity}, {idle_power} and {per_hour}", advice="give all three, or none of them"
+            )
+        if (battery := self.battery()) is not None and (battery[0] <= 0 or battery[2] < 0):
+            raise BadField("{capacity} must be more than 0, and {per_hour} at least 0")
+
+    def battery(self) -> tuple[float, Quantity, float] | None:
+        """Capacity in J, idle power in W and inferences an hour; None without a battery. Raises `BadInput`."""
+        if self.capacity is None or self.idle_power is None or self.per_hour is None:
+            return None
+        idle_power = Quantity(*parse_interval(self.idle_power, POWERS, what="power"))
+        return parse_capacity(self.capacity), idle_power, self.per_hour

@@ -1,0 +1,21 @@
+"""``inspect``: count what a model costs, layer by layer, without timing it."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Verb
+
+
+class Inspect(Verb):
+    """Count what a model costs without timing it: MACs, ops, parameters, memory, and which engines support it.
+
+    An ONNX model whose shapes depend on values is run once, in a process with limits.
+    """
+
+    name = "inspect"
+    summary = "Count what a model costs, layer by layer, without timing it."
+    group = "Understand"
+    request = ".request:InspectRequest"
+    work = ".work:inspect"
+    shown = ".presentation:InspectPresentation"
+    reader = ".options:read"
+    keeps_runs = False

@@ -1,0 +1,46 @@
+"""How results of ``inspect`` are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import BadInput
+from edgewise.verbs.presentation import Presentation, View
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.model.inspection import Inspection
+    from edgewise.verbs.inspect.request import InspectRequest
+
+
+class InspectPresentation(Presentation["Sequence[Inspection]"]):
+    """How inspections are shown."""
+
+    files = "INSPECTIONS"
+
+    def check_request(self, request: InspectRequest, files: Sequence[Path]) -> None:
+        """A file holds one model."""
+        if len(request.cases) > 1 and files:
+            raise BadInput("-o takes one model, and --what-if makes several", advice="use --json, or one value each")
+
+    def document(self, result: Sequence[Inspection]) -> Any:
+        """The one inspection, or all."""
+        documents = [inspection.to_dict() for inspection in result]
+        return documents[0] if len(result) == 1 else {"schema": documents[0]["schema"], "inspections": documents}
+
+    def show(self, result: Sequence[Inspection], console: Console, *, view: View) -> None:
+        """Layers of one model; a row for each of several."""
+        from edgewise.report.inspection import inspection_document, sweep_document
+        from edgewise.report.text import print_document
+
+        if len(result) == 1:
+            print_document(inspection_document(result[0], top=view.top, width=console.width), console)
+        else:
+            print_document(sweep_document(result), console)
+
+    def write(self, result: Sequence[Inspection], path: Path, *, overwrite: bool) -> None:
+        """The one model."""
+        self._format.write(result[0], path, overwrite=overwrite)

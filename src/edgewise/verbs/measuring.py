@@ -1,0 +1,223 @@
+"""Carries out requests that measure models: `bench`, `profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.device.devices import LOCAL
+from edgewise.device.target import find_target
+from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
+from edgewise.progress import StageStarted, emit
+from edgewise.record import Run
+from edgewise.run.dispatch import Dispatcher, Interrupted
+from edgewise.run.plan import NetworkFile, Plan, make_plan
+from edgewise.run.run_builder import METERS_OFF
+from edgewise.verbs.bench.request import BenchRequest
+from edgewise.verbs.context import Context
+from edgewise.verbs.factories import build_everywhere, build_files
+from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.profile.request import ProfileRequest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.report.recommendation import Recommendation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What `bench` and `profile` give.
+
+    Attributes:
+        runs: one per job, in the plan's order; a job that failed is a run too.
+        skipped: what was asked for and could not become a job, each with the reason.
+        save_errors: why runs could not be saved; empty when all are.
+        interrupted: whether the work was cancelled; `runs` are those finished, and the one in progress.
+        devices_left_out: those of several that could not measure it, as `skipped` says.
+    """
+
+    runs: Sequence[Run]
+    skipped: Sequence[str] = ()
+    save_errors: Sequence[StoreError] = ()
+    interrupted: bool = False
+    devices_left_out: Sequence[str] = ()
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """Which run to take, and why; None where none qualifies."""
+        from edgewise.report.recommendation import recommendation
+
+        return recommendation(self.runs)
+
+
+@contextmanager
+def planned(request: BenchRequest | ProfileRequest) -> Iterator[Plan]:
+    """The jobs of `request`; models that functions make exist inside the context. Raises `BadInput`, `Unavailable`."""
+    _find_target(request)
+    profile = isinstance(request, ProfileRequest)
+    cases = request.cases if isinstance(request, ProfileRequest) else ({},)
+    settings = request.plan_settings()
+    with ExitStack() as stack:
+        files: Sequence[str | NetworkFile]
+        left_out: Sequence[str] = ()
+        if profile and not request.runtimes:  # one file for the engines that read it, as layers are compared
+            files = build_files(stack, request.models, shapes=request.shapes, cases=cases)
+        else:
+            files, left_out = build_everywhere(
+                stack, request.models, axes=settings["axes"], target=settings["target"], cases=cases
+            )
+        plan = make_plan(files, **settings, profile=profile, with_tools=True)
+        yield replace(plan, skipped=(*left_out, *plan.skipped))
+
+
+def _find_target(request: BenchRequest | ProfileRequest) -> None:
+    """Raise `Unavailable` where there is no such device, with the command for hardware that can be estimated."""
+    try:
+        find_target(request.device)
+    except Unavailable as error:
+        from edgewise.estimating.base import is_known, similar_devices
+
+        if is_known(request.device):
+            model = request.models[0] if request.models else "MODEL"
+            error.advice = f"nothing can be measured on it; estimate it: edgewise estimate {model} -d {request.device}"
+        elif near := similar_devices(request.device):
+            error.advice = f"did you mean {', '.join(near)} of 'edgewise estimate'? {error.advice}"
+        raise
+
+
+def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measured:
+    """Every job of the request, one after the other, saving each run as soon as it is there."""
+    if isinstance(request, BenchRequest) and len(each := request.on_each_device()) > 1:
+        return _measure_on(each, context)
+    with planned(request) as plan:
+        if isinstance(request, BenchRequest):
+            return execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
+        return execute(plan, context, meters=False)
+
+
+def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
+    """The same on several devices; where one can't measure it, `Measured.skipped` says why.
+
+    Raises:
+        BadInput, Unavailable: no device can measure it, or one of them is not known.
+    """
+    for request in requests:
+        _find_target(request)
+    done: list[Measured] = []
+    failures: dict[str, BadInput | Unavailable] = {}
+    for request in requests:
+        try:
+            done.append(measure(request, context))
+        except (BadInput, Unavailable) as error:
+            failures[request.device] = error
+        if done and done[-1].interrupted:
+            break
+    if not done:
+        raise next(iter(failures.values()))
+    lines = [f"{each.message} ({each.advice})" for each in failures.values()]
+    named = [line if name in line else f"{name}: {line}" for name, line in zip(failures, lines, strict=True)]
+    return Measured(
+        runs=[run for each in done for run in each.runs],
+        skipped=(*dict.fromkeys(line for each in done for line in each.skipped), *named),
+        save_errors=[error for each in done for error in each.save_errors],
+        interrupted=done[-1].interrupted,
+        devices_left_out=tuple(failures),
+    )
+
+
+def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) -> Measured:
+    """Execute `plan` while its device is held, saving each run as soon as it is there.
+
+    Args:
+        turns: measure the runs that may be the fastest, as their intervals overlap, once more in turns.
+    """
+    device = plan.jobs[0].target.device if plan.jobs else LOCAL
+    with context.measuring(device, needed=bool(plan.jobs)), context.saving() as saver:
+        sensors = None if meters else METERS_OFF
+        dispatcher = Dispatcher(save=saver.save, sensors=sensors, history=context.history)
+        try:
+            runs, interrupted = dispatcher.execute(plan), False
+        except Interrupted as stop:
+            runs, interrupted = list(stop.runs), True
+        try:
+            if not interrupted:
+                runs = _compare_files(runs, saver.save)
+                runs = _take_turns(runs, saver.save, context) if turns else runs
+        except KeyboardInterrupt:
+            interrupted = True
+    return Measured(runs=runs, skipped=plan.skipped, save_errors=saver.errors, interrupted=interrupted)
+
+
+def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
+    """The runs with the agreement of files of one network, where there are several."""
+    if len({run.job.model.family for run in runs}) < 2:
+        return runs
+    from edgewise.comparing.files_agreement import compare_files
+
+    return compare_files(runs, save)
+
+
+def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Context) -> list[Run]:
+    """The runs, finalists among them with the ratios that turns prove, and these saved again."""
+    from edgewise.comparing.finals import EACH_S, MOST, can_take_turns, with_turns
+    from edgewise.report.candidates import finalists
+
+    known = {run.id: run for run in runs}
+    for some in finalists(runs):
+        few = [run for run in some if can_take_turns(run)][:MOST]
+        if len(few) < 2:
+            continue
+        most = f"{EACH_S * len(few):g} s at most"
+        emit(StageStarted(title=f"The first numbers of {len(few)} runs overlap: measuring them in turns, {most}"))
+        for run in with_turns(few, context.history):
+            known[run.id] = run
+            save(run)
+    return list(known.values())
+
+
+class RunPresentation(Presentation["Measured"]):
+    """How runs are shown.
+
+    Attributes:
+        profiles: whether the runs have profiles.
+    """
+
+    profiles = False
+
+    def check_file(self, path: Path, *, overwrite: bool) -> None:
+        """Refuse what is no report, or in the way."""
+        from edgewise.report.files import check_target
+
+        check_target(path, overwrite=overwrite, profiles=self.profiles)
+
+    def document(self, result: Measured) -> Any:
+        """Runs and recommendations."""
+        from edgewise.report.files import runs_document
+
+        return runs_document(result.runs)
+
+    def show(self, result: Measured, console: Console, *, view: View) -> None:
+        """The table of `bench`."""
+        from edgewise.report.bench import bench_document
+        from edgewise.report.text import print_document
+
+        if result.runs:
+            print_document(bench_document(result.runs), console, details=view.details)
+
+    def notes(self, result: Measured) -> Sequence[str]:
+        """What could not be measured."""
+        return [f"not measured: {reason}" for reason in result.skipped]
+
+    def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
+        """In the format of the extension; nothing without runs."""
+        from edgewise.report.files import write_report
+
+        write_report(result.runs, path, overwrite=overwrite)
+
+    def problems(self, result: Measured) -> tuple[EdgewiseError, ...] | None:
+        """None of their own: a run that failed, or a device that could not measure, is in the table."""
+        return () if result.devices_left_out or any(run.status == "failed" for run in result.runs) else None

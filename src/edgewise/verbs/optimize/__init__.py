@@ -1,0 +1,21 @@
+"""``optimize``: find the fastest variant that keeps its accuracy."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Form, Verb
+
+
+class Optimize(Verb):
+    """Find the fastest variant of a model that keeps its accuracy: quantised, fused, pruned, converted, tuned."""
+
+    name = "optimize"
+    summary = "Find the fastest variant that keeps its accuracy."
+    group = "Improve"
+    request = ".request:OptimizeRequest"
+    work = ".work:optimize"
+    shown = ".presentation:OptimizePresentation"
+    reader = ".options:read"
+    reports = "report"
+    form = Form(
+        top=("data", "task", "prepare", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
+    )

@@ -1,0 +1,191 @@
+"""Carries out `optimize`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from edgewise.device.calibrations import is_calibrated
+from edgewise.device.devices import LOCAL, is_device
+from edgewise.device.target import find_target
+from edgewise.errors import BadInput
+from edgewise.estimating.base import Estimate, is_known, similar_devices
+from edgewise.model.callable_loader import is_factory
+from edgewise.model.identity import open_model
+from edgewise.optimizing.elsewhere import TIMES, Judge
+from edgewise.optimizing.passes.litert_static import FULL
+from edgewise.optimizing.pipeline import find_best_variant
+from edgewise.optimizing.planning import is_quantized
+from edgewise.optimizing.search_settings import Limits, SearchSettings, build_settings
+from edgewise.optimizing.untrained import QUANTISATION
+from edgewise.optimizing.variant import DeviceEstimate, MetricValue, Optimization
+from edgewise.predicting.choice import COVERAGE
+from edgewise.predicting.forecast import Forecasts
+from edgewise.verbs.calibrate.work import predict
+from edgewise.verbs.command_line import words_of
+from edgewise.verbs.context import Context
+from edgewise.verbs.estimate.request import EstimateRequest
+from edgewise.verbs.estimate.work import estimate
+from edgewise.verbs.evaluate.work import data_options_of
+from edgewise.verbs.optimize.request import OptimizeRequest
+from edgewise.verbs.predict.request import PredictRequest
+from edgewise.workload.resolved_graph import read_resolved_graph
+
+_REPEATED_FOR_ONE = (
+    "signature", "data", "task", "split", "limit", "calibrate_on", "calibration_limit", "data_format", "data_options",
+    "task_options", "prepare", "instructions", "classes", "max_accuracy_drop", "min_snr", "shapes", "threads", "device",
+)  # fmt: skip
+"""Fields that the command which makes the chosen file again needs."""
+INT8 = tuple(f"{QUANTISATION}:{label}" for label in FULL)
+"""Passes for devices that compute in int8 alone."""
+_SHOWN = (*TIMES, "memory_sram", "flash", "memory_peak", "energy")
+
+
+def optimize(request: OptimizeRequest, context: Context) -> Optimization:
+    """Search for the fastest variant, saving what is measured."""
+    judge = _find_judge(request, context)
+    device = request.device if judge is None else LOCAL
+    quantises = judge is not None and judge.int8 and not request.passes and _check_int8(request, judge)
+    find_target(device)
+    # A layer in float does not run on a device that computes in int8.
+    usual: Literal["auto", "off"] = "off" if judge is not None and judge.int8 else "auto"
+    wanted = SearchSettings(
+        model=request.model,
+        signature=request.signature,
+        limits=Limits(
+            latency_s=request.max_latency,
+            size_bytes=request.max_size,
+            memory_bytes=request.max_memory,
+            accuracy_drop=request.max_accuracy_drop,
+            least_accuracy=request.min_accuracy,
+            least_snr_db=request.min_snr,
+        ),
+        also=request.also,
+        aim=request.aim,
+        runtimes=request.runtimes,
+        threads=request.threads,
+        shapes=request.shapes,
+        passes=request.passes or (INT8 if quantises else ()),
+        keep_float=request.keep_float,
+        sensitivity=usual if request.sensitivity is None else "on" if request.sensitivity else "off",
+        judge=judge,
+        rank=2 if request.everything else 1,
+        seed=request.seed,
+        budget_s=request.time_budget,
+        memory_limit=request.memory_limit,
+        device=device,
+        fresh=request.fresh,
+        words=(request.model, *words_of(request, only=_REPEATED_FOR_ONE)),
+    )
+    settings = build_settings(
+        wanted,
+        folder=None if request.folder is None else Path(request.folder),
+        options=None if request.data is None else data_options_of(request, request.data),
+        calibrate_on=request.calibrate_on,
+        calibration_limit=request.calibration_limit,
+    )
+    with context.measuring(device), context.saving() as saver:
+        result = find_best_variant(settings, save=saver.save)
+    return replace(result, save_errors=saver.errors)
+
+
+def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
+    """What estimates variants for the request's device; None for a device on which they are measured.
+
+    Raises:
+        BadInput: no such device is at hand, calibrated or known to an estimator.
+    """
+    name = request.device
+    if is_device(name):
+        return None
+    if is_known(name):
+
+        def estimated(path: str) -> DeviceEstimate:
+            wanted = EstimateRequest(model=path, device=name, shapes=request.shapes)
+            return _read_estimate(name, estimate(wanted, context))
+
+        return Judge(device=name, estimate=cache(estimated), int8=True)
+    if is_calibrated(name):
+
+        def predicted(path: str) -> DeviceEstimate:
+            return _read_forecasts(name, predict(PredictRequest(models=(path,), device=name), context))
+
+        return Judge(device=name, estimate=cache(predicted), int8=False)
+    if "://" in name:
+        find_target(name)  # its error is about the URL
+    near = similar_devices(name)
+    raise BadInput(
+        f"unknown device {name!r}",
+        advice=(f"did you mean {', '.join(near)}? " if near else "")
+        + "'edgewise devices list' lists devices at hand, 'edgewise estimate --devices' those that can be estimated",
+    )
+
+
+def _check_int8(request: OptimizeRequest, judge: Judge) -> bool:
+    """Whether there is something to quantise: the model is a function's, or a file in float.
+
+    Raises:
+        BadInput: the estimator does not read the file, the file is quantised in a way that the device does not support,
+            or there are no samples to quantise with.
+    """
+    if not is_factory(request.model):
+        model = open_model(request.model, request.signature)
+        quantized = is_quantized(read_resolved_graph(Path(request.model), shapes=request.shapes).graph)
+        own = None if model.ref.signatures else judge.estimate(request.model)
+        if quantized and own is not None and own.refused:
+            raise BadInput(f"{request.model} on {judge.device}: {own.refused}", advice=own.advice)
+        if quantized:
+            return False
+    if request.data is None:
+        raise BadInput(
+            f"a model in int8 for {judge.device} needs samples, from which the ranges of its activations come",
+            advice="add --data PATH",
+        )
+    return True
+
+
+def _read_estimate(name: str, found: Estimate) -> DeviceEstimate:
+    rows = {
+        row.metric: MetricValue(
+            value=row.value,
+            low=row.low,
+            high=row.high,
+            basis=row.basis or "estimated",
+            method=row.method,
+            absent_because=row.absent_because,
+            coverage=found.coverage.get(row.metric, 0.95),
+            at_least=found.at_least.get(row.metric),
+        )
+        for row in found.measurements
+        if row.metric in _SHOWN
+    }
+    return DeviceEstimate(
+        device=name,
+        title=found.device.title,
+        software=found.software,
+        metrics=rows,
+        untimed=found.untimed if found.at_least else (),
+        bound=found.bound,
+        refused=found.refused or "",
+        advice=found.advice,
+    )
+
+
+def _read_forecasts(name: str, found: Forecasts) -> DeviceEstimate:
+    rows = {}
+    for row in found.rows:
+        told = row.prediction
+        rows[row.metric] = MetricValue(value=None, absent_because=row.refused) if told is None else MetricValue(
+            value=told.value, low=told.low, high=told.high, basis="estimated", coverage=COVERAGE,
+            method=f"{row.law}: {row.equation}",
+        )  # fmt: skip
+    refused = next((row.refused for row in found.rows if row.metric == "latency" and row.refused), "")
+    return DeviceEstimate(
+        device=name,
+        title=f"calibrated device, {len(next(iter(found.calibration.points.values())))} measured models",
+        software="edgewise calibrate",
+        metrics=rows,
+        refused=refused,
+    )

@@ -1,0 +1,126 @@
+"""How the results of a verb are shown, whichever door asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from edgewise.errors import BadInput, EdgewiseError, ExitCode
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.report.result_files import ResultFormat
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How much of a result is printed.
+
+    Attributes:
+        top: rows of layers; None prints all.
+        details: whether reasons, cautions and conditions are printed in full.
+    """
+
+    top: int | None = None
+    details: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a request that was carried out ended.
+
+    Attributes:
+        code: the exit code of its command.
+        problems: what went wrong and the result itself does not say first.
+        interrupted: what an interrupted request left; empty where it was not interrupted.
+    """
+
+    code: int = ExitCode.DONE
+    problems: tuple[EdgewiseError, ...] = ()
+    interrupted: str = ""
+
+
+class Presentation(Generic[T]):
+    """How the results of one verb are shown.
+
+    As it is, it shows results that have ``describe() -> Document`` and ``to_document()``, which gives JSON.
+
+    Attributes:
+        files: the name of the `ResultFormat` in `edgewise.report.result_files` in which reports are written; empty
+            makes one of what the result describes.
+        left: what an interrupted request left; empty says where its runs are.
+        more_files: extensions of files beside the usual ones that the studio keeps of a result.
+    """
+
+    files = ""
+    left = ""
+    more_files: Sequence[str] = ()
+
+    def check_file(self, path: Path, *, overwrite: bool) -> None:
+        """Refuse a report before the work. Raises `BadInput`."""
+        self._format.check(path, overwrite=overwrite)
+
+    def check_request(self, request: Any, files: Sequence[Path]) -> None:
+        """Refuse what `request` and report files can't do together. Raises `BadInput`."""
+
+    def document(self, result: T) -> Any:
+        """The JSON document."""
+        return result.to_document()  # type: ignore[attr-defined]  # a result that has none overrides this
+
+    def show(self, result: T, console: Console, *, view: View) -> None:
+        """Print tables for a person."""
+        from edgewise.report.text import print_document
+
+        print_document(result.describe(), console, details=view.details)  # type: ignore[attr-defined]  # as above
+
+    def notes(self, result: T) -> Sequence[str]:
+        """What was asked for and could not be done, each with the reason."""
+        del result
+        return ()
+
+    def write(self, result: T, path: Path, *, overwrite: bool) -> None:
+        """Write a report."""
+        self._format.write(result, path, overwrite=overwrite)
+
+    def problems(self, result: T) -> tuple[EdgewiseError, ...] | None:
+        """What failed; None where nothing did, and empty where the result says it."""
+        del result
+        return None
+
+    def ending(self, result: Any, *, kept: bool) -> Ending:
+        """How the request ended.
+
+        Args:
+            kept: whether runs were to be saved.
+        """
+        unsaved = getattr(result, "save_errors", ())
+        if getattr(result, "interrupted", False):
+            where = "above and in the store" if kept and not unsaved else "above"
+            left = self.left or f"what was finished is {where}"
+            return Ending(code=ExitCode.INTERRUPTED, interrupted=left)
+        if (problems := self.problems(result)) is not None:
+            return Ending(code=ExitCode.RUN_FAILED, problems=problems)
+        return Ending(code=ExitCode.UNAVAILABLE if kept and unsaved else ExitCode.DONE)
+
+    @property
+    def _format(self) -> ResultFormat[Any]:
+        from edgewise.report import result_files
+
+        found: ResultFormat[Any] = getattr(result_files, self.files) if self.files else result_files.DESCRIBED
+        return found
+
+
+class Unwritten(Presentation[T]):
+    """Results without report files."""
+
+    noun = "this result"
+
+    def check_file(self, path: Path, *, overwrite: bool) -> None:
+        """Refuse every report: there is none."""
+        del overwrite
+        raise BadInput(f"{path} can't be written: {self.noun} has no report", advice="use --json")

@@ -1,0 +1,24 @@
+"""``profile``: measure the time of each layer; show where it goes and why."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Form, Verb
+
+
+class Profile(Verb):
+    """Measure the time of each layer and show where it goes and why: attribution, roofline, memory, ranked findings."""
+
+    name = "profile"
+    summary = "Measure the time of each layer; show where it goes and why."
+    group = "Understand"
+    request = ".request:ProfileRequest"
+    work = "edgewise.verbs.measuring:measure"
+    shown = ".presentation:ProfilePresentation"
+    reader = ".options:read"
+    form = Form(
+        top=("device", "runtime", "threads", "duration"),
+        also=("estimate",),
+        places=("measured", "estimated"),
+        intro="Time and cost of each layer and of the whole model: measured here or on a registered device, or "
+        "estimated for a core, board or accelerator that is not at hand.",
+    )

@@ -1,0 +1,62 @@
+"""How results of ``profile`` are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.errors import BadInput, ExitCode
+from edgewise.verbs.measuring import RunPresentation
+from edgewise.verbs.presentation import Ending, View
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgewise.verbs.measuring import Measured
+    from edgewise.verbs.profile.request import ProfileRequest
+
+
+class ProfilePresentation(RunPresentation):
+    """How profiles are shown."""
+
+    profiles = True
+    more_files: Sequence[str] = (".mltk.json", ".trace.json", ".nodes.json")
+
+    def check_request(self, request: ProfileRequest, files: Sequence[Path]) -> None:
+        """Refuse files that hold one run where there will be several, before measuring."""
+        from edgewise.report.files import extension_of
+        from edgewise.report.profile_files import PROFILE_EXTENSIONS, SEVERAL
+        from edgewise.verbs.measuring import planned
+
+        single = set(PROFILE_EXTENSIONS) - set(SEVERAL)
+        path = next((path for path in files if extension_of(path) in single), None)
+        if path is None:
+            return
+        with planned(request) as plan:
+            if len(plan.jobs) > 1:
+                raise BadInput(
+                    f"{path.name} holds one run, and this measures {len(plan.jobs)}",
+                    advice="name one runtime, such as -r onnxruntime",
+                )
+
+    def show(self, result: Measured, console: Console, *, view: View) -> None:
+        """The table of layers."""
+        from edgewise.report.profile import profile_document
+        from edgewise.report.text import print_document
+
+        if result.runs:
+            top = view.top or max(len(run.layers) for run in result.runs)
+            document = profile_document(result.runs, top=top, width=console.width)
+            print_document(document, console, details=view.details)
+
+    def ending(self, result: Measured, *, kept: bool) -> Ending:
+        """As of `bench`; where all have a latency, whether each has layers too."""
+        from edgewise.run.profiled import is_profiling_failed
+
+        ending = super().ending(result, kept=kept)
+        if ending.code:
+            return ending
+        if any(map(is_profiling_failed, result.runs)):
+            return Ending(code=ExitCode.RUN_FAILED)
+        return Ending(code=ExitCode.UNAVAILABLE if any(run.profile is None for run in result.runs) else ExitCode.DONE)

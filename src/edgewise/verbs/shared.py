@@ -1,0 +1,244 @@
+"""What requests of several verbs have in common: where, how long, within which limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from edgewise.constraints.base import CONTAINER_NAMES, MECHANISMS
+from edgewise.device.devices import transport_of
+from edgewise.errors import BadField
+from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
+from edgewise.run.limits import check_settings, require_at_least
+from edgewise.verbs.request import Case, FilePath, Number, Request, Settings, Shapes, Texts, Whole
+
+if TYPE_CHECKING:
+    from edgewise.run.plan import Axes
+
+SPREAD_SESSIONS = 10
+"""Sessions that are spread over a time, unless their number is given."""
+COLD_STARTS = 10
+"""Sessions in the scenario cold-start, unless their number is given."""
+UNUSED = ("iterations", "warmup", "duration", "report_every")
+"""Fields that mean nothing where the number of inferences follows from the scenario."""
+MOST_CASES = 1000
+LEAST_CPUS, MOST_CPUS = 0.01, 1024
+LEAST_MEMORY = 2**20
+
+
+class TargetRequest(Request):
+    """Where to run, and on inputs of which shape.
+
+    Attributes:
+        device: its name or URL; ``local`` is this machine.
+        shapes: input name → shape, for inputs with open dimensions; "" is the only input.
+        memory_limit: bytes that a worker may allocate; None is the available memory.
+    """
+
+    device: str = "local"
+    shapes: Shapes = Field(default_factory=dict)
+    memory_limit: Whole | None = None
+
+    def target(self) -> TargetSpec:
+        """As a job has it."""
+        return TargetSpec(device=self.device, transport=transport_of(self.device), memory_limit_bytes=self.memory_limit)
+
+
+class LimitedRequest(Request):
+    """Limits of a smaller device.
+
+    Attributes:
+        cpus: processors, 1.0 is one core; None sets no limit.
+        memory: bytes of all processes of a job together; None sets no limit.
+        mechanism: what holds the limits; None is the best that works.
+    """
+
+    cpus: Number | None = None
+    memory: Whole | None = None
+    mechanism: str | None = None
+
+    def constraints(self) -> Constraints | None:
+        """As a job has them; None where there are none."""
+        limits = Constraints(cpus=self.cpus, memory_bytes=self.memory, mechanism=self.mechanism)
+        return limits if limits != Constraints() else None
+
+
+class LimitedTargetRequest(LimitedRequest, TargetRequest):
+    """Where to run, within limits."""
+
+    def target(self) -> TargetSpec:
+        """As a job has it."""
+        return replace(super().target(), constraints=self.constraints())
+
+    def check(self) -> None:
+        """Reject limits that can't be held."""
+        super().check()
+        limits = self.constraints()
+        check_constraints(limits or Constraints())
+        if limits is not None and self.device != "local":
+            raise BadField(
+                "{cpus} and {memory} apply only to {device=local}",
+                advice="leave {device} out; limits of a container are settings of its device: cpus, memory",
+            )
+
+
+class MeasuringRequest(LimitedTargetRequest):
+    """How to measure models.
+
+    Attributes:
+        runtimes: names, or ``name/provider``; empty is every installed runtime that reads the model.
+        providers: empty is each runtime's first.
+        threads: empty is one thread; in the scenario offline, all usable cores.
+        precisions: empty is the like-for-like default.
+        signatures: names of the entry points of files that have several; empty is each file's default.
+        set: settings of the engines by their own names; each engine gets those that it has.
+        input_data: an ``.npz`` file with one array per input; None generates random inputs from `seed`.
+        seed: of the random inputs and of every random choice.
+        timeout: s; a worker that is silent for this long is killed.
+    """
+
+    runtimes: Texts = ()
+    providers: Texts = ()
+    threads: tuple[Whole, ...] = ()
+    batches: tuple[Whole, ...] = (1,)
+    precisions: Texts = ()
+    signatures: Texts = ()
+    set: Settings = Field(default_factory=dict)
+    input_data: FilePath | None = None
+    seed: Whole = 0
+    timeout: Number = 120.0
+
+    def axes(self) -> Axes:
+        """What is varied."""
+        from edgewise.run.plan import Axes  # it takes 0.15 s to import
+
+        return Axes(
+            runtimes=self.runtimes,
+            providers=self.providers,
+            threads=self.threads,
+            batches=self.batches,
+            precisions=self.precisions,
+            signatures=self.signatures,
+            shapes=self.shapes,
+            settings=self.set,
+        )
+
+    def scenario_spec(self) -> Scenario:
+        """As a job has it."""
+        return Scenario()
+
+    def stopping(self) -> Stopping:
+        """As a job has it."""
+        return Stopping(timeout_s=self.timeout)
+
+    def plan_settings(self) -> dict[str, Any]:
+        """The arguments of `edgewise.run.plan.make_plan` that say how models are measured."""
+        return {
+            "axes": self.axes(),
+            "scenario": self.scenario_spec(),
+            "stopping": self.stopping(),
+            "target": self.target(),
+            "seed": self.seed,
+            "input_data": None if self.input_data is None else Path(self.input_data),
+        }
+
+    def check(self) -> None:
+        """Reject settings that no engine supports."""
+        super().check()
+        check_settings(
+            threads=self.threads,
+            batches=self.batches,
+            scenario=self.scenario_spec(),
+            stopping=self.stopping(),
+            target=self.target(),
+            seed=self.seed,
+        )
+
+
+class ProtocolRequest(MeasuringRequest):
+    """How much to measure. What is None follows from the data.
+
+    Attributes:
+        models: files and folders; ``file.py:function`` and ``module:function`` are called to make one.
+        iterations: timed inferences per session.
+        warmup: untimed inferences before them.
+        duration: s to measure for, per session.
+    """
+
+    PATHS = ("models", "input_data")
+
+    models: tuple[FilePath, ...] = Field(min_length=1)
+    iterations: Whole | None = None
+    warmup: Whole | None = None
+    duration: Number | None = None
+
+
+class JudgingRequest(TargetRequest):
+    """How to judge on data: as for `edgewise.evaluate`."""
+
+    task: str | None = None
+    split: str | None = None
+    limit: Whole | None = None
+    strict: bool = False
+    data_format: str | None = None
+    data_options: dict[str, str] = Field(default_factory=dict)
+    task_options: dict[str, str] = Field(default_factory=dict)
+    classes: Texts | FilePath = ()
+    prepare: Texts = ()
+    instructions: FilePath | None = None
+
+    def check(self) -> None:
+        """Reject a limit below one."""
+        super().check()
+        require_at_least(1, limit=self.limit, memory_limit=self.memory_limit)
+
+
+class DataRequest(JudgingRequest):
+    """How to judge on data, and on which engines."""
+
+    seed: Whole = 0
+    runtimes: Texts = ()
+
+
+def check_cases(cases: tuple[Case, ...], models: tuple[str, ...]) -> None:
+    """Reject too many cases, and cases without a function that takes them. Raises `BadField`."""
+    from edgewise.model.callable_loader import is_factory
+
+    if not 1 <= len(cases) <= MOST_CASES:
+        raise BadField(f"{{cases}} must be 1 to {MOST_CASES} models, not {len(cases)}")
+    if cases != ({},) and not any(map(is_factory, models)):
+        raise BadField("{cases} applies only to models that a function makes", advice="give {build=MODULE:FUNCTION}")
+
+
+def check_signature(signature: str, model: str) -> None:
+    """Reject a signature of what a function makes. Raises `BadField`."""
+    from edgewise.model.callable_loader import is_factory
+
+    if signature and is_factory(model):
+        raise BadField("{signature} applies only to model files", advice="leave {signature} out")
+
+
+def check_constraints(limits: Constraints) -> None:
+    """Reject limits that no program can run in. Raises `BadField`."""
+    if limits.cpus is not None and not LEAST_CPUS <= limits.cpus <= MOST_CPUS:
+        raise BadField(f"{{cpus}} must be {LEAST_CPUS:g} to {MOST_CPUS}, not {limits.cpus:g}", advice="1 is one core")
+    if limits.memory_bytes is not None and not LEAST_MEMORY <= limits.memory_bytes < 2**63:
+        raise BadField(
+            f"{{memory}} must be at least 1 MiB and less than 8 EiB, not {limits.memory_bytes} B",
+            advice="for example {memory=512MiB}",
+        )
+    known = (*MECHANISMS, *CONTAINER_NAMES)
+    if limits.mechanism is not None and limits.mechanism not in known:
+        raise BadField(f"{{mechanism}} must be one of {', '.join(known)}, not {limits.mechanism!r}")
+    if limits.mechanism in CONTAINER_NAMES and limits.image is None:
+        raise BadField(
+            f"{{mechanism={limits.mechanism}}} needs the name of an image",
+            advice="exec runs a program in {image}; for models in an engine use {device=container://IMAGE}",
+        )
+    if limits.mechanism in MECHANISMS and limits.image is not None:
+        raise BadField(
+            f"{{mechanism={limits.mechanism}}} does not run containers", advice=f"use {' or '.join(CONTAINER_NAMES)}"
+        )

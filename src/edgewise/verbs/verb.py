@@ -1,0 +1,146 @@
+"""A verb: what users can ask edgewise for, through every door.
+
+The command line, the Python functions, the studio's forms and jobs, ``edgewise run`` and the documentation are made
+from what a verb declares. Packages add verbs as entry points of the group ``edgewise.verbs``, as edgewise does itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import getdoc
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from edgewise.registry import Registry
+
+if TYPE_CHECKING:
+    from edgewise.cli.options import Option, Values
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.presentation import Presentation
+    from edgewise.verbs.request import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What the studio's form of a verb shows beside the fields that its options declare.
+
+    Attributes:
+        title: heading; empty is the verb's name.
+        top: names of the options that most people set.
+        places: where it can run: ``measured``, ``calibrated`` and ``estimated`` devices.
+        also: verbs whose requests it makes, too.
+        kept: options about output that change the result.
+        fixed: values of options that the form stands for.
+        intro: what it is for; empty is the beginning of the command's help.
+    """
+
+    title: str = ""
+    top: tuple[str, ...] = ()
+    places: tuple[str, ...] = ("measured",)
+    also: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    intro: str = ""
+
+
+class Verb:
+    """One thing that users can ask for; the docstring of the class is what ``--help`` of its command says.
+
+    Its module imports nothing heavy: classes and functions are named as ``module:name``, a module of the verb's own
+    package as ``.request:BenchRequest``, and imported when they are needed.
+
+    Attributes:
+        name: of the command, the Python function and the requests.
+        summary: one line of help.
+        group: heading of ``edgewise --help`` under which the command stands.
+        request: the class of its requests, a `edgewise.verbs.request.Request`.
+        work: the function ``(request, context) → result`` that carries one out.
+        shown: the `Presentation` of its results; empty is that of results that describe themselves.
+        options: its options on the command line, in the order of its help.
+        reader: the function ``values of the options → request``, of this verb or another; empty where each option
+            fills the field of its name.
+        reports: the option that names report files; empty where there is none.
+        asked_by: the words of the command line that ask for it where they are not its name. It has no command then: its
+            options, and how they are read, are those of the verb that is named first.
+        keeps_runs: whether what it measures is kept in the store.
+        form: what the studio shows of it; None for no form.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    group: ClassVar[str] = "Measure"
+    request: ClassVar[str]
+    work: ClassVar[str]
+    shown: ClassVar[str] = "edgewise.verbs.presentation:Presentation"
+    options: ClassVar[str] = ".options:OPTIONS"
+    reader: ClassVar[str] = ""
+    reports: ClassVar[str] = "output"
+    asked_by: ClassVar[tuple[str, ...]] = ()
+    keeps_runs: ClassVar[bool] = True
+    form: ClassVar[Form | None] = None
+
+    @property
+    def help(self) -> str:
+        """What ``--help`` of its command says."""
+        return getdoc(type(self)) or self.summary
+
+    def request_type(self) -> type[Request]:
+        """The class of its requests."""
+        found: type[Request] = self._load(self.request)
+        return found
+
+    def carry_out(self, request: Request, context: Context) -> Any:
+        """Do what `request` asks for, in `context`."""
+        return self._load(self.work)(request, context)
+
+    def presentation(self) -> Presentation[Any]:
+        """How its results are shown."""
+        found: Presentation[Any] = self._load(self.shown)()
+        return found
+
+    def all_options(self) -> Sequence[Option]:
+        """Its options on the command line, in the order of its help."""
+        if self.asked_by:
+            return VERBS.get(self.asked_by[0]).all_options()
+        found: Sequence[Option] = self._load(self.options)
+        return found
+
+    def read(self, values: Values) -> Request:
+        """The request that values of the options describe, of this verb or another. Raises `BadInput`."""
+        from edgewise.cli.options import request_of
+
+        if self.asked_by:
+            return VERBS.get(self.asked_by[0]).read(values)
+        if self.reader:
+            found: Request = self._load(self.reader)(values)
+            return found
+        return request_of(self.request_type(), self.all_options(), values)
+
+    def _load(self, location: str) -> Any:
+        module = import_module(type(self).__module__)
+        package = module.__name__ if hasattr(module, "__path__") else module.__package__ or ""
+        name, _, member = location.partition(":")
+        return getattr(import_module(name, package), member)
+
+
+VERBS: Registry[Verb] = Registry("edgewise.verbs", "verb", members=("name", "summary", "request", "work"))
+
+
+def carry_out(request: Request, context: Context | None = None) -> Any:
+    """Do what `request` asks for, in `context`.
+
+    Returns:
+        What the verb gives; a cancelled one gives what was finished, where something was.
+
+    Raises:
+        BadInput, BadModel, Unavailable: before anything was measured.
+        RunFailed: of `optimize`, where the original model can't be run.
+        KeyboardInterrupt: cancelled before anything was finished.
+    """
+    from edgewise.verbs.context import Context
+
+    context = context or Context()
+    request = request.in_effect()
+    with context.in_force():
+        return VERBS.get(request.verb).carry_out(request, context)

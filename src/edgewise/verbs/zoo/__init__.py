@@ -1,0 +1,1 @@
+"""What ``zoo`` does: reference networks as files."""
