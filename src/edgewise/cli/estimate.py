@@ -5,11 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli import options, words
 from edgewise.cli.console import complain, out, print_json
-from edgewise.cli.options import Values, argument, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
 from edgewise.errors import BadInput, ExitCode
+from edgewise.verbs import choices, words
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option, request_of
+from edgewise.verbs.shared_options import models_or_factory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +27,7 @@ OPTIONS = (
         list[str],
         metavar="MODEL…",
         default=None,
+        files=True,
     ),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),
@@ -31,6 +35,7 @@ OPTIONS = (
         "-d --device NAME",
         options.VARY,
         "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz, or one that you have calibrated",
+        choices=choices.estimated_devices,
     ),
     option(
         "--target latency=30ms",

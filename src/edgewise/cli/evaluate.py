@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli import options
 from edgewise.cli.console import complain
-from edgewise.cli.options import Values, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, option, request_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files."),
-    option("--data PATH", options.DATA, "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION", default=...),
+    option(
+        "--data PATH",
+        options.DATA,
+        "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION",
+        default=...,
+        files=True,
+    ),
     options.JUDGING[0],
     option(
         "--metric M",
@@ -32,7 +39,7 @@ OPTIONS = (
     options.RUNTIMES.worded("Runtimes (default: the runtime of the model's own format)"),
     options.DEVICE,
     options.PROVIDERS,
-    options.THREADS.worded("Number of inference threads", type=int, default=1, read=None, metavar="N"),
+    options.THREADS.worded("Number of inference threads", kind=int, default=1, read=None, metavar="N"),
     options.PRECISIONS,
     options.SIGNATURES,
     options.SHAPES,

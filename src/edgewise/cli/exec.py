@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from edgewise.cli import options
 from edgewise.cli.bench import RunPresentation
-from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import output_of, perform
-from edgewise.cli.words import words
 from edgewise.errors import BadInput
 from edgewise.units import parse_duration
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option, request_of
+from edgewise.verbs.words import words
 
 OPTIONS = (
     argument(

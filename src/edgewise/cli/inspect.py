@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, argument, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, Presentation, output_of, perform
 from edgewise.errors import BadInput
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option, request_of
+from edgewise.verbs.shared_options import models_or_factory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,10 +26,11 @@ OPTIONS = (
         str,
         metavar="MODEL",
         default=None,
+        files=True,
     ),
     options.BUILD,
     options.CASES,
-    options.SHAPES.worded("Shape of an input with open dimensions; repeatable", rich_help_panel=options.MODEL),
+    options.SHAPES.worded("Shape of an input with open dimensions; repeatable", panel=options.MODEL),
     options.SIGNATURE,
     option("--hash", options.MODEL, "Compute the model's hash, for which its weight files are read", bool),
     option(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import estimate, options
+from edgewise.cli import estimate
 from edgewise.cli.bench import RunPresentation
-from edgewise.cli.options import Values, models_or_factory, option, request_of, takes
 from edgewise.cli.verb import Output, output_of, perform, say_skipped
 from edgewise.errors import BadInput, ExitCode
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, option, request_of
+from edgewise.verbs.shared_options import models_or_factory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,13 +22,14 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     options.MODELS.worded(
-        ".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", type=list[str], default=None
+        ".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", kind=list[str], default=None
     ),
     options.BUILD,
     options.CASES,
     options.RUNTIMES,
     options.DEVICE.worded(
-        "Device to measure on: its name, or a URL such as ssh://USER@HOST; or one to estimate, such as cortex-m33"
+        "Device to measure on: its name, or a URL such as ssh://USER@HOST; or one to estimate, such as cortex-m33",
+        choices=choices.devices,
     ),
     options.PROVIDERS,
     options.THREADS,

@@ -13,9 +13,9 @@ from rich.markup import escape
 
 from edgewise.cancellation import CancelToken, cancelled_by_signal
 from edgewise.cli.console import complain, err, out, print_json, write_files
-from edgewise.cli.options import Values
 from edgewise.errors import BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.text import one_line
+from edgewise.verbs.option import Values
 
 if TYPE_CHECKING:
     from rich.console import Console
