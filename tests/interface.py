@@ -82,7 +82,7 @@ def parameter(command: Any, param: Any) -> str:
 
 def requests() -> Iterator[str]:
     """Every field of every request, by its name in JSON."""
-    from edgewise.service.requests import REQUESTS
+    from edgewise.verbs.verb import REQUESTS
 
     for verb, kind in REQUESTS.items():
         shape = kind.model_json_schema(by_alias=True)
@@ -222,7 +222,7 @@ def made() -> Iterator[tuple[str, Any]]:
     from edgewise.predicting.base import Subject
     from edgewise.predicting.features import OperatorProfile
     from edgewise.predicting.suggestion import Suggestion
-    from edgewise.service.measuring import Measured
+    from edgewise.verbs.measuring import Measured
     from estimates import estimated
     from sample_profiles import profiled_run
     from sample_runs import all_runs, paced_run

@@ -16,9 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgewise.cli import words
 from edgewise.cli.main import run
-from edgewise.cli.options import OUTPUT
 from edgewise.estimating.base import device_names, estimators
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
@@ -26,7 +24,9 @@ from edgewise.studio.catalogue import catalogue
 from edgewise.studio.forms import LEFT_OUT, PICKED, form_of
 from edgewise.studio.models import Models
 from edgewise.units import parse_duration, parse_size
+from edgewise.verbs import words
 from edgewise.verbs.command_line import command_of
+from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS
 
 DATA = Path(str(files("edgewise"))) / "data"
@@ -72,7 +72,7 @@ def test_every_option_is_in_the_form_or_left_out_with_a_reason(verb):
     siblings = [each for each in FORMS.values() if each.verb.all_options() is form.verb.all_options()]
     elsewhere = {one.option.name for each in siblings for one in each.fields()}
     for option in form.verb.all_options():
-        about_output = option.info.rich_help_panel == OUTPUT and option.name not in form.verb.form.kept
+        about_output = option.panel == OUTPUT and option.name not in form.verb.form.kept
         assert [option.name in there, option.name in LEFT_OUT, about_output].count(True) <= 1, option.name
         assert option.name in there | elsewhere or option.name in LEFT_OUT or about_output, option.name
     assert set(form.top) <= there
@@ -175,12 +175,7 @@ def test_a_form_makes_the_request_that_the_command_line_makes(verb, models):
         texts = {
             one.name: texts[one.name]
             for one in form.fields()
-            if one.name in texts
-            and not (
-                one.option.type is bool
-                and texts[one.name] == ["no"]
-                and "/" not in "".join(one.option.info.param_decls)
-            )
+            if one.name in texts and not (one.option.kind is bool and texts[one.name] == ["no"] and not one.option.off)
         }
         made = form.fill(texts, models)
         code, document = typed(arguments_of(form, texts, models))

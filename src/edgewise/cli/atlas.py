@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from edgewise.cli.console import err, out, print_json
 from edgewise.text import one_line
-
-app = typer.Typer(no_args_is_help=True, help="Import, list and remove tables of what models take on other devices.")
+from edgewise.verbs import choices
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
+from edgewise.verbs.shared_options import AS_JSON
 
 SCHEMA = 1
+PANEL = "Options"
 
 
-@app.command("import")
-def import_table(
-    kind: Annotated[
+@takes(
+    argument(
+        "kind",
+        "ncnn (benchmark/README.md), ai-hub (perf.yaml), timm (results/benchmark-infer-*.csv), "
+        "tflite-hosted (hosted_models.md), stm32 (README.md of models), rknn (README.md), hailo "
+        "(docs/public_models), mlperf-tiny (the results of a round), table (CSV with the columns model, device, "
+        "latency_ms …) or runs (from 'edgewise runs export'; without those that failed or have grade D).",
         str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="ncnn (benchmark/README.md), ai-hub (perf.yaml), timm (results/benchmark-infer-*.csv), "
-            "tflite-hosted (hosted_models.md), stm32 (README.md of models), rknn (README.md), hailo "
-            "(docs/public_models), mlperf-tiny (the results of a round), table (CSV with the columns model, device, "
-            "latency_ms …) or runs (from 'edgewise runs export'; without those that failed or have grade D).",
-        ),
-    ],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Your copy: a file, or a folder with such files.")],
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="Name of the table (default: SOURCE; for table and runs, the name of the file)"),
-    ] = None,
-    source: Annotated[
-        str, typer.Option("--source", metavar="TEXT", help="Where it is from, such as 'Tencent/ncnn@a4d2ea1'")
-    ] = "",
-    licence: Annotated[str, typer.Option("--licence", metavar="TEXT", help="Its licence, such as BSD-3-Clause")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace a table of that name")] = False,
-) -> None:
+        metavar="SOURCE",
+    ),
+    argument("path", "Your copy: a file, or a folder with such files.", Path, metavar="PATH"),
+    option("--name", PANEL, "Name of the table (default: SOURCE; for table and runs, the name of the file)"),
+    option("--source TEXT", PANEL, "Where it is from, such as 'Tencent/ncnn@a4d2ea1'", default=""),
+    option("--licence TEXT", PANEL, "Its licence, such as BSD-3-Clause", default=""),
+    option("--force", PANEL, "Replace a table of that name", bool),
+)
+def import_table(values: Values) -> None:
     """Read published results, or your own, into the atlas; 'edgewise calibrate' then uses them."""
     from edgewise.predicting.atlas import save
     from edgewise.predicting.tables import read_source
@@ -47,16 +41,17 @@ def import_table(
         if isinstance(event, LogLine):
             err().print(event.text, markup=False, highlight=False, style="dim", soft_wrap=True)
 
+    kind, path = values["kind"], values["path"]
     with reporting_to(show):
-        rows = read_source(kind, path, source=source, licence=licence)
-    name = name or (path.stem if kind in ("table", "runs") else kind)
-    save(name, rows, overwrite=force)
+        rows = read_source(kind, path, source=values["source"], licence=values["licence"])
+    name = values["name"] or (path.stem if kind in ("table", "runs") else kind)
+    save(name, rows, overwrite=values["force"])
     devices, models = len({row.device for row in rows}), len({row.model for row in rows})
     err().print(f"{name}: measurements {len(rows)}, models {models}, devices {devices}", markup=False, highlight=False)
 
 
-@app.command("list")
-def list_tables(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False) -> None:
+@takes(AS_JSON)
+def list_tables(values: Values) -> None:
     """List the tables of the atlas, with their sources and licences."""
     from edgewise.predicting.atlas import atlas_folder, stamp, tables
 
@@ -72,7 +67,7 @@ def list_tables(as_json: Annotated[bool, typer.Option("--json", help="Print one 
         }
         for name, rows in tables(stamp()).items()
     ]
-    if as_json:
+    if values["json"]:
         print_json({"schema": SCHEMA, "folder": str(atlas_folder()), "tables": found})
         return
     from rich.table import Table
@@ -88,9 +83,12 @@ def list_tables(as_json: Annotated[bool, typer.Option("--json", help="Print one 
     out().print(table)
 
 
-@app.command()
-def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the table.")]) -> None:
+@takes(argument("name", "Name of the table.", str, metavar="NAME", choices=choices.tables))
+def rm(values: Values) -> None:
     """Remove a table from the atlas. Your copy of the results stays."""
     from edgewise.predicting.atlas import remove
 
-    err().print(f"{name} removed: {remove(name)}", markup=False, highlight=False)
+    err().print(f"{values['name']} removed: {remove(values['name'])}", markup=False, highlight=False)
+
+
+COMMANDS = {"import": import_table, "list": list_tables, "rm": rm}

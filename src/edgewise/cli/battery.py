@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, argument, option, takes
 from edgewise.units import ENERGIES, POWERS, parse_capacity, parse_interval
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
 
 if TYPE_CHECKING:
     from edgewise.record import Run
@@ -19,8 +21,10 @@ OPTIONS = (
         "runs",
         "Stored runs (id, its beginning, tag, 'last') or exported files, which measured the energy.",
         list[str],
-        metavar="[RUN…]",
+        metavar="RUN…",
         default=None,
+        choices=choices.runs,
+        files=True,
     ),
     option(
         "--capacity 10Wh", options.MEASURE, "Usable capacity of the battery: 10Wh, 36kJ or 2000mAh@3.7V", default=...

@@ -3,69 +3,65 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgewise.cli.console import err, out, print_json
 from edgewise.errors import BadInput, ExitCode
+from edgewise.verbs import choices
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
+from edgewise.verbs.shared_options import AS_JSON
 
 if TYPE_CHECKING:
     from edgewise.verbs.devices.work import DeviceCheck
 
-app = typer.Typer(no_args_is_help=True, help="Register, list, check and remove the devices that -d names.")
-
 SCHEMA = 1
-FileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--file",
-        metavar="F.toml",
-        help="File of registered devices (default: EDGEWISE_DEVICES, otherwise in your configuration folder)",
+PANEL = "Options"
+_FILE = option(
+    "--file F.toml",
+    PANEL,
+    "File of registered devices (default: EDGEWISE_DEVICES, otherwise in your configuration folder)",
+    Path,
+)
+
+
+@takes(
+    argument("name", "Name for -d.", str, metavar="NAME", choices=choices.registered_devices),
+    argument(
+        "url", "ssh://USER@HOST:PORT, adb://SERIAL, container://IMAGE, serial:///dev/PORT or local.", str, metavar="URL"
     ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
-
-
-@app.command()
-def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name for -d.")],
-    url: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL", help="ssh://USER@HOST:PORT, adb://SERIAL, container://IMAGE, serial:///dev/PORT or local."
-        ),
-    ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Setting, such as 'python=~/venv/bin/python' (in quotes); repeatable"
-        ),
-    ] = None,
-    file: FileOption = None,
-) -> None:
+    option(
+        "--set KEY=VALUE",
+        PANEL,
+        "Setting, such as 'python=~/venv/bin/python' (in quotes); repeatable",
+        list[str],
+    ),
+    _FILE,
+)
+def add(values: Values) -> None:
     """Register a device, or replace what is registered by its name. No connection: see 'edgewise devices check'."""
-    from edgewise.cli.words import once
     from edgewise.device.devices import Device
     from edgewise.verbs.devices.work import register
+    from edgewise.verbs.words import once
 
-    pairs = [word.partition("=") for word in settings or []]
+    name, file = values["name"], values["file"]
+    pairs = [word.partition("=") for word in values["set"] or []]
     if any(not key or not value for key, _, value in pairs):
         raise BadInput("--set needs KEY=VALUE", advice="for example --set 'python=~/venv/bin/python'")
-    place, old = register(Device(name=name, url=url, settings=once((key, value) for key, _, value in pairs)), file)
+    place, old = register(
+        Device(name=name, url=values["url"], settings=once((key, value) for key, _, value in pairs)), file
+    )
     words = [] if old is None else [old.url, *(f"{key}={value}" for key, value in old.settings.items())]
     said = f"{name} added to {place}" if old is None else f"{name} replaced in {place}; it was {', '.join(words)}"
     err().print(said, markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command("list")
-def list_devices(
-    file: FileOption = None,
-    with_atlas: Annotated[
-        bool, typer.Option("--atlas", help="Also list the devices whose results 'edgewise atlas import' read")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
+@takes(
+    _FILE,
+    option("--atlas", PANEL, "Also list the devices whose results 'edgewise atlas import' read", bool),
+    AS_JSON,
+)
+def list_devices(values: Values) -> None:
     """List this machine, the registered devices, without connecting to them, and the calibrated ones."""
     from edgewise.device.devices import LOCAL, Device, read_devices
     from edgewise.predicting.atlas import devices_of, stamp, tables
@@ -75,10 +71,10 @@ def list_devices(
     from edgewise.report.text import print_document
     from edgewise.verbs.devices.work import device_document
 
-    devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(file)}.values())
-    calibrated = summaries()
+    devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(values["file"])}.values())
+    calibrated, with_atlas = summaries(), values["atlas"]
     published = devices_of(tables(stamp())) if with_atlas else []
-    if as_json:
+    if values["json"]:
         documents = [device_document(device) for device in devices]
         extra = {"atlas": published} if with_atlas else {}
         print_json({"schema": SCHEMA, "devices": documents, "calibrated": calibrated, **extra})
@@ -101,35 +97,33 @@ def list_devices(
         out().print("\nThe atlas is empty: 'edgewise atlas import' reads published results.", highlight=False)
 
 
-@app.command()
-def rm(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the device.")],
-    file: FileOption = None,
-    calibration: Annotated[
-        bool, typer.Option("--calibration", help="Remove the calibration of a registered device, not the device")
-    ] = False,
-) -> None:
+@takes(
+    argument("name", "Name of the device.", str, metavar="NAME", choices=choices.registered_devices),
+    _FILE,
+    option("--calibration", PANEL, "Remove the calibration of a registered device, not the device", bool),
+)
+def rm(values: Values) -> None:
     """Remove a device from the file, or a calibrated device. Nothing on the device changes."""
     from edgewise.device.calibrations import names
     from edgewise.device.devices import read_devices, remove_device
     from edgewise.predicting.calibration import remove
 
-    if calibration or (file is None and name in names() and name not in read_devices(file)):
+    name, file = values["name"], values["file"]
+    if values["calibration"] or (file is None and name in names() and name not in read_devices(file)):
         err().print(f"calibration removed: {remove(name)}", markup=False, highlight=False)
         return
     err().print(f"{name} removed from {remove_device(name, file)}", markup=False, highlight=False)
 
 
-@app.command()
-def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or URL of the device.")] = "local",
-    bootstrap: Annotated[
-        bool,
-        typer.Option("--bootstrap", help="First install numpy and engines on the device, in ~/edgewise/venv"),
-    ] = False,
-    engines: Annotated[str, typer.Option("--engines", metavar="A,B", help="Engines for --bootstrap")] = "onnxruntime",
-    as_json: JsonOption = False,
-) -> int:
+@takes(
+    argument(
+        "name", "Name or URL of the device.", str, metavar="NAME", default="local", choices=choices.measured_devices
+    ),
+    option("--bootstrap", PANEL, "First install numpy and engines on the device, in ~/edgewise/venv", bool),
+    option("--engines A,B", PANEL, "Engines for --bootstrap", default="onnxruntime", choices=choices.runtimes),
+    AS_JSON,
+)
+def check(values: Values) -> int:
     """Connect to a device and list what is there and what is missing. Exit code 3 if no engine can be used."""
     from edgewise.cancellation import CancelToken, cancellable, cancelled_by_signal
     from edgewise.device.devices import find_device
@@ -140,11 +134,11 @@ def check(
         if isinstance(event, LogLine):
             err().print(event.text, markup=False, highlight=False, style="dim", soft_wrap=True)
 
-    install = [word for word in engines.split(",") if word] if bootstrap else None
+    install = [word for word in values["engines"].split(",") if word] if values["bootstrap"] else None
     token = CancelToken()
     with cancelled_by_signal(token), cancellable(token), reporting_to(show):
-        found = check_device(find_device(name), install=install)
-    if as_json:
+        found = check_device(find_device(values["name"]), install=install)
+    if values["json"]:
         print_json({"schema": SCHEMA, **found.to_document()})
     else:
         _print(found)
@@ -182,3 +176,6 @@ def _print(found: DeviceCheck) -> None:
         table.add_row(Text("missing", style="yellow"), Text(one_line(each.what)))
         table.add_row("", Text(one_line(each.advice), style="cyan"))
     out().print(table)
+
+
+COMMANDS = {"add": add, "list": list_devices, "rm": rm, "check": check}

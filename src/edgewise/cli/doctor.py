@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, option, takes
 from edgewise.constraints.base import PROCESS_NAME
 from edgewise.device.devices import LOCAL, find_device
 from edgewise.errors import Unavailable
@@ -17,6 +15,10 @@ from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, parse_duration
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, option
 
 if TYPE_CHECKING:
     from edgewise.verbs.devices.work import DeviceCheck
@@ -37,6 +39,7 @@ OPTIONS = (
         options.OUTPUT,
         "Device to examine: its name, or a URL such as ssh://USER@HOST",
         default=LOCAL,
+        choices=choices.measured_devices,
     ),
     option(
         "--calibrate 10min",

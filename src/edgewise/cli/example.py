@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
 
 FILES = ("model.onnx", "model.tflite", "model_int8.tflite", "digits.npz")
 
 
-def command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Folder to write to; created if missing")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ")] = False,
-) -> int:
+@takes(
+    argument("folder", "Folder to write to; created if missing", Path, metavar="FOLDER", default=Path()),
+    option("--force", "Options", "Overwrite existing files that differ", bool),
+)
+def command(values: Values) -> None:
     """Write model.onnx, model.tflite, model_int8.tflite, a small network for digits, and digits.npz, images of them."""
     from edgewise.cli.console import err
     from edgewise.errors import BadInput
 
-    contents = read_example()
+    contents, folder = read_example(), values["folder"]
     taken = [
         name
         for name, content in contents.items()
         if (folder / name).exists() and not ((folder / name).is_file() and (folder / name).read_bytes() == content)
     ]
-    if taken and not force:
+    if taken and not values["force"]:
         raise BadInput(
             f"{', '.join(str(folder / name) for name in taken)} exists already and differs",
             advice="name another folder, or use --force to overwrite",
@@ -37,7 +38,6 @@ def command(
     except OSError as error:
         raise BadInput(f"can't write to {folder}: {error.strerror or error}", advice="name another folder") from error
     err().print(f"wrote {', '.join(str(folder / name) for name in contents)}", soft_wrap=True, markup=False)
-    return 0
 
 
 def read_example() -> dict[str, bytes]:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from edgewise.verbs import choices
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
+
+PANEL = "Options"
 
 
-def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An int8 .tflite file")],
-    device: Annotated[
-        str, typer.Option("-d", "--device", metavar="NAME", help="Core or board, such as cortex-m4 or nucleo-l4r5zi")
-    ],
-    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write; created if missing")],
-    identity: Annotated[
-        str,
-        typer.Option(
-            "--model-id",
-            metavar="NAME",
-            help="Model that the firmware reports; kws01, ic01, vww01 and ad01 are those of MLPerf Tiny",
-        ),
-    ] = "custom",
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty")] = False,
-) -> int:
+@takes(
+    argument("model", "An int8 .tflite file", Path, metavar="MODEL"),
+    option(
+        "-d --device NAME",
+        PANEL,
+        "Core or board, such as cortex-m4 or nucleo-l4r5zi",
+        default=...,
+        choices=choices.estimated_devices,
+    ),
+    option("-o --output DIR", PANEL, "Folder to write; created if missing", Path, default=...),
+    option(
+        "--model-id NAME",
+        PANEL,
+        "Model that the firmware reports; kws01, ic01, vww01 and ad01 are those of MLPerf Tiny",
+        default="custom",
+    ),
+    option("--force", PANEL, "Write into a folder that is not empty", bool),
+)
+def command(values: Values) -> None:
     """Write C sources of a model and a firmware image that speaks the protocol of MLPerf Tiny's runner.
 
     The model first runs in QEMU, and its outputs must be equal to those of tflite-micro.
@@ -33,6 +39,8 @@ def command(
     from edgewise.cli.console import err
     from edgewise.estimating.mcu.runner import write_firmware
 
-    image = write_firmware(model, folder, device=device, identity=identity, force=force)
+    folder = values["output"]
+    image = write_firmware(
+        values["model"], folder, device=values["device"], identity=values["model_id"], force=values["force"]
+    )
     err().print(f"wrote {image}; {folder / 'README.md'} has the next steps", soft_wrap=True, markup=False)
-    return 0

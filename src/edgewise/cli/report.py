@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from edgewise.cli import options
-from edgewise.cli.options import Values, argument, option, takes
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
 
 if TYPE_CHECKING:
     from edgewise.record import Run
@@ -26,8 +27,10 @@ OPTIONS = (
         "runs",
         "Stored runs (id, its beginning, tag, 'last') or exported files (default: last)",
         list[str],
-        metavar="[RUN...]",
+        metavar="RUN…",
         default=None,
+        choices=choices.runs,
+        files=True,
     ),
     options.OUTPUTS.worded(
         "File to write, by extension: .md, .html, .csv, .json; for profiles also .trace.json, .nodes.json, .mltk.json, "
@@ -37,6 +40,7 @@ OPTIONS = (
         "--table NAME",
         options.OUTPUT,
         "bench, zoo, long, watch, platform, profile or usage (default: profile for profiles, else bench)",
+        choices=("bench", "zoo", "long", "watch", "platform", "profile", "usage"),
     ),
     option("--task NAME", options.OUTPUT, "Task of the models, for the table 'zoo'"),
     option("--reference TEXT", options.OUTPUT, "Text, URL or Markdown link, for the table 'zoo'"),
@@ -144,7 +148,7 @@ def _print(runs: Sequence[Run], document: Document, settings: ReportSettings, *,
         from edgewise.report.markdown import render_markdown
         from edgewise.store.redaction import redact_run_paths
 
-        typer.echo(redact_run_paths(render_markdown(document, only_tables=only_tables), runs), nl=False)
+        sys.stdout.write(redact_run_paths(render_markdown(document, only_tables=only_tables), runs))
         return
     from edgewise.report.text import print_document
 

@@ -7,18 +7,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgewise.cli import options
 from edgewise.cli.console import err
-from edgewise.cli.options import Values, argument, takes
 from edgewise.cli.verb import output_of, perform
 from edgewise.errors import BadField, BadInput
 from edgewise.text import one_line
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
 from edgewise.verbs.command_line import named_for_python
+from edgewise.verbs.option import Values, argument
 
 MOST_BYTES = 16 * 2**20
 OPTIONS = (
     argument(
-        "request", "Output of 'edgewise COMMAND … --dry-run --json'; - reads standard input.", str, metavar="FILE"
+        "request",
+        "Output of 'edgewise COMMAND … --dry-run --json'; - reads standard input.",
+        str,
+        metavar="FILE",
+        files=True,
     ),
     options.TOP,
     options.OUTPUTS.worded("Also write a report, in a format of the request's command; repeatable"),

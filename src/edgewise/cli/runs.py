@@ -5,85 +5,69 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 
 from edgewise.cli.console import err, out, print_json, print_rows
 from edgewise.errors import BadInput, StoreError
+from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA
 from edgewise.text import one_line
 from edgewise.units import parse_duration
+from edgewise.verbs import choices
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
+from edgewise.verbs.shared_options import AS_JSON, STORE
 
 if TYPE_CHECKING:
     from edgewise.record import Run
     from edgewise.store.database import Store
     from edgewise.store.filters import RunFilter
 
-app = typer.Typer(no_args_is_help=True, help="List, show, export, import and remove stored runs.")
-
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        help="Store of the runs: a path or a database URL (default: EDGEWISE_STORE, otherwise a file "
-        "in your data folder)",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an existing file")]
+PANEL = "Options"
+STATUSES = ("done", "failed", "cancelled")
 _RUN_HELP = "Id, its beginning, a tag, last, last~2, group:ID, group:last or all."
-References = Annotated[list[str], typer.Argument(metavar="RUN…", help=_RUN_HELP)]
-
-ModelOption = Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")]
-RuntimeOption = Annotated[str | None, typer.Option("-r", "--runtime", help="Only runs on this runtime")]
-DeviceOption = Annotated[str | None, typer.Option("-d", "--device", help="Only runs on this device")]
-TagOption = Annotated[str | None, typer.Option(help="Only runs with this tag")]
-SinceOption = Annotated[
-    str | None, typer.Option(help="Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d")
-]
-UntilOption = Annotated[str | None, typer.Option(help="Only runs made before this time, written as for --since")]
-MetricOption = Annotated[
-    str | None, typer.Option(help="Only runs that have a value of this metric, such as latency or energy")
-]
-StatusOption = Annotated[str | None, typer.Option(help="Only runs with this status: done, failed or cancelled")]
-
+_RUNS = argument("runs", _RUN_HELP, list[str], metavar="RUN…", choices=choices.runs)
+_SOME_RUNS = replace(_RUNS, default=None)
+_FILTERS = (
+    option("--model", PANEL, "Part of the model's name, or the beginning of its sha256"),
+    option("-r --runtime", PANEL, "Only runs on this runtime", choices=choices.runtimes),
+    option("-d --device", PANEL, "Only runs on this device", choices=choices.devices),
+    option("--tag", PANEL, "Only runs with this tag", choices=choices.tags),
+    option(
+        "--metric",
+        PANEL,
+        "Only runs that have a value of this metric, such as latency or energy",
+        choices=tuple(METRICS),
+    ),
+    option("--status", PANEL, "Only runs with this status: done, failed or cancelled", choices=STATUSES),
+    option("--since", PANEL, "Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d"),
+    option("--until", PANEL, "Only runs made before this time, written as for --since"),
+)
 _TABLE_LIMIT = 50
 
 
-@app.command("list")
-def list_runs(
-    model: ModelOption = None,
-    runtime: RuntimeOption = None,
-    device: DeviceOption = None,
-    tag: TagOption = None,
-    metric: MetricOption = None,
-    status: StatusOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    before: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Only runs that follow this one in the list: the next page")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help=f"Number of runs to list (default: {_TABLE_LIMIT}; all with --json)")
-    ] = None,
-    count: Annotated[
-        bool, typer.Option("--count", help="Print the number of runs instead; 10,000+ where counting stopped")
-    ] = False,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@takes(
+    *_FILTERS,
+    option("--before RUN", PANEL, "Only runs that follow this one in the list: the next page", choices=choices.runs),
+    option("--limit", PANEL, f"Number of runs to list (default: {_TABLE_LIMIT}; all with --json)", int, minimum=1),
+    option("--count", PANEL, "Print the number of runs instead; 10,000+ where counting stopped", bool),
+    STORE,
+    AS_JSON,
+)
+def list_runs(values: Values) -> None:
     """List runs, newest first."""
-    wanted = _filter(model, runtime, device, tag, metric, status, since, until)
-    if count and (before, limit) != (None, None):
+    before, limit, as_json = values["before"], values["limit"], values["json"]
+    wanted = _filter(values)
+    if values["count"] and (before, limit) != (None, None):
         raise BadInput("--count counts all pages", advice="leave out --before and --limit")
-    with _open(store) as opened:
-        if count:
+    with _open(values["store"]) as opened:
+        if values["count"]:
             number = opened.count(**wanted)
             counted = {"schema": SCHEMA, "store": opened.name, "count": number.value, "more": number.more}
             print_json(counted) if as_json else out().print(str(number), highlight=False)
@@ -113,12 +97,12 @@ def list_runs(
     )
 
 
-@app.command()
-def show(references: References, store: StoreOption = None, as_json: JsonOption = False) -> None:
+@takes(_RUNS, STORE, AS_JSON)
+def show(values: Values) -> None:
     """Show runs in full: settings, measurements, cautions, environment."""
-    with _open(store) as opened:
-        runs = opened.resolve(references)
-    if as_json:
+    with _open(values["store"]) as opened:
+        runs = opened.resolve(values["runs"])
+    if values["json"]:
         from edgewise.store import to_document
 
         print_json({"schema": SCHEMA, "runs": [to_document(run) for run in runs], "recommendation": None})
@@ -131,34 +115,31 @@ def show(references: References, store: StoreOption = None, as_json: JsonOption 
         print_run(run, out())
 
 
-@app.command()
-def export(
-    output: Annotated[
+@takes(
+    option(
+        "-o --output FILE",
+        PANEL,
+        ".json or .jsonl (to import), .csv or .md; repeatable",
         list[Path],
-        typer.Option("-o", "--output", metavar="FILE", help=".json or .jsonl (to import), .csv or .md; repeatable"),
-    ],
-    references: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help=f"{_RUN_HELP} [all]")] = None,
-    model: ModelOption = None,
-    runtime: RuntimeOption = None,
-    device: DeviceOption = None,
-    tag: TagOption = None,
-    metric: MetricOption = None,
-    status: StatusOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    force: ForceOption = False,
-    store: StoreOption = None,
-) -> None:
+        default=...,
+    ),
+    _SOME_RUNS.worded("Id, its beginning, a tag, last, last~2, group:ID, group:last or all (default: all)."),
+    *_FILTERS,
+    option("--force", PANEL, "Overwrite an existing file", bool),
+    STORE,
+)
+def export(values: Values) -> None:
     """Write runs to files, oldest first; runs that can't be read are reported and left out."""
     from edgewise.cli.verb import check_files
     from edgewise.report.files import write_report
     from edgewise.store.exchange import check_export, export_runs
 
+    output, force = values["output"], values["force"]
     check_files(output, check_export, overwrite=force)
-    wanted = _filter(model, runtime, device, tag, metric, status, since, until)
+    wanted = _filter(values)
     lost: dict[str, None] = {}
-    with _open(store) as opened:
-        chosen = _chosen(opened, references, wanted) or ["all"]
+    with _open(values["store"]) as opened:
+        chosen = _chosen(opened, values["runs"], wanted) or ["all"]
         if len(output) > 1:
             chosen = opened.find(chosen)  # the same runs in each file
         for path in output:
@@ -173,37 +154,32 @@ def export(
     _warn_of_unreadable(list(lost))
 
 
-@app.command("import")
-def import_files(
-    files: Annotated[
+@takes(
+    argument(
+        "files",
+        "Exports, output of a command with --json, or results of another tool.",
         list[Path],
-        typer.Argument(metavar="FILE…", help="Exports, output of a command with --json, or results of another tool."),
-    ],
-    tool: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="TOOL",
-            help="Tool that wrote the files, such as benchmark_app or trtexec; an unknown name lists all "
-            "(default: recognised by content)",
-            show_default=False,
-        ),
-    ] = "auto",
-    model: Annotated[Path | None, typer.Option(metavar="FILE", help="File of the model that the tool measured")] = None,
-    device: Annotated[
-        str | None,
-        typer.Option("-d", "--device", metavar="NAME", help="Device that ran the tool (local: this machine)"),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Setting that the file does not have: threads, batch, precision, provider or version",
-        ),
-    ] = None,
-    store: StoreOption = None,
-) -> None:
+        metavar="FILE…",
+    ),
+    option(
+        "--from TOOL",
+        PANEL,
+        "Tool that wrote the files, such as benchmark_app or trtexec; an unknown name lists all (default: recognised "
+        "by content)",
+        default="auto",
+        choices=choices.tools,
+    ),
+    option("--model FILE", PANEL, "File of the model that the tool measured", Path),
+    option("-d --device NAME", PANEL, "Device that ran the tool (local: this machine)", choices=choices.devices),
+    option(
+        "--set NAME=VALUE",
+        PANEL,
+        "Setting that the file does not have: threads, batch, precision, provider or version",
+        list[str],
+    ),
+    STORE,
+)
+def import_files(values: Values) -> None:
     """Import runs, or results of other tools, into the store. If one run of a file is invalid, none is imported.
 
     If the store already has a run, the more complete version is kept.
@@ -212,11 +188,12 @@ def import_files(
     from edgewise.importing.reader import read_settings
     from edgewise.store import open_store
 
-    told = Told(model=model, device=device, settings=read_settings(_pairs(settings or ())))
-    with open_store(store) as opened:
-        for file in files:
+    settings = read_settings(_pairs(values["set"] or ()))
+    told = Told(model=values["model"], device=values["device"], settings=settings)
+    with open_store(values["store"]) as opened:
+        for file in values["files"]:
             told_of: list[str] = []
-            merged = opened.merge(_noting_failures(read_any(file, tool, told), told_of.append))
+            merged = opened.merge(_noting_failures(read_any(file, values["from"], told), told_of.append))
             words = [f"{_count(merged.added)} added"]
             words += [f"{merged.updated} updated"] if merged.updated else []
             words += [f"{merged.skipped} were in the store already"] if merged.skipped else []
@@ -236,27 +213,15 @@ def _noting_failures(runs: Iterable[Run], note: Callable[[str], object]) -> Iter
         yield run
 
 
-@app.command()
-def rm(
-    references: Annotated[list[str] | None, typer.Argument(metavar="[RUN…]", help=_RUN_HELP)] = None,
-    model: ModelOption = None,
-    runtime: RuntimeOption = None,
-    device: DeviceOption = None,
-    tag: TagOption = None,
-    metric: MetricOption = None,
-    status: StatusOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation")] = False,
-    store: StoreOption = None,
-) -> None:
+@takes(_SOME_RUNS, *_FILTERS, option("-y --yes", PANEL, "Don't ask for confirmation", bool), STORE)
+def rm(values: Values) -> None:
     """Remove runs permanently: those that are named, or those that match all options."""
-    wanted = _filter(model, runtime, device, tag, metric, status, since, until)
-    with _open(store) as opened:
-        if not (chosen := _chosen(opened, references, wanted)):
+    wanted = _filter(values)
+    with _open(values["store"]) as opened:
+        if not (chosen := _chosen(opened, values["runs"], wanted)):
             raise BadInput("name runs, or filter them", advice="such as 'edgewise runs rm --until 30d'")
         ids = opened.find(chosen)
-        if not yes:
+        if not values["yes"]:
             if not sys.stdin.isatty():
                 raise BadInput(
                     f"{_count(len(ids))} would be removed, and standard input is not a terminal to confirm it",
@@ -268,39 +233,42 @@ def rm(
         _say(f"{_count(opened.remove(ids))} removed from {opened.name}")
 
 
-@app.command()
-def reindex(store: StoreOption = None) -> None:
+@takes(STORE)
+def reindex(values: Values) -> None:
     """Rebuild, from the stored runs, the tables that make listing fast."""
-    with _open(store) as opened:
+    with _open(values["store"]) as opened:
         done = opened.reindex()
     _say(f"{_count(done.indexed)} indexed")
     _warn_of_unreadable([why for _, why in done.unreadable])
 
 
-@app.command()
-def schema() -> None:
+@takes()
+def schema(values: Values) -> None:
     """Print the JSON Schema of a run."""
     from edgewise.store.codec import json_schema
 
     print_json(json_schema())
 
 
-@app.command()
-def tag(
-    name: Annotated[str, typer.Argument(help="A letter, then letters, digits and . _ / + -")],
-    run: Annotated[str | None, typer.Argument(help="Id, its beginning, a tag, last or last~2.")] = None,
-    move: Annotated[bool, typer.Option("--move", help="Remove the tag from the run that has it")] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove the tag from every run")] = False,
-    store: StoreOption = None,
-) -> None:
+@takes(
+    argument("name", "A letter, then letters, digits and . _ / + -", str, metavar="NAME", choices=choices.tags),
+    argument(
+        "run", "Id, its beginning, a tag, last or last~2.", str, metavar="RUN", default=None, choices=choices.runs
+    ),
+    option("--move", PANEL, "Remove the tag from the run that has it", bool),
+    option("--delete", PANEL, "Remove the tag from every run", bool),
+    STORE,
+)
+def tag(values: Values) -> None:
     """Name a run, so that commands can refer to it: 'edgewise runs tag baseline last'."""
-    if delete == (run is not None):
+    name, run = values["name"], values["run"]
+    if values["delete"] == (run is not None):
         raise BadInput("give a run or --delete, not both", advice="'edgewise runs tag NAME last' tags the newest run")
-    with _open(store) as opened:
+    with _open(values["store"]) as opened:
         if run is None:
             _say(f"{name} removed from {_count(opened.untag(name))}")
         else:
-            _say(f"{name} is run {opened.tag(name, run, move=move)}")
+            _say(f"{name} is run {opened.tag(name, run, move=values['move'])}")
 
 
 def _warn_of_unreadable(reasons: list[str]) -> None:
@@ -333,7 +301,6 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
 
 
 def _confirm(question: str) -> bool:
-    # Typer's own asks on standard output in part, where only results belong.
     err().print(f"{escape(one_line(question))} \\[y/N] ", end="", soft_wrap=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -346,30 +313,22 @@ def _say(message: str) -> None:
     err().print(escape(one_line(message)), style="dim", soft_wrap=True)
 
 
-def _filter(
-    model: str | None,
-    runtime: str | None,
-    device: str | None,
-    tag: str | None,
-    metric: str | None,
-    status: str | None,
-    since: str | None,
-    until: str | None,
-) -> RunFilter:
-    """The conditions of the options. Raises `BadInput`."""
-    if "" in (model, runtime, device, tag):  # an empty variable of a script must not choose all runs
+def _filter(values: Values) -> RunFilter:
+    """The conditions of `_FILTERS`. Raises `BadInput`."""
+    if "" in (values["model"], values["runtime"], values["device"], values["tag"]):
+        # an empty variable of a script must not choose all runs
         raise BadInput("an option has an empty value", advice="leave it out, or give it a value")
-    if status not in (None, "done", "failed", "cancelled"):
+    metric, status = values["metric"], values["status"]
+    if status not in (None, *STATUSES):
         raise BadInput(f"{status!r} is not a status", advice="write done, failed or cancelled")
-    from edgewise.metrics import METRICS
-
     if metric is not None and metric not in METRICS:
         similar = get_close_matches(metric, METRICS, 5, 0.3) or ["latency", "energy", "memory_peak"]
         raise BadInput(f"{metric!r} is not a metric", advice=f"similar: {', '.join(similar)}")
-    return {
-        "model": model, "runtime": runtime, "device": device, "tag": tag, "metric": metric, "status": status,
-        **_times(since, until),
+    plain: RunFilter = {
+        "model": values["model"], "runtime": values["runtime"], "device": values["device"], "tag": values["tag"],
+        "metric": metric, "status": status,
     }  # fmt: skip
+    return plain | _times(values["since"], values["until"])
 
 
 def _chosen(opened: Store, references: list[str] | None, wanted: RunFilter) -> list[str]:
@@ -409,3 +368,15 @@ def _parse_time(text: str, option: str, *, now: datetime) -> datetime:
         raise BadInput(
             f"{option}: {text!r} is neither a time nor a duration", advice="write 2026-01-31, 36h or 7d"
         ) from error
+
+
+COMMANDS = {
+    "list": list_runs,
+    "show": show,
+    "export": export,
+    "import": import_files,
+    "rm": rm,
+    "reindex": reindex,
+    "schema": schema,
+    "tag": tag,
+}

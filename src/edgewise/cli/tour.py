@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, option, takes
 from edgewise.cli.verb import Output, carry_out_here, present
 from edgewise.errors import BadInput, ExitCode, Unavailable
 from edgewise.registry import availability_of
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
 from edgewise.verbs.estimate.presentation import EstimatePresentation
+from edgewise.verbs.option import Values, option
 from edgewise.verbs.presentation import View
 from edgewise.verbs.verb import VERBS
 

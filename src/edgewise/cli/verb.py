@@ -12,9 +12,10 @@ from rich.markup import escape
 
 from edgewise.cancellation import CancelToken, cancelled_by_signal
 from edgewise.cli.console import complain, err, out, print_json, write_files
-from edgewise.cli.options import Values, takes
 from edgewise.errors import BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.text import one_line
+from edgewise.verbs.command import Command
+from edgewise.verbs.option import Values
 from edgewise.verbs.presentation import Ending, Presentation, View
 from edgewise.verbs.verb import VERBS, Verb
 
@@ -65,16 +66,16 @@ def output_of(values: Values, *, files: str = "output") -> Output:
     )
 
 
-def command_of(verb: Verb) -> Callable[..., int]:
-    """The command of `verb`, as Typer reads it."""
+def command_of(verb: Verb) -> Command:
+    """The command of `verb`."""
 
-    def command(values: Values) -> int:
+    def work(values: Values) -> int:
         request = verb.read(values)
         asked = VERBS.get(request.in_effect().verb)
         return perform(request, output_of(values, files=asked.reports))
 
-    command.__doc__ = verb.help
-    return takes(*verb.all_options())(command)
+    work.__doc__ = verb.help
+    return Command(work, tuple(verb.all_options()))
 
 
 def perform(request: Request, output: Output) -> int:

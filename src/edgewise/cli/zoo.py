@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from edgewise.cli import options
 from edgewise.cli.console import err, out, print_json
-from edgewise.cli.options import Values, argument, option, request_of, takes
 from edgewise.cli.verb import check_files, output_of, present, with_context
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
 from edgewise.verbs.measuring import RunPresentation
+from edgewise.verbs.option import Values, argument, option, request_of
 from edgewise.verbs.presentation import View
 
 if TYPE_CHECKING:
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 
     from edgewise.verbs.measuring import Measured
 
-app = typer.Typer(no_args_is_help=True, help="List and build reference networks to measure on devices.")
-
 SCHEMA = 1
+PANEL = "Options"
 
 
-@app.command("list")
-def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False) -> None:
+@takes(options.AS_JSON)
+def list_networks(values: Values) -> None:
     """List the reference networks, with their published size at width 1. They have random weights, and no accuracy."""
     from edgewise.verbs.zoo.work import documents
     from edgewise.zoo.networks import WITHOUT_ACCURACY
 
     networks = documents()
-    if as_json:
+    if values["json"]:
         print_json({"schema": SCHEMA, "networks": networks})
         return
     from rich.table import Table
@@ -49,38 +48,37 @@ def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print on
     out().print(f"Accuracy: absent ({WITHOUT_ACCURACY}). Sources of the sizes: --json.", style="dim")
 
 
-@app.command()
-def build(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Networks, as 'edgewise zoo list' names them.")],
-    folder: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write to; created if missing")
-    ] = Path(),
-    width: Annotated[
-        float, typer.Option("--width", metavar="0.5", help="Factor of the numbers of channels, from 0.1 to 2")
-    ] = 1.0,
-    resolution: Annotated[
-        int | None,
-        typer.Option(
-            "--resolution", metavar="96", help="Height and width of images and videos (default: as published)"
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of the weights")] = 0,
-    file_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="onnx or tflite (float32; needs the extra litert)")
-    ] = "onnx",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ")] = False,
-) -> int:
+@takes(
+    argument(
+        "names",
+        "Networks, as 'edgewise zoo list' names them.",
+        list[str],
+        metavar="NAME",
+        choices=choices.networks,
+    ),
+    option("-o --output DIR", PANEL, "Folder to write to; created if missing", Path, default=Path()),
+    option("--width 0.5", PANEL, "Factor of the numbers of channels, from 0.1 to 2", float, default=1.0),
+    option("--resolution 96", PANEL, "Height and width of images and videos (default: as published)", int),
+    option("--seed N", PANEL, "Random seed of the weights", int, default=0),
+    option(
+        "--format FORMAT",
+        PANEL,
+        "onnx or tflite (float32; needs the extra litert)",
+        default="onnx",
+        choices=("onnx", "tflite"),
+    ),
+    option("--force", PANEL, "Overwrite existing files that differ", bool),
+)
+def build(values: Values) -> None:
     """Write reference networks with random weights, one file each; the same settings give the same bytes.
 
     The networks are for measuring latency, memory and energy. Their outputs mean nothing.
     """
     from edgewise.verbs.zoo.work import build as write
 
-    paths = write(
-        names, folder, width=width, resolution=resolution, seed=seed, format=file_format, overwrite=force
-    )  # fmt: skip
+    settings = {name: values[name] for name in ("width", "resolution", "seed", "format")}
+    paths = write(values["names"], values["output"], overwrite=values["force"], **settings)
     err().print(f"wrote {', '.join(map(str, paths))}", soft_wrap=True, markup=False)
-    return 0
 
 
 KERAS_TABLE = (
@@ -88,7 +86,7 @@ KERAS_TABLE = (
         "names",
         "Networks of keras.applications, such as MobileNetV2; or 'all'",
         list[str],
-        metavar="NAME...",
+        metavar="NAME…",
     ),
     options.THREADS,
     options.BATCHES,
@@ -122,7 +120,6 @@ class _KerasTable(RunPresentation):
         write_report(result.runs, path, overwrite=overwrite, table="long")
 
 
-@app.command("keras-table")
 @takes(*KERAS_TABLE)
 def keras_table(values: Values) -> int:
     """Measure networks of Keras Applications on this CPU: size, parameters, depth and time per inference step.
@@ -138,3 +135,6 @@ def keras_table(values: Values) -> int:
     names = [] if values["names"] == ["all"] else values["names"]
     request = request_of(BenchRequest, KERAS_TABLE, values, models=("keras",), runtimes=("keras",), meters=False)
     return present(with_context(output, partial(measure_networks, names, request)), presentation, output)
+
+
+COMMANDS = {"list": list_networks, "build": build, "keras-table": keras_table}

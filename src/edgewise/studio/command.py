@@ -8,17 +8,26 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, option, takes
 from edgewise.errors import BadInput, Unavailable
 from edgewise.store.location import ENVIRONMENT_VARIABLE, default_path, find_location
 from edgewise.studio.settings import DEFAULT_PORT, Settings
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, option
 
 SERVE = "How to serve"
 _ORIGIN = re.compile(r"https://[a-z0-9.-]+(:[0-9]{1,5})?")
 OPTIONS = (
     option("--root DIR", SERVE, "Folder whose models can be picked on the page; repeatable", list[Path]),
-    option("--port N", SERVE, "Port to listen at; 0 takes any free one", int, default=DEFAULT_PORT, min=0, max=65535),
+    option(
+        "--port N",
+        SERVE,
+        "Port to listen at; 0 takes any free one",
+        int,
+        default=DEFAULT_PORT,
+        minimum=0,
+        maximum=65535,
+    ),
     option("--next-port", SERVE, "Take the next free port where this one is in use", bool),
     option(
         "--host NAME", SERVE, "Address to listen at; beyond this machine only with TLS or a proxy", default="127.0.0.1"

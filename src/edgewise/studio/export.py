@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
-
-import typer
 
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.folders import job_folder
@@ -21,6 +19,9 @@ from edgewise.studio.pages import templates
 from edgewise.studio.sharing import frozen, redacted, shared_page
 from edgewise.studio.views.atlas import cells_of
 from edgewise.studio.views.runs import COLUMNS, GRADE_TONES, USUAL
+from edgewise.verbs import choices
+from edgewise.verbs.command import takes
+from edgewise.verbs.option import Values, argument, option
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -29,36 +30,29 @@ if TYPE_CHECKING:
     from edgewise.studio.renderer import Renderer
     from edgewise.studio.studio import Studio
 
-app = typer.Typer(no_args_is_help=True, help="Write what the studio shows as static pages.")
-
+PANEL = "Options"
 MOST_RUNS = 1000
 MOST_COMPARED = 8
 """Runs of one model on the page that compares them: the newest."""
 MOST_JOBS = 200
 
 
-@app.callback()
-def root() -> None:
-    """Write what the studio shows as static pages."""
-
-
-@app.command("export")
-def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the pages: a new one, or an empty one")],
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN…]",
-            help="Id, its beginning, a tag, last, group:ID, group:last or all (default: the newest 1000, and "
-            "finished jobs)",
-        ),
-    ] = None,
-    *,
-    model: Annotated[str | None, typer.Option(help="Part of the model's name, or the beginning of its sha256")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only runs with this tag")] = None,
-    store: Annotated[str | None, typer.Option("--store", metavar="URL", help="Store of the runs and jobs")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files, and overwrite")] = False,
-) -> None:
+@takes(
+    argument("folder", "Folder for the pages: a new one, or an empty one", Path, metavar="DIR"),
+    argument(
+        "runs",
+        "Id, its beginning, a tag, last, group:ID, group:last or all (default: the newest 1000, and finished jobs)",
+        list[str],
+        metavar="RUN…",
+        default=None,
+        choices=choices.runs,
+    ),
+    option("--model", PANEL, "Part of the model's name, or the beginning of its sha256"),
+    option("--tag", PANEL, "Only runs with this tag", choices=choices.tags),
+    option("--store URL", PANEL, "Store of the runs and jobs"),
+    option("--force", PANEL, "Write into a folder that has files, and overwrite", bool),
+)
+def export(values: Values) -> None:
     """Write runs, comparisons and finished jobs as static pages, with an index.
 
     The pages open without a server and load nothing from the network. Paths of this machine are removed from them.
@@ -69,9 +63,10 @@ def export(
     from edgewise.studio.settings import Settings
 
     check_installed()
-    if runs and (model or tag):
+    folder, runs, store, force = (values[name] for name in ("folder", "runs", "store", "force"))
+    chosen = {"model": values["model"], "tag": values["tag"]}
+    if runs and any(chosen.values()):
         raise BadInput("runs are named, and --model or --tag given", advice="use one of them")
-    chosen = {"model": model, "tag": tag}
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not force:
         raise BadInput(f"{folder} has content", advice="name a new folder, or add --force")
     open_store(store, create=False).close()  # says what is wrong with it, and makes none
@@ -81,7 +76,12 @@ def export(
         ids = studio.store.find(runs) if runs else [row.id for row in studio.store.list(**chosen, limit=MOST_RUNS + 1)]
         with err().status("exporting") as status:
             problems = write_pages(
-                made, ids[:MOST_RUNS], folder, jobs=not (runs or model or tag), overwrite=force, say=status.update
+                made,
+                ids[:MOST_RUNS],
+                folder,
+                jobs=not (runs or any(chosen.values())),
+                overwrite=force,
+                say=status.update,
             )
     finally:
         studio.renderer.close()
@@ -91,6 +91,9 @@ def export(
     for problem in problems:
         err().print(f"left out: {problem}", markup=False, soft_wrap=True)
     out().print(f"open {folder / 'index.html'}", markup=False, soft_wrap=True)
+
+
+COMMANDS = {"export": export}
 
 
 @dataclass(frozen=True, slots=True)

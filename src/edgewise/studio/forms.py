@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from edgewise.cli.options import OUTPUT, Option, Values
 from edgewise.constraints.base import MECHANISMS
 from edgewise.converting.base import TARGETS
 from edgewise.device.calibrations import names as calibrated_names
@@ -23,6 +22,8 @@ from edgewise.metrics import METRICS
 from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
 from edgewise.units import parse_frequency
 from edgewise.verbs.command_line import flag_of, words_of
+from edgewise.verbs.option import Option, Values
+from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS, Verb
 from edgewise.verbs.verb import Form as DeclaredForm
 
@@ -97,20 +98,20 @@ class Field:
     @property
     def help(self) -> str:
         """The option's help, in words of a form."""
-        text: str = _HELP.get(self.name) or self.option.info.help
+        text: str = _HELP.get(self.name) or self.option.help
         text = text.replace("; repeatable", "" if self.kind in PICKED else "; one per line")
         return text.replace(" or MODULE:FUNCTION", "").replace(" MODEL", " the model")
 
     @property
     def example(self) -> str:
         """A value as the option's help shows it; empty where it shows only a word for it."""
-        shown: str = self.option.info.metavar or ""
+        shown: str = self.option.metavar
         return shown if re.search(r"[0-9=]", shown) else ""
 
     @property
     def default(self) -> str:
         """The value in effect where the field is empty; empty where the request finds it."""
-        value = LOCAL if self.kind == "device" and self.option.type == list[str] else self.option.default
+        value = LOCAL if self.kind == "device" and self.option.repeatable else self.option.default
         if isinstance(value, bool):
             return "yes" if value else "no"
         return "" if value in (None, ...) else str(value)
@@ -127,7 +128,7 @@ class Field:
             raise BadInput(f"{self.label} must be chosen")
         if not given:
             return self.option.default
-        is_list = self.option.type == list[str]
+        is_list = self.option.repeatable
         for text in given:
             self._check(text, lines=is_list)
         if self.kind in PICKED:
@@ -162,7 +163,7 @@ class Field:
             raise BadInput(f"{self.label} can't name files of this machine", advice="use the command line for it")
 
     def _scalar(self, text: str) -> Any:
-        if self.option.type is bool:
+        if self.option.kind is bool:
             return text == "yes"
         if self.kind not in ("whole", "number"):
             return text
@@ -171,7 +172,7 @@ class Field:
             value = read(text)
         except ValueError:
             raise BadInput(f"{self.label} must be {noun}, not {text[:60]!r}") from None
-        for limit, word in ((self.option.info.min, "least"), (self.option.info.max, "most")):
+        for limit, word in ((self.option.minimum, "least"), (self.option.maximum, "most")):
             if limit is not None and (value < limit if word == "least" else value > limit):
                 raise BadInput(f"{self.label} must be at {word} {limit}, not {value}")
         return value
@@ -221,7 +222,7 @@ class Form:
         return [self._field(one, known) for one in self.verb.all_options() if self._has(one)]
 
     def _has(self, option: Option) -> bool:
-        if option.name in LEFT_OUT or (option.info.rich_help_panel == OUTPUT and option.name not in self._own.kept):
+        if option.name in LEFT_OUT or (option.panel == OUTPUT and option.name not in self._own.kept):
             return False
         return bool(self._fields_of(option)) or _KINDS.get(option.name) == "models"
 
@@ -242,7 +243,7 @@ class Form:
 
     def _words(self, option: Option) -> Sequence[Choice]:
         """The values of an option, where its type or the request lists them."""
-        if option.type is bool:
+        if option.kind is bool:
             return listed(("yes", "no"))
         annotations = [one.annotation for one in self._fields_of(option)]
         parts = [part for one in annotations for part in (one, *get_args(one))]
@@ -314,7 +315,7 @@ class Form:
                 keys = {str(entry.path): entry.key for entry in entries}
                 things: Sequence[str] = value if isinstance(value, tuple) else (value,)
                 found[one.name] = [keys.get(each, each) for each in things if each in keys or _RUN.fullmatch(each)]
-            elif one.option.type is bool:
+            elif one.option.kind is bool:
                 found[one.name] = ["no" if words[0].startswith("--no-") else "yes"]
             else:
                 found[one.name] = ["\n".join(words[1::2])]
@@ -323,10 +324,10 @@ class Form:
 
 def _plain_kind(option: Option, *, has_choices: bool) -> Kind:
     if has_choices:
-        return "check" if option.type is bool and option.default is not None else "choice"
-    if option.type == list[str] and "," not in (option.info.metavar or ""):
+        return "check" if option.kind is bool and option.default is not None else "choice"
+    if option.repeatable and "," not in option.metavar:
         return "lines"
-    return "whole" if option.type is int else "number" if option.type is float else "text"
+    return "whole" if option.kind is int else "number" if option.kind is float else "text"
 
 
 def _with_clock(one: Field, texts: Texts) -> Sequence[str]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from edgewise.registry import Registry
 
 if TYPE_CHECKING:
-    from edgewise.cli.options import Option, Values
     from edgewise.verbs.context import Context
+    from edgewise.verbs.option import Option, Values
     from edgewise.verbs.presentation import Presentation
     from edgewise.verbs.request import Request
 
@@ -108,7 +108,7 @@ class Verb:
 
     def read(self, values: Values) -> Request:
         """The request that values of the options describe, of this verb or another. Raises `BadInput`."""
-        from edgewise.cli.options import request_of
+        from edgewise.verbs.option import request_of
 
         if self.asked_by:
             return VERBS.get(self.asked_by[0]).read(values)

@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from edgewise.cli.options import OUTPUT
 from edgewise.errors import BadInput
 from edgewise.store.location import find_location
 from edgewise.studio.catalogue import Choice, catalogue, listed
@@ -23,6 +22,7 @@ from edgewise.studio.studio import Studio, studio_of
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
 from edgewise.verbs.command_line import command_of
+from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _page(request: Request, form: Form, texts: Texts, filled: Filled, *, explain
     panels: dict[str, list[Field]] = {}
     for one in fields.values():
         if one not in top:
-            panel = one.option.info.rich_help_panel
+            panel = one.option.panel
             panels.setdefault("More" if panel == OUTPUT else panel, []).append(one)
     changed = {name for name in fields if texts.get(name, [""])[-1] not in ("", fields[name].default)}
     opened = {panel for panel, inside in panels.items() if {one.name for one in inside} & (changed | set(problems))}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options, words
-from edgewise.cli.options import option
 from edgewise.units import parse_duration
+from edgewise.verbs import shared_options as options
+from edgewise.verbs import words
+from edgewise.verbs.option import option
 
 if TYPE_CHECKING:
     pass
@@ -16,7 +17,7 @@ OPTIONS = (
     options.RUNTIMES,
     options.DEVICE.worded(
         "Devices to measure on, one after the other: names, or URLs such as ssh://USER@HOST",
-        type=list[str],
+        kind=list[str],
         default=None,
         read=lambda given: ",".join(words.words(given)),
     ),
@@ -24,7 +25,9 @@ OPTIONS = (
     options.THREADS.worded("Thread counts (default: 1; offline: all usable cores)"),
     options.SETTINGS,
     *options.FED,
-    options.SCENARIO.worded("single-stream, offline, paced or cold-start"),
+    options.SCENARIO.worded(
+        "single-stream, offline, paced or cold-start", choices=("single-stream", "offline", "paced", "cold-start")
+    ),
     options.FPS,
     option("--streams N", options.MEASURE, "Number of parallel streams in the scenario offline", int),
     option("--requests N", options.MEASURE, "Number of requests in flight in the scenario offline", int),
@@ -66,6 +69,7 @@ OPTIONS = (
         "--background-kind KIND",
         options.MEASURE,
         "Work of the background processes: compute or memory (default: compute)",
+        choices=("compute", "memory"),
     ),
     option("--report-every N", options.MEASURE, "Print the running average every N inferences", int),
     *options.WORKER,

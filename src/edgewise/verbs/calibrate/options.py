@@ -5,22 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, argument, option, request_of
 from edgewise.errors import BadInput
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import Values, argument, option, request_of
 
 if TYPE_CHECKING:
     from edgewise.verbs.request import Request
 
 OPTIONS = (
-    argument("name", "Name of the device, as 'edgewise estimate -d' takes it afterwards.", str, metavar="DEVICE"),
+    argument(
+        "name",
+        "Name of the device, as 'edgewise estimate -d' takes it afterwards.",
+        str,
+        metavar="DEVICE",
+        choices=choices.devices,
+    ),
     option(
         "--measurements F",
         options.MEASURE,
         "CSV file with the columns model, latency_ms, host_latency_ms and the like; stored or exported runs of the "
         "device; output of another tool; or a folder of such files; repeatable (default: the stored runs of DEVICE)",
         list[str],
-        show_default=False,
+        files=True,
     ),
     option(
         "--model-dir PATH",
@@ -35,7 +42,13 @@ OPTIONS = (
         "DEVICE-models), and print the commands to run",
         int,
     ),
-    option("--format FORMAT", options.MEASURE, "Of the networks of --suggest: onnx or tflite", default="onnx"),
+    option(
+        "--format FORMAT",
+        options.MEASURE,
+        "Of the networks of --suggest: onnx or tflite",
+        default="onnx",
+        choices=("onnx", "tflite"),
+    ),
     option("--method LAW", options.MEASURE, "Law to take (default: the one that predicts left-out models best)"),
     option(
         "--host ENGINE",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli import options, words
-from edgewise.cli.options import Values, argument, option, request_of
 from edgewise.errors import BadInput
 from edgewise.units import parse_duration
+from edgewise.verbs import choices, words
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import Values, argument, option, request_of
 
 if TYPE_CHECKING:
     from edgewise.verbs.compare.request import CompareRequest
@@ -19,6 +20,8 @@ OPTIONS = (
         "its settings",
         list[str],
         metavar="A B…",
+        choices=choices.runs_and_files,
+        files=True,
     ),
     option(
         "--vary threads=1,2",
@@ -46,8 +49,8 @@ OPTIONS = (
         options.MEASURE,
         "Maximum number of rounds; each round starts a fresh process per variant",
         int,
-        min=1,
-        max=90,
+        minimum=1,
+        maximum=90,
     ),
     option("--duet", options.MEASURE, "Measure all variants at the same time, each on its own cores", bool),
     option("--stored", options.MEASURE, "Use the samples of stored runs instead of measuring their models again", bool),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options, words
-from edgewise.cli.options import Values, argument, models_or_factory, option, request_of
 from edgewise.errors import BadInput
+from edgewise.verbs import choices, words
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import Values, argument, option, request_of
+from edgewise.verbs.shared_options import models_or_factory
 
 if TYPE_CHECKING:
     from edgewise.verbs.request import Request
@@ -18,6 +20,7 @@ OPTIONS = (
         list[str],
         metavar="MODEL…",
         default=None,
+        files=True,
     ),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),
@@ -25,6 +28,7 @@ OPTIONS = (
         "-d --device NAME",
         options.VARY,
         "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz, or one that you have calibrated",
+        choices=choices.estimated_devices,
     ),
     option(
         "--target latency=30ms",

@@ -5,15 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options
-from edgewise.cli.options import option
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import option
 
 if TYPE_CHECKING:
     pass
 
 OPTIONS = (
     options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files."),
-    option("--data PATH", options.DATA, "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION", default=...),
+    option(
+        "--data PATH",
+        options.DATA,
+        "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION",
+        default=...,
+        files=True,
+    ),
     options.JUDGING[0],
     option(
         "--metric M",
@@ -27,7 +33,7 @@ OPTIONS = (
     options.RUNTIMES.worded("Runtimes (default: the runtime of the model's own format)"),
     options.DEVICE,
     options.PROVIDERS,
-    options.THREADS.worded("Number of inference threads", type=int, default=1, read=None, metavar="N"),
+    options.THREADS.worded("Number of inference threads", kind=int, default=1, read=None, metavar="N"),
     options.PRECISIONS,
     options.SIGNATURES,
     options.SHAPES,

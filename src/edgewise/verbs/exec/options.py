@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, argument, option, request_of
-from edgewise.cli.words import words
 from edgewise.errors import BadInput
 from edgewise.units import parse_duration
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import Values, argument, option, request_of
+from edgewise.verbs.words import words
 
 if TYPE_CHECKING:
     from edgewise.verbs.exec.request import ExecRequest

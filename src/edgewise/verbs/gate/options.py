@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgewise.cli import options
-from edgewise.cli.options import argument, option
 from edgewise.units import parse_duration
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import argument, option
 
 OPTIONS = (
-    argument("candidate", "A model, a stored run or an exported file", str, metavar="CANDIDATE"),
-    option("--baseline B", options.LIMITS, "A stored run or its tag, an exported file, or a model"),
+    argument(
+        "candidate",
+        "A model, a stored run or an exported file",
+        str,
+        metavar="CANDIDATE",
+        choices=choices.runs_and_files,
+        files=True,
+    ),
+    option(
+        "--baseline B",
+        options.LIMITS,
+        "A stored run or its tag, an exported file, or a model",
+        choices=choices.runs_and_files,
+        files=True,
+    ),
     option(
         "--max-regression 3%",
         options.LIMITS,
@@ -28,11 +42,13 @@ OPTIONS = (
         options.LIMITS,
         "Result of an inconclusive check: pass, fail, or retry (measure again for longer, then fail)",
         default="retry",
+        choices=("pass", "fail", "retry"),
     ),
     option(
         "--data PATH",
         options.DATA,
         "Labelled samples: judge both models on them too, for limits such as --budget accuracy_drop=1pt",
+        files=True,
     ),
     *(one for one in options.JUDGING if one.name != "seed"),
     option("--baseline-model F", options.MEASURE, "Model file of a baseline run, to measure the baseline again", Path),
@@ -45,7 +61,7 @@ OPTIONS = (
         default="60s",
     ),
     option("--duet", options.MEASURE, "Measure candidate and baseline at the same time, each on its own cores", bool),
-    option("-r --runtime NAME", options.VARY, "A runtime, or runtime/provider"),
+    option("-r --runtime NAME", options.VARY, "A runtime, or runtime/provider", choices=choices.runtimes),
     options.DEVICE,
     option("--provider NAME", options.VARY, "A provider"),
     option("-t --threads N", options.VARY, "Number of inference threads (default: the baseline run's, else 1)", int),
@@ -54,7 +70,7 @@ OPTIONS = (
     options.SIGNATURE,
     options.SHAPES,
     options.INPUT_DATA,
-    options.SEED.worded("Random seed (default: the baseline run's, else 0)", type=int, default=None),
+    options.SEED.worded("Random seed (default: the baseline run's, else 0)", kind=int, default=None),
     *options.WORKER,
     options.OUTPUTS.worded("Also write .xml (JUnit), .md (a comment), .json or .html; repeatable"),
     *options.REPORTING,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, argument, models_or_factory, option, request_of
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import Values, argument, option, request_of
+from edgewise.verbs.shared_options import models_or_factory
 
 if TYPE_CHECKING:
     from edgewise.verbs.inspect.request import InspectRequest
@@ -17,10 +18,11 @@ OPTIONS = (
         str,
         metavar="MODEL",
         default=None,
+        files=True,
     ),
     options.BUILD,
     options.CASES,
-    options.SHAPES.worded("Shape of an input with open dimensions; repeatable", rich_help_panel=options.MODEL),
+    options.SHAPES.worded("Shape of an input with open dimensions; repeatable", panel=options.MODEL),
     options.SIGNATURE,
     option("--hash", options.MODEL, "Compute the model's hash, for which its weight files are read", bool),
     option(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options, words
-from edgewise.cli.options import Values, argument, option, request_of
 from edgewise.errors import BadInput
 from edgewise.units import parse_duration
+from edgewise.verbs import choices, words
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import Values, argument, option, request_of
 
 if TYPE_CHECKING:
     from edgewise.verbs.optimize.request import OptimizeRequest
@@ -16,18 +17,22 @@ if TYPE_CHECKING:
 BOUNDS, PASSES = "Bounds of a variant", "Passes to try"
 
 OPTIONS = (
-    argument("model", ".onnx, .tflite, OpenVINO .xml, or a factory FILE.py:FUNCTION.", str, metavar="MODEL"),
+    argument(
+        "model", ".onnx, .tflite, OpenVINO .xml, or a factory FILE.py:FUNCTION.", str, metavar="MODEL", files=True
+    ),
     options.SIGNATURE,
     option(
         "--also FILE",
         PASSES,
         "The same network in another format, for engines that don't read MODEL; repeatable",
         list[str],
+        files=True,
     ),
     option(
         "--data PATH",
         options.DATA,
         "Data for evaluation; calibration uses its training part or, without one, a part set apart",
+        files=True,
     ),
     *options.JUDGING[:3],
     option(
@@ -66,8 +71,15 @@ OPTIONS = (
         BOUNDS,
         "Aim of the search: latency, or size, which also accepts a smaller variant that is no slower",
         default="latency",
+        choices=("latency", "size"),
     ),
-    option("--passes P,…", PASSES, "Passes to try, NAME or NAME:RECIPE (default: all installed)", list[str]),
+    option(
+        "--passes P,…",
+        PASSES,
+        "Passes to try, NAME or NAME:RECIPE (default: all installed)",
+        list[str],
+        choices=choices.passes,
+    ),
     option("--keep-float LAYER", PASSES, "Layer that passes keep in float and don't prune; repeatable", list[str]),
     option(
         "--sensitivity/--no-sensitivity",
@@ -80,14 +92,15 @@ OPTIONS = (
     options.RUNTIMES.worded("Engines that may be used (default: all)"),
     options.DEVICE.worded(
         "Device to measure on; or one that 'edgewise estimate' knows, such as nucleo-l4r5zi or ethos-u55-128: speed "
-        "and memory are then estimated, and accuracy is measured here"
+        "and memory are then estimated, and accuracy is measured here",
+        choices=choices.devices,
     ),
     options.THREADS.worded(
         "Number of inference threads (default: 1; the pass tune also tries more)",
-        type=int,
+        kind=int,
         read=None,
         metavar="N",
-        min=1,
+        minimum=1,
     ),
     options.SHAPES,
     option("--time-budget T", options.MEASURE, "Time limit of the whole search", read=parse_duration, default="5min"),

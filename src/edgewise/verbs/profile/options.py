@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.cli import options
-from edgewise.cli.options import Values, models_or_factory, option, request_of
+from edgewise.verbs import choices
+from edgewise.verbs import shared_options as options
+from edgewise.verbs.option import Values, option, request_of
+from edgewise.verbs.shared_options import models_or_factory
 
 if TYPE_CHECKING:
     from edgewise.verbs.profile.request import ProfileRequest
 
 OPTIONS = (
     options.MODELS.worded(
-        ".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", type=list[str], default=None
+        ".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", kind=list[str], default=None
     ),
     options.BUILD,
     options.CASES,
     options.RUNTIMES,
     options.DEVICE.worded(
-        "Device to measure on: its name, or a URL such as ssh://USER@HOST; or one to estimate, such as cortex-m33"
+        "Device to measure on: its name, or a URL such as ssh://USER@HOST; or one to estimate, such as cortex-m33",
+        choices=choices.devices,
     ),
     options.PROVIDERS,
     options.THREADS,

@@ -1,28 +1,14 @@
-"""Every option, declared once: its flag, its help, and the field of the request that it fills.
-
-A command lists its options with `takes`, which gives Typer the signature that it reads; `request_of` makes the request.
-"""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-from typer.models import ArgumentInfo
-
-from edgewise.cli import words
 from edgewise.errors import BadInput
 from edgewise.units import parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from edgewise.verbs.request import Request
-
-    R = TypeVar("R", bound=Request)
+from edgewise.verbs import choices, words
+from edgewise.verbs.option import argument, option
 
 MEASURE, VARY, OUTPUT, MODEL = "How to measure", "What to vary", "Output", "Which model"
 LIMITS, VERDICT, DATA = "Limits", "What decides a verdict", "Data and task"
@@ -35,142 +21,28 @@ COMMON = frozenset({
 })  # fmt: skip
 """Options that ``--help`` shows of a command with many; ``--help-all`` shows all."""
 
-Values = Mapping[str, Any]
-"""The values given on the command line, by the names of the options."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One option or argument.
-
-    Attributes:
-        name: of the command's parameter, and key of `Values`.
-        type: as Typer reads it; optional where the default is None.
-        info: the flags, the help and the panel.
-        default: the value where the option is not given; None leaves it to the request.
-        read: converts the given value to that of the field.
-    """
-
-    name: str
-    type: Any
-    info: Any
-    default: Any = None
-    read: Callable[[Any], Any] | None = None
-
-    @property
-    def flag(self) -> str:
-        """The long flag; for an argument its name."""
-        return self.name if isinstance(self.info, ArgumentInfo) else "--" + self.name.replace("_", "-")
-
-    def field_of(self, kind: type[Request]) -> str | None:
-        """The field of the request that this option fills; None for options about the output of the command."""
-        from edgewise.verbs.command_line import FLAGS
-
-        names = (self.name, *(field for field, flag in FLAGS.items() if flag == self.flag))
-        return next((name for name in names if name in kind.model_fields), None)
-
-    def worded(self, text: str, **changes: Any) -> Option:
-        """The same option with another help text, and other attributes: its own, or Typer's."""
-        info = copy(self.info)
-        info.help = text
-        own = {name: changes.pop(name) for name in ("default", "type", "read") if name in changes}
-        for name, value in changes.items():
-            setattr(info, name, value)
-        return replace(self, info=info, **own)
-
-    def parameter(self) -> inspect.Parameter:
-        """The parameter of the command's function, as Typer reads it."""
-        kind: Any = self.type | None if self.default is None else self.type
-        default = inspect.Parameter.empty if self.default is ... else self.default
-        annotation = Annotated[kind, self.info]
-        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-_OWN = object()
-
-
-def option(
-    flags: str,
-    panel: str,
-    text: str,
-    kind: Any = str,
-    *,
-    default: Any = _OWN,
-    read: Callable[[Any], Any] | None = None,
-    **typer_options: Any,
-) -> Option:
-    """An option.
-
-    Args:
-        flags: the flags, and how help names the value: ``"-r --runtime A,B"``, ``"--meters/--no-meters"``.
-        panel: the heading in the help under which it stands.
-        kind: type of the value; a list makes the option repeatable.
-        default: False for a `bool`, otherwise None, unless given.
-    """
-    decls = [word for word in flags.split() if word.startswith("-")]
-    metavar = next((word for word in flags.split() if not word.startswith("-")), None)
-    if default is _OWN:
-        default = False if kind is bool else None
-    info = typer.Option(*decls, help=text, rich_help_panel=panel, metavar=metavar, **typer_options)
-    name = decls[-1].partition("/")[0].removeprefix("--").replace("-", "_")
-    return Option(name=name, type=kind, info=info, default=default, read=read)
-
-
-def argument(name: str, text: str, kind: Any, *, metavar: str, default: Any = ...) -> Option:
-    """An argument; required unless it has a default."""
-    return Option(name=name, type=kind, info=typer.Argument(metavar=metavar, help=text), default=default)
-
-
-def takes(*options: Option) -> Callable[[Callable[[Values], int]], Callable[..., int]]:
-    """Makes a function of `Values` a command with these options."""
-
-    def decorate(function: Callable[[Values], int]) -> Callable[..., int]:
-        def command(**values: Any) -> int:
-            return function(values)
-
-        command.__doc__ = function.__doc__
-        command.__signature__ = inspect.Signature([one.parameter() for one in options])  # type: ignore[attr-defined]
-        return command
-
-    return decorate
-
-
-def request_of(kind: type[R], options: Sequence[Option], values: Values, **fields: Any) -> R:
-    """The request that the command line describes.
-
-    Args:
-        fields: fields of the request that no single option fills.
-
-    Raises:
-        BadInput: a value that can't be used, named by its flag.
-    """
-    from edgewise.verbs.reading import make_request
-
-    found: dict[str, Any] = {}
-    for one in options:
-        value, field = values[one.name], one.field_of(kind)
-        if field is None or value is None or field in fields:
-            continue
-        try:
-            found[field] = one.read(value) if one.read else value
-        except BadInput as error:
-            message = error.message if one.flag in error.message else f"{one.flag}: {error.message}"
-            raise BadInput(message, advice=error.advice) from None
-    return make_request(kind, **found, **fields)
-
-
 MODELS = argument(
     "models",
     ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
     list[str],
     metavar="MODEL",
+    files=True,
 )
 
 RUNTIMES = option(
-    "-r --runtime A,B", VARY, "Runtimes by name or name/provider (default: all installed)", list[str], read=words.words
+    "-r --runtime A,B",
+    VARY,
+    "Runtimes by name or name/provider (default: all installed)",
+    list[str],
+    read=words.words,
+    choices=choices.runtimes,
 )
 DEVICE = option(
-    "-d --device NAME", VARY, "Device to measure on: its name, or a URL such as ssh://USER@HOST", default="local"
+    "-d --device NAME",
+    VARY,
+    "Device to measure on: its name, or a URL such as ssh://USER@HOST",
+    default="local",
+    choices=choices.measured_devices,
 )
 SETTINGS = option(
     "--set NAME=VALUE",
@@ -185,7 +57,12 @@ PROVIDERS = option(
 THREADS = option("-t --threads 1,2", VARY, "Thread counts (default: 1)", list[str], read=words.numbers)
 BATCHES = option("--batch 1,8", VARY, "Batch sizes (default: 1)", list[str], read=words.numbers)
 PRECISIONS = option(
-    "--precision P,…", VARY, "f32 or fp32, bf16, f16 or fp16 (default: f32)", list[str], read=words.words
+    "--precision P,…",
+    VARY,
+    "f32 or fp32, bf16, f16 or fp16 (default: f32)",
+    list[str],
+    read=words.words,
+    choices=("f32", "bf16", "f16"),
 )
 SIGNATURE = option("--signature NAME", MODEL, "Entry point of a file with several signatures (default: the first)")
 SIGNATURES = option(
@@ -209,7 +86,13 @@ INPUT_DATA = option(
     Path,
 )
 SEED = option("--seed N", MEASURE, "Random seed", int, default=0)
-SCENARIO = option("--scenario KIND", MEASURE, "single-stream, offline or paced", default="single-stream")
+SCENARIO = option(
+    "--scenario KIND",
+    MEASURE,
+    "single-stream, offline or paced",
+    default="single-stream",
+    choices=("single-stream", "offline", "paced"),
+)
 FPS = option("--fps N", MEASURE, "Inputs per second in the scenario paced", float)
 ITERATIONS = option("--iterations N", MEASURE, "Number of timed inferences per session", int)
 WARMUP = option("--warmup N", MEASURE, "Number of warm-up inferences per session (default: found from the data)", int)
@@ -233,7 +116,12 @@ CONSTRAINTS = (
         "Memory that all processes of the job may use together: simulates a smaller device",
         read=parse_size,
     ),
-    option("--mechanism NAME", LIMITS, "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works here)"),
+    option(
+        "--mechanism NAME",
+        LIMITS,
+        "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works here)",
+        choices=("cgroup-v2", "cgroup-v1", "affinity-rlimit"),
+    ),
 )
 """Limits of a smaller device."""
 BUILD = option("--build MODULE:FUNCTION", MODEL, "A factory that returns a model, trained or not")
@@ -256,7 +144,7 @@ STORE = option(
     "Store of the runs: a path or a database URL (default: EDGEWISE_STORE, otherwise a file in your data folder)",
 )
 NO_STORE = option("--no-store", OUTPUT, "Don't keep runs", bool)
-TOP = option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, default=15, min=0)
+TOP = option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, default=15, minimum=0)
 DRY_RUN = option(
     "--dry-run",
     OUTPUT,
@@ -273,7 +161,12 @@ FED = (BATCHES, PRECISIONS, SIGNATURES, SHAPES, INPUT_DATA, SEED)
 PROTOCOL = (ITERATIONS, WARMUP)
 WORKER = (TIMEOUT, MEMORY_LIMIT)
 JUDGING = (
-    option("--task TASK", DATA, "classification, detection, segmentation … (default: from the YAML beside the model)"),
+    option(
+        "--task TASK",
+        DATA,
+        "classification, detection, segmentation … (default: from the YAML beside the model)",
+        choices=choices.tasks,
+    ),
     option(
         "--split NAME",
         DATA,
@@ -282,7 +175,12 @@ JUDGING = (
     option("--limit N", DATA, "Number of samples to evaluate, chosen at random by --seed (default: all)", int),
     option("--seed N", DATA, "Random seed", int, default=0),
     option("--strict", DATA, "Fail on a sample that can't be used", bool),
-    option("--data-format FORMAT", DATA, "npz, folders, csv, coco, idx, wav, huggingface, loader"),
+    option(
+        "--data-format FORMAT",
+        DATA,
+        "npz, folders, csv, coco, idx, wav, huggingface, loader",
+        choices=choices.data_formats,
+    ),
     option("--data-option NAME=VALUE", DATA, "How to read the data; repeatable", list[str], read=words.pairs),
     option("--task-option NAME=VALUE", DATA, "How to read the outputs; repeatable", list[str], read=words.pairs),
     option(

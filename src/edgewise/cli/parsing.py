@@ -1,0 +1,216 @@
+"""Commands as click reads them, made from declared options; groups import only the command that is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from edgewise.errors import BadInput, ExitCode
+from edgewise.verbs.command import Command
+from edgewise.verbs.option import Option, Values
+
+_SYNONYMS = (
+    ("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view", "info", "cat"), ("bench", "measure", "run"),
+    ("serve", "ui", "web"), ("convert", "export"), ("optimize", "quantize", "quantise"),
+)  # fmt: skip
+"""Words for one command, of which each group of commands has one."""
+_NOUNS = {int: "a whole number", float: "a number"}
+
+
+class Value(click.ParamType[Any]):
+    """One value of an option."""
+
+    def __init__(self, declared: Option) -> None:
+        self.declared = declared
+        self.name = declared.metavar
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """`value` in the option's type, within its bounds."""
+        one = self.declared
+        if not isinstance(value, str):
+            return value
+        try:
+            found = int(value.removesuffix(".0")) if one.item is int else one.item(value)
+        except ValueError:
+            self.fail(f"{value[:60]!r} is not {_NOUNS.get(one.item, 'usable')}.", param, ctx)
+        for limit, word in ((one.minimum, "least"), (one.maximum, "most")):
+            if limit is not None and (found < limit if word == "least" else found > limit):
+                self.fail(f"must be at {word} {limit}, not {found}.", param, ctx)
+        return found
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The values that begin with `incomplete`, or its last part after a comma; files where there are none."""
+        from edgewise.cli.completion import words_for
+
+        before, comma, last = incomplete.rpartition(",") if self.declared.repeatable else ("", "", incomplete)
+        if store := ctx.params.get("store"):
+            os.environ["EDGEWISE_STORE"] = store
+        found = [CompletionItem(before + comma + word) for word in words_for(self.declared) if word.startswith(last)]
+        return found or ([CompletionItem(incomplete, type="file")] if self.declared.takes_files else [])
+
+
+def parameter_of(one: Option) -> click.Parameter:
+    """The click parameter of a declared option."""
+    common: dict[str, Any] = (
+        {"type": Value(one), "required": True} if one.is_required else {"type": Value(one), "default": None}
+    )
+    if not one.flags:
+        return click.Argument([one.name], nargs=-1 if one.repeatable else 1, metavar=one.metavar, **common)
+    flags = [*one.flags[:-1], f"{one.flag}/{one.off}" if one.off else one.flag]
+    if one.kind is bool:
+        return click.Option([one.name, *flags], is_flag=True, default=None, help=one.help)
+    return click.Option([one.name, *flags], multiple=one.repeatable, help=one.help, metavar=one.metavar, **common)
+
+
+def _helping(*flags: str, all_options: bool = False, hidden: bool = False) -> click.Option:
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            _print_help(ctx, all_options=all_options)
+            ctx.exit()
+
+    return click.Option(
+        flags, is_flag=True, is_eager=True, expose_value=False, callback=show, hidden=hidden, help="Show this message."
+    )
+
+
+def _print_help(ctx: click.Context, *, all_options: bool = False) -> None:
+    from edgewise.cli.help import print_command, print_group
+
+    if isinstance(ctx.command, Group):
+        print_group(ctx.command_path, ctx.command.help or "", ctx.command.members, is_root=ctx.parent is None)
+    elif isinstance(ctx.command, Parsed):
+        print_command(ctx.command_path, ctx.command.declared, all_options=all_options)
+
+
+class Parsed(click.Command):
+    """One command."""
+
+    def __init__(self, name: str, declared: Command) -> None:
+        params = [*map(parameter_of, declared.options), _helping("--help", "-h")]
+        params.append(_helping("--help-all", all_options=True, hidden=True))
+        super().__init__(name, params=params, help=declared.help, add_help_option=False)
+        self.declared = declared
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words, and refuse what click would let pass: the last of several values of an option."""
+        given = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+            if not ctx.resilient_parsing:
+                self._refuse_repetitions(ctx, given)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+        return rest
+
+    def _refuse_repetitions(self, ctx: click.Context, args: list[str]) -> None:
+        _, _, order = self.make_parser(ctx).parse_args(args)
+        for one in self.declared.options:
+            count = sum(param.name == one.name for param in order)
+            if one.flags and count > 1 and not one.repeatable and (one.kind is not bool or one.off):
+                flag = "/".join(filter(None, (one.flag, one.off)))
+                raise BadInput(
+                    f"{flag} is given {count} times", advice=f"give it once; '{ctx.command_path}' takes one value of it"
+                )
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Carry the command out."""
+        return self.declared(values_of(self.declared.options, ctx.params))
+
+
+def values_of(options: Sequence[Option], params: Mapping[str, Any]) -> Values:
+    """The values of options as click found them; defaults where they were not given."""
+    found = {}
+    for one in options:
+        value = params[one.name]
+        value = (list(value) if value else None) if one.repeatable else value
+        found[one.name] = one.default if value is None else value
+    return found
+
+
+class Group(click.Group):
+    """Commands by name.
+
+    Attributes:
+        members: name → heading in the help, and one line of help.
+        load: the command of a name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, tuple[str, str]],
+        load: Callable[[str], click.Command],
+        *,
+        help: str,
+        params: Sequence[click.Parameter] = (),
+    ) -> None:
+        helping = (_helping("--help", "-h"), _helping("--help-all", hidden=True))
+        super().__init__(name, params=[*params, *helping], help=help, add_help_option=False, no_args_is_help=False)
+        self.members, self._load = members, load
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the help."""
+        return list(self.members)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        return self._load(cmd_name) if cmd_name in self.members else None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words; show the help where there are none."""
+        if not args and not ctx.resilient_parsing:
+            _print_help(ctx)
+            ctx.exit(ExitCode.BAD_INPUT)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the words begin with. Raises `BadInput` for an unknown one, which names a near one."""
+        name = args[0]
+        if name not in self.members and not name.startswith("-") and not ctx.resilient_parsing:
+            near = [word for words in _SYNONYMS if name in words for word in words if word in self.members]
+            near = near or get_close_matches(name, self.members, 1)
+            advice = f"{ctx.command_path} {near[0]}" if near else f"see '{ctx.command_path} --help'"
+            raise BadInput(f"No such command {name!r}.", advice=advice)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands with their help, without importing them; then flags."""
+        found = [
+            CompletionItem(name, help=line) for name, (_, line) in self.members.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def advice_for(error: click.UsageError) -> str:
+    """What to do about a command line that can't be read."""
+    ctx, param = error.ctx, getattr(error, "param", None)
+    path = ctx.command_path if ctx is not None else "edgewise"
+    advice = f"see '{path} --help'"
+    if ctx is not None and isinstance(error, click.MissingParameter) and isinstance(ctx.command, Parsed):
+        if isinstance(param, click.Argument):
+            from edgewise.cli.help import usage_of
+
+            advice = f"write '{path} {usage_of(ctx.command.declared.options)}'; {advice}"
+        elif isinstance(param, click.Option) and param.help:
+            advice = f"{param.opts[-1]} takes: {param.help}; {advice}"
+    if isinstance(error, click.NoSuchOption) and ctx is not None:
+        flags = [flag for one in ctx.command.params for flag in (*one.opts, *one.secondary_opts)]
+        if path.endswith((" runs list", " runs show")) and error.option_name in ("-o", "--output"):
+            advice = f"{path.rpartition(' ')[0]} export -o FILE"
+        elif near := get_close_matches(error.option_name, flags, cutoff=0.7):
+            advice = f"did you mean {' or '.join(near)}? {advice}"
+    return advice
+
+
+def group_of(name: str, commands: Mapping[str, Command], *, help: str) -> Group:
+    """A group whose commands are known."""
+    members = {each: ("Commands", command.help.partition("\n\n")[0]) for each, command in commands.items()}
+    return Group(name, members, lambda each: Parsed(each, commands[each]), help=help)

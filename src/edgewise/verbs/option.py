@@ -1,0 +1,160 @@
+"""An option of a verb, declared once: what it is called, what it reads, and the field of the request that it fills.
+
+Doors make of it what they show: a flag of the command line, an input of a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+from edgewise.errors import BadInput
+
+if TYPE_CHECKING:
+    from edgewise.verbs.request import Request
+
+    R = TypeVar("R", bound=Request)
+
+Values = Mapping[str, Any]
+"""The values given, by the names of the options."""
+
+_WORDS = {bool: "", int: "N", float: "X", Path: "FILE", str: "TEXT"}
+_OWN: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option or argument.
+
+    Attributes:
+        name: key of `Values`.
+        flags: on the command line, the long one last; none for an argument.
+        off: the flag that says no; empty where there is none.
+        metavar: what help calls a value.
+        panel: the heading under which help shows it.
+        kind: `bool`, `int`, `float`, `str` or `Path`, or a list of one, which makes it repeatable.
+        default: the value where the option is not given; None leaves it to the request, ``...`` makes it required.
+        minimum: smallest value.
+        maximum: largest value.
+        read: converts the given value to that of the field.
+        choices: values to offer; a function is only called to complete a command line.
+        files: whether a value that is text may name a file.
+    """
+
+    name: str
+    flags: tuple[str, ...] = ()
+    off: str = ""
+    metavar: str
+    panel: str
+    help: str
+    kind: Any
+    default: Any = None
+    minimum: float | None = None
+    maximum: float | None = None
+    read: Callable[[Any], Any] | None = None
+    choices: Sequence[str] | Callable[[], Sequence[str]] = ()
+    files: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The long flag; for an argument its name."""
+        return self.flags[-1] if self.flags else self.name
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be given several times."""
+        return bool(get_args(self.kind))
+
+    @property
+    def item(self) -> Any:
+        """The type of one value."""
+        return get_args(self.kind)[0] if self.repeatable else self.kind
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether a value may name a file."""
+        return self.files or self.item is Path
+
+    @property
+    def shown_default(self) -> str:
+        """The default as help shows it; empty where it says nothing, or the help tells it."""
+        if self.default is True:
+            return self.flag
+        return "" if self.default in (None, ..., False, "") or "(default:" in self.help else str(self.default)
+
+    def field_of(self, kind: type[Request]) -> str | None:
+        """The field of the request that this option fills; None for options about the output of the command."""
+        from edgewise.verbs.command_line import FLAGS
+
+        names = (self.name, *(field for field, flag in FLAGS.items() if flag == self.flag))
+        return next((name for name in names if name in kind.model_fields), None)
+
+    def worded(self, text: str, **changes: Any) -> Option:
+        """The same option with another help text, and other attributes."""
+        return replace(self, help=text, **changes)
+
+
+def option(flags: str, panel: str, text: str, kind: Any = str, *, default: Any = _OWN, **others: Any) -> Option:
+    """An option.
+
+    Args:
+        flags: the flags, and how help names the value: ``"-r --runtime A,B"``, ``"--meters/--no-meters"``.
+        panel: the heading in the help under which it stands.
+        kind: type of the value; a list makes the option repeatable.
+        default: False for a `bool`, otherwise None, unless given.
+        others: attributes of `Option`.
+    """
+    words = flags.split()
+    on = [word.partition("/") for word in words if word.startswith("-")]
+    names = tuple(name for name, _, _ in on)
+    metavar = next((word for word in words if not word.startswith("-")), _WORDS.get((get_args(kind) or (kind,))[0], ""))
+    if default is _OWN:
+        default = False if kind is bool else None
+    name = names[-1].removeprefix("--").replace("-", "_")
+    return Option(
+        name=name,
+        flags=names,
+        off=on[-1][2],
+        metavar=metavar,
+        panel=panel,
+        help=text,
+        kind=kind,
+        default=default,
+        **others,
+    )
+
+
+def argument(name: str, text: str, kind: Any, *, metavar: str, default: Any = ..., **others: Any) -> Option:
+    """An argument; required unless it has a default."""
+    return Option(name=name, metavar=metavar, panel="Arguments", help=text, kind=kind, default=default, **others)
+
+
+def request_of(kind: type[R], options: Sequence[Option], values: Values, **fields: Any) -> R:
+    """The request that the values of `options` describe.
+
+    Args:
+        fields: fields of the request that no single option fills.
+
+    Raises:
+        BadInput: a value that can't be used, named by its flag.
+    """
+    from edgewise.verbs.reading import make_request
+
+    found: dict[str, Any] = {}
+    for one in options:
+        value, field = values[one.name], one.field_of(kind)
+        if field is None or value is None or field in fields:
+            continue
+        try:
+            found[field] = one.read(value) if one.read else value
+        except BadInput as error:
+            message = error.message if one.flag in error.message else f"{one.flag}: {error.message}"
+            raise BadInput(message, advice=error.advice) from None
+    return make_request(kind, **found, **fields)
