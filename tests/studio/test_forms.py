@@ -127,7 +127,7 @@ def values_of(field):
         return st.just([NUMBERS if field.kind == "data" else OTHER])
     if field.kind in ("choice", "device"):
         return st.sampled_from([[choice.value] for choice in field.choices if choice.usable])
-    if field.option.type is bool:
+    if field.option.kind is bool:
         return st.sampled_from([["yes"], ["no"], ["no", "yes"]])
     if field.kind in ("whole", "number"):
         return st.sampled_from([["0"], ["1"], ["3"], ["0.5"], ["nan"], ["1e400"], ["-2"], ["many"], ["9" * 30]])
@@ -147,9 +147,9 @@ def arguments_of(form, texts, models):
             given = [str((models.get_data if field.kind == "data" else models.get)(key).path) for key in given]
         if not option.flag.startswith("-"):
             things += given
-        elif option.type is bool:
+        elif option.kind is bool:
             flags += [option.flag if given[-1] == "yes" else option.flag.replace("--", "--no-", 1)]
-        elif option.type == list[str]:
+        elif option.kind == list[str]:
             flags += [word for text in given for line in text.splitlines() for word in (option.flag, line)]
         else:
             flags += [option.flag, given[-1]]

@@ -79,7 +79,7 @@ def read(values: Values) -> Request:
     from edgewise.device.calibrations import is_calibrated
     from edgewise.verbs.estimate.request import EstimateRequest
     from edgewise.verbs.fits.request import FitsRequest
-    from edgewise.verbs.hardware.listing import HardwareRequest
+    from edgewise.verbs.hardware.request import HardwareRequest
     from edgewise.verbs.reading import make_request
 
     if values["devices"]:

@@ -11,7 +11,7 @@ class Hardware(Verb):
     name = "hardware"
     summary = "List the devices that can be estimated, with their settings."
     group = "Predict"
-    request = ".listing:HardwareRequest"
+    request = ".request:HardwareRequest"
     work = ".listing:list_hardware"
     shown = ".listing:HardwarePresentation"
     reports = ""

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from edgewise.estimating.base import SCHEMA, EstimatedDevice, Estimator, estimators
 from edgewise.predicting.calibration import summaries
 from edgewise.registry import Availability, availability_of
+from edgewise.verbs.hardware.request import HardwareRequest
 from edgewise.verbs.presentation import Unwritten
-from edgewise.verbs.request import Request
 
 if TYPE_CHECKING:
     from edgewise.report.document import Document
     from edgewise.verbs.context import Context
-
-
-class HardwareRequest(Request):
-    """List the devices that can be estimated."""
-
-    verb: Literal["hardware"] = "hardware"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
