@@ -13,7 +13,7 @@ import click
 from edgewise import __version__
 from edgewise.cli.completion import VARIABLE, answer
 from edgewise.cli.console import SteadyStreams, complain
-from edgewise.cli.parsing import Group, Parsed, advice_for, group_of
+from edgewise.cli.parsing import Group, Parsed, words_of, group_of
 from edgewise.errors import BadField, EdgewiseError, ExitCode
 
 #: command → (group in the help, module, one-line help). Help is shown from here, so that ``--help`` imports no command.
@@ -116,8 +116,7 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
         complain(error.message, error.advice)
         return error.exit_code
     if isinstance(error, click.UsageError):
-        unknown = isinstance(error, click.NoSuchOption)
-        complain(error.message if unknown else error.format_message(), advice_for(error))
+        complain(*words_of(error))
         return ExitCode.BAD_INPUT
     complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
     return ExitCode.INTERNAL
