@@ -13,7 +13,7 @@ import click
 from edgewise import __version__
 from edgewise.cli.completion import VARIABLE, answer
 from edgewise.cli.console import SteadyStreams, complain
-from edgewise.cli.parsing import Group, Parsed, words_of, group_of
+from edgewise.cli.parsing import Group, Parsed, group_of, words_of
 from edgewise.errors import BadField, EdgewiseError, ExitCode
 
 #: command → (group in the help, module, one-line help). Help is shown from here, so that ``--help`` imports no command.
