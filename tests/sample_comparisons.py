@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import (
     Comparison,
     ComparisonResult,
@@ -15,6 +16,9 @@ from edgewise.comparing.comparison import (
     Side,
     Variant,
 )
+from edgewise.comparing.criteria import Criteria
+from edgewise.comparing.gate import GateResult, judge
+from edgewise.comparing.requirement import parse_requirements
 from edgewise.report.comparison import comparison_document
 from edgewise.report.text import plain_text, print_titled
 from sample_runs import NO_ENERGY, failed_run, make_run, single_session
@@ -154,6 +158,21 @@ def hostile() -> ComparisonResult:
         environments=(Difference(name=HOSTILE, a=HOSTILE, b="=cmd()"),),
         failures={HOSTILE: HOSTILE},
         stopped_because=HOSTILE,
+    )
+
+
+def judged(*, candidate=None, policy="retry", notes=()) -> GateResult:
+    """An outcome with real checks of two sample runs: slower, small enough, energy absent."""
+    baseline = make_run(1, latency=4.2e-4)
+    candidate = candidate or make_run(2, latency=4.6e-4)
+    requirements = parse_requirements(["3%"], ["model_size=1MB,energy=5mJ"])
+    variants = (Variant(label="baseline", run=baseline), Variant(label="candidate", run=candidate))
+    return GateResult(
+        checks=judge(requirements, baseline, candidate),
+        findings=assess(variants, Criteria(force=True)),
+        policy=policy,
+        attempts=1,
+        notes=notes,
     )
 
 

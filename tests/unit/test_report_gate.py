@@ -9,10 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import ComparisonResult, Variant
-from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.gate import Check, GateResult, judge, refuse
+from edgewise.comparing.gate import Check, GateResult, refuse
 from edgewise.comparing.requirement import parse_requirements
 from edgewise.errors import BadInput
 from edgewise.report.gate import (
@@ -23,24 +21,10 @@ from edgewise.report.gate import (
 from edgewise.report.junit import render_junit
 from edgewise.report.result_files import GATE
 from edgewise.report.text import to_text
+from sample_comparisons import judged
 from sample_runs import failed_run, make_run
 
 HOSTILE = "e\x1b[31mvil\n|<script>alert(1)</script> ](javascript:x) ￾ \"'&"
-
-
-def judged(*, candidate=None, policy="retry", notes=()) -> GateResult:
-    """An outcome with real checks of two sample runs: slower, small enough, energy absent."""
-    baseline = make_run(1, latency=4.2e-4)
-    candidate = candidate or make_run(2, latency=4.6e-4)
-    requirements = parse_requirements(["3%"], ["model_size=1MB,energy=5mJ"])
-    variants = (Variant(label="baseline", run=baseline), Variant(label="candidate", run=candidate))
-    return GateResult(
-        checks=judge(requirements, baseline, candidate),
-        findings=assess(variants, Criteria(force=True)),
-        policy=policy,
-        attempts=1,
-        notes=notes,
-    )
 
 
 def made(*verdicts: str, policy: str = "retry") -> GateResult:
