@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import improving_tables
 from markdown_tables import NOTE, plain, table
 
+from edgewise.cli.help import usage_of
 from edgewise.importing import IMPORTERS
 from edgewise.importing.spec import SETTINGS
 from edgewise.metrics import METRICS
@@ -25,6 +24,8 @@ from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.graph import Tensor
 from edgewise.profiling import findings
 from edgewise.record.caution import CAUTIONS
+from edgewise.verbs.command import Command
+from edgewise.verbs.option import Option
 
 FOLDER = Path(__file__).parent
 
@@ -214,28 +215,31 @@ def boards_page() -> str:
 
 def command_page() -> str:
     """Every command with its arguments and options, as the program itself declares them."""
-    import typer.main
-
-    from edgewise.cli.main import COMMANDS, build
+    from edgewise.cli.main import commands, declared
     from edgewise.errors import ExitCode
 
-    root: Any = typer.main.get_command(build("*"))
-    commands = {name: root.commands[name] for name in COMMANDS}
+    lines = ((f"[{name}](#edgewise-{name})", line) for name, (_, line) in commands().items())
     parts = [
         "# Command line\n\n",
         "This page is generated from the program; `edgewise COMMAND --help-all` prints the same, and "
         "`--help` the common options. Results go to standard output, "
         "progress and cautions to standard error. With `--json`, standard output holds exactly one JSON "
         "document and nothing else.\n\n",
-        table(("Command", "What it does"), ((f"[{n}](#edgewise-{n})", short(c)) for n, c in commands.items())),
+        table(("Command", "What it does"), lines),
         "\n`edgewise --version` prints the version. `--debug`, anywhere on the line, shows a traceback on errors.\n\n",
         "## Exit codes\n\n",
         table(("Code", "Meaning"), ((str(code.value), MEANING[code.name]) for code in ExitCode)),
         "\n## Environment\n\n",
         table(("Variable", "Meaning"), ENVIRONMENT),
     ]
-    for name, command in commands.items():
-        parts += describe(f"edgewise {name}", command, level=2)
+    for name, (_, line) in commands().items():
+        found = declared(name)
+        if isinstance(found, Command):
+            parts += describe(f"edgewise {name}", found, level=2)
+        else:
+            parts.append(f"\n## edgewise {name}\n\n{plain(line)}\n\n")
+            for inner, command in found.items():
+                parts += describe(f"edgewise {name} {inner}", command, level=3)
     return NOTE + re.sub(r"\n{3,}", "\n\n", "".join(parts)).rstrip() + "\n"
 
 
@@ -255,84 +259,33 @@ ENVIRONMENT = (
 )
 
 
-def short(command: Any) -> str:
-    """The first paragraph of a command's help on one line."""
-    return " ".join((command.short_help or command.help or "").split("\n\n")[0].split())
-
-
-def describe(name: str, command: Any, *, level: int) -> list[str]:
-    """One command's section, and those of its subcommands."""
+def describe(name: str, command: Command, *, level: int) -> list[str]:
+    """One command's section."""
+    arguments = [one for one in command.options if not one.flags]
+    options = [one for one in command.options if one.flags]
     heading = f"\n{'#' * level} {name}\n\n"
-    text = [heading, plain(" ".join((command.help or "").split("\n\n")[0].split())) + "\n\n"]
-    if hasattr(command, "commands"):
-        for child_name, child in command.commands.items():
-            text += describe(f"{name} {child_name}", child, level=level + 1)
-        return text
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
-    words = [name, "[OPTIONS]" if options else "", *(usage(argument) for argument in arguments)]
+    text = [heading, plain(" ".join(command.help.split("\n\n")[0].split())) + "\n\n"]
+    words = [name, "[OPTIONS]" if options else "", usage_of(arguments)]
     text.append("```text\n" + " ".join(word for word in words if word) + "\n```\n\n")
-    if any(argument_help(argument) for argument in arguments):
-        rows = ((f"`{shown(argument)}`", plain(argument_help(argument))) for argument in arguments)
+    if arguments:
+        rows = ((f"`{one.metavar}`", plain(one.help)) for one in arguments)
         text += [table(("Argument", "Meaning"), rows), "\n"]
-    for panel in dict.fromkeys(panel_of(option) for option in options):
-        chosen = [option for option in options if panel_of(option) == panel]
-        rows = ((spelling(option, value_word(command, option)), plain(option_help(option))) for option in chosen)
+    for panel in dict.fromkeys(one.panel for one in options):
+        rows = ((spelling(one), plain(with_default(one))) for one in options if one.panel == panel)
         text += [table((panel, "Meaning"), rows), "\n"]
     return text
 
 
-def panel_of(option: Any) -> str:
-    """The heading that an option stands under in the program's own help."""
-    return getattr(option, "rich_help_panel", None) or "Option"
-
-
-def shown(argument: Any) -> str:
-    """An argument's name for people."""
-    return (argument.metavar or str(argument.name).upper()).strip("[]").replace("...", "…")
-
-
-def usage(argument: Any) -> str:
-    """An argument in the usage line."""
-    name = shown(argument)
-    name = f"{name}…" if argument.nargs != 1 and not name.endswith("…") else name
-    return name if argument.required else f"[{name}]"
-
-
-def argument_help(argument: Any) -> str:
-    """Help of an argument; Typer keeps it on the parameter."""
-    return getattr(argument, "help", None) or ""
-
-
-def value_word(command: Any, option: Any) -> str:
-    """What stands for an option's value, from the annotation of the function behind the command; "" for a flag.
-
-    Typer's own words for types are private to it and change between versions.
-    """
-    if option.is_flag:
-        return ""
-    if option.metavar:
-        return str(option.metavar)
-    annotation = str(inspect.signature(command.callback, eval_str=True).parameters[option.name].annotation)
-    words = {"Path": "FILE", "int": "N", "float": "X"}
-    return next((word for kind, word in words.items() if re.search(rf"\b{kind}\b", annotation)), "TEXT")
-
-
-def spelling(option: Any, value: str) -> str:
+def spelling(option: Option) -> str:
     """An option's names, short ones first, the long ones with the word for their value."""
-    names = sorted(option.opts, key=len) + sorted(option.secondary_opts, key=len)
-    return ", ".join(f"`{name} {value}`" if value and name.startswith("--") else f"`{name}`" for name in names)
+    names = [*option.flags, option.off] if option.off else option.flags
+    value = f" {option.metavar}" if option.metavar else ""
+    return ", ".join(f"`{name}{value}`" if name.startswith("--") else f"`{name}`" for name in names)
 
 
-def option_help(option: Any) -> str:
+def with_default(option: Option) -> str:
     """Help of an option, with its default where that says something."""
-    text = option.help or ""
-    default = option.default
-    if isinstance(default, str | int | float) and default != "" and not option.is_flag:
-        text += f" [{default}]"
-    elif default is True:
-        text += f" [{max(option.opts, key=len)}]"
-    return text
+    return f"{option.help} [{option.shown_default}]" if option.shown_default else option.help
 
 
 PAGES = {

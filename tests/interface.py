@@ -15,10 +15,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
+
+from edgewise.verbs.command import Command
+from edgewise.verbs.option import Option
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "interface.txt"
@@ -44,37 +46,35 @@ def commands() -> Iterator[str]:
     """Every command, argument and option."""
     for name, command in all_commands():
         yield f"command {name}"
-        for param in command.params:
-            yield f"command {name} {parameter(command, param)}"
+        for one in command.options:
+            yield f"command {name} {parameter(one)}"
 
 
-def all_commands() -> Iterator[tuple[str, Any]]:
-    """The words of each command, with the object that declares its arguments and options."""
-    import typer.main
+def all_commands() -> Iterator[tuple[str, Command]]:
+    """The words of each command, with what it declares."""
+    from edgewise.cli.main import commands as names
+    from edgewise.cli.main import declared
 
-    from edgewise.cli.main import build
+    for name in names():
+        found = declared(name)
+        if isinstance(found, Command):
+            yield name, found
+        else:
+            yield from ((f"{name} {inner}", command) for inner, command in found.items())
 
-    pending = list(typer.main.get_command(build("*")).commands.items())
-    while pending:
-        name, command = pending.pop()
-        yield name, command
-        pending += [(f"{name} {inner}", one) for inner, one in getattr(command, "commands", {}).items()]
 
-
-def parameter(command: Any, param: Any) -> str:
+def parameter(one: Option) -> str:
     """One argument or option: its spellings, the word for its value, whether it repeats, its default and its panel."""
-    import generate  # of docs/: it words the same things for docs/cli.md
-
-    default = None if param.default in ((), [], ...) or callable(param.default) else param.default
-    if param.param_type_name == "argument":
-        several = "several" if param.nargs != 1 else "one"
-        return f"{generate.shown(param)}: {several}, {'required' if param.required else f'default {default!r}'}"
-    spellings = " ".join(sorted(param.opts)) + "".join(f"/{one}" for one in sorted(param.secondary_opts))
-    word = generate.value_word(command, param)
-    kind = "flag" if not word else "repeatable" if param.multiple else "once"
-    facts = ["hidden"] * bool(param.hidden) + ["required"] * bool(param.required)
-    return ", ".join([f"{spellings} {word}".rstrip() + f": {kind}", *facts, f"default {default!r}",
-                      f"under {generate.panel_of(param)}"])  # fmt: skip
+    default = None if one.default is ... else str(one.default) if isinstance(one.default, Path) else one.default
+    if not one.flags:
+        several = "several" if one.repeatable else "one"
+        return f"{one.metavar}: {several}, {'required' if one.is_required else f'default {default!r}'}"
+    spellings = " ".join(sorted(one.flags)) + (f"/{one.off}" if one.off else "")
+    word = "" if one.kind is bool else one.metavar
+    kind = "flag" if not word else "repeatable" if one.repeatable else "once"
+    facts = ["required"] * one.is_required
+    text = f"{spellings} {word}".rstrip()
+    return ", ".join([f"{text}: {kind}", *facts, f"default {default!r}", f"under {one.panel}"])
 
 
 # --- Requests and Python ----------------------------------------------------------------------------------------------
@@ -82,9 +82,10 @@ def parameter(command: Any, param: Any) -> str:
 
 def requests() -> Iterator[str]:
     """Every field of every request, by its name in JSON."""
-    from edgewise.verbs.verb import REQUESTS
+    from edgewise.verbs.verb import VERBS
 
-    for verb, kind in REQUESTS.items():
+    for verb in VERBS.names():
+        kind = VERBS.get(verb).request_type()
         shape = kind.model_json_schema(by_alias=True)
         for field, info in kind.model_fields.items():
             name = info.alias or field
@@ -254,7 +255,9 @@ def made() -> Iterator[tuple[str, Any]]:
 
 def json_document(verb: str, result: Any) -> Any:
     """The document that the command of a request of `verb` prints of a result."""
-    return import_module(f"edgewise.cli.{verb}").PRESENTATION.document(result)
+    from edgewise.verbs.verb import VERBS
+
+    return VERBS.get(verb).presentation().document(result)
 
 
 # --- Exit codes, plug-ins, store --------------------------------------------------------------------------------------

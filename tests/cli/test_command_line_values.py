@@ -1,4 +1,4 @@
-"""Values of the command line that are converted without Typer are the values that Typer makes."""
+"""Words of a command line become values, or one error; help shows what a command takes."""
 
 from __future__ import annotations
 
@@ -6,94 +6,159 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
-import typer
 
-from edgewise.cli.main import MOST_OPTIONS, _place, _take_plain_values, build, commands, run
-
-LINES = [
-    ["serve"],
-    ["serve", "--port", "0", "--root", ".", "--root", "no such folder", "--host", "lab", "--open", "--no-open"],
-    ["serve", "--port", "65536"],
-    ["serve", "--port", "-1"],
-    ["serve", "--port", "+7"],
-    ["serve", "--port", "٣"],
-    ["serve", "--port", "9" * 5000],
-    ["serve", "--root", ""],
-    ["bench", "a.onnx", "b.onnx", "--threads", "1,2", "--seed", "007", "--fps", "2.5", "-o", "x.md", "-q"],
-    ["bench", "größe.onnx", "--device", "\udcff"],
-    ["bench"],
-    ["bench", "a.onnx", "--iterations", "many"],
-    ["bench", "a.onnx", "--nothing"],
-    ["profile", "a.onnx", "--top", "-1"],
-    ["runs", "list", "--limit", "3"],
-    ["devices", "add", "x"],
-    *([name] for name in commands()),
-]
+from edgewise.cli.help import MOST_OPTIONS
+from edgewise.cli.main import commands, run
+from edgewise.verbs.command import Command
+from edgewise.verbs.option import option
+from edgewise.verbs.verb import VERBS
+from edgewise.verbs.words import words
 
 
-def outcome(group, line, capsys):
-    """The values that a command line gives a command, or the error that it ends with, and what it prints."""
+@pytest.fixture
+def given(monkeypatch):
+    """The values that a command line gives its command, which then does nothing."""
     found = []
+    monkeypatch.setattr(Command, "__call__", lambda command, values: found.append(values) or 0)
 
-    def take(command):
-        for inner in getattr(command, "commands", {}).values():
-            take(inner)
-            inner.callback = lambda **values: found.append(values)
+    def read(line):
+        assert run(line if isinstance(line, list) else line.split()) == 0
+        return found.pop()
 
-    take(group)
-    try:
-        group(line, standalone_mode=False)
-    except Exception as error:  # of Typer's own family
-        found.append((type(error), error.format_message() if hasattr(error, "format_message") else str(error)))
-    return found, capsys.readouterr()
-
-
-def test_values_and_errors_are_those_of_typer(capsys):
-    plain, by_typer = (typer.main.get_command(build("*")) for _ in range(2))
-    _take_plain_values(plain)
-    for line in LINES:
-        assert outcome(plain, line, capsys) == outcome(by_typer, line, capsys), line
-
-
-def test_a_common_command_line_is_read_without_pydantic():
-    code = (
-        "import sys, typer; from edgewise.cli.main import _take_plain_values, build\n"
-        "group = typer.main.get_command(build('bench')); _take_plain_values(group)\n"
-        "context = group.commands['bench'].make_context('bench', ['a.onnx', '--threads', '1,2', '--seed', '3'])\n"
-        "print(context.params['models'], context.params['seed'], 'pydantic' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "['a.onnx'] 3 False\n"
-
-
-@pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_help_is_printed_and_nothing_is_run(capsys, flag):
-    group = typer.main.get_command(build("serve"))
-    _take_plain_values(group)
-    assert outcome(group, ["serve", flag], capsys)[0] == []
-
-
-@pytest.mark.parametrize("words", [[], ["bench"], ["runs"], ["runs", "show"], ["studio", "export"]])
-def test_help_shows_no_types_of_python(capsys, words):
-    assert run([*words, "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert "--help" in shown and "bool" not in shown and "list[" not in shown
+    return read
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("line", "name", "value"),
     [
-        (["runs", "delete", "last"], " runs rm"),
-        (["devices", "delete", "x"], " devices rm"),
-        (["quantize", "a.onnx"], " optimize"),
-        (["runs", "nothing"], " runs --help'"),
+        ("serve", "port", 8765),
+        ("serve --port 0", "port", 0),
+        ("serve --port +7", "port", 7),
+        ("serve --root . --root none", "root", [Path(), Path("none")]),
+        (["serve", "--root", ""], "root", [Path()]),
+        ("serve", "root", None),
+        ("serve --no-open", "open", False),
+        ("bench a b", "models", ["a", "b"]),
+        ("bench a -- -b --nothing", "models", ["a", "-b", "--nothing"]),
+        ("bench a --seed -5", "seed", -5),
+        ("bench a --seed=-5", "seed", -5),
+        ("bench a --seed 007", "seed", 7),
+        ("bench a --seed 5.0", "seed", 5),
+        ("bench a --fps 2.5", "fps", 2.5),
+        ("bench a -rA -r B --runtime=C", "runtime", ["A", "B", "C"]),
+        ("bench a -qrA -t1", "threads", ["1"]),
+        ("bench a", "meters", True),
+        ("bench a --no-meters", "meters", False),
+        (["bench", "a", "--device", ""], "device", [""]),
+        (["bench", "größe", "--device", "\udcff"], "device", ["\udcff"]),
+        ("optimize a", "sensitivity", None),
+        ("optimize a --no-sensitivity", "sensitivity", False),
+        ("estimate", "models", None),
+        ("exec --cpus 0.5 -- tool --help --debug --version", "command", ["tool", "--help", "--debug", "--version"]),
+        ("exec tool --debug", "command", ["tool"]),
+        ("--debug exec tool", "command", ["tool"]),
+        ("runs rm -y a", "yes", True),
     ],
 )
-def test_another_word_for_a_command_leads_to_it(capsys, words, meant):
-    assert run(words) == 2
-    assert capsys.readouterr().err.splitlines()[1].endswith(meant)
+def test_words_become_values(given, line, name, value):
+    assert given(line)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("serve --port 65536", "--port must be at most 65535, not 65536"),
+        ("serve --port=-1", "--port must be at least 0, not -1"),
+        (["serve", "--port", "9" * 5000], f"--port must be a whole number, not '{'9' * 60}'"),
+        (["bench", "a", "--seed", ""], "--seed must be a whole number, not ''"),
+        ("bench a --seed 1.5", "--seed must be a whole number, not '1.5'"),
+        ("bench a --fps many", "--fps must be a number, not 'many'"),
+        ("bench a --seed", "Option '--seed' requires an argument."),
+        ("bench a --json=1", "Option '--json' does not take a value."),
+        ("bench", "Missing argument 'MODEL'."),
+        ("gate a b", "Got unexpected extra argument"),
+        ("--nothing", "No such option: --nothing"),
+    ],
+)
+def test_what_can_not_be_read_is_one_error(capsys, line, told):
+    assert run(line if isinstance(line, list) else line.split()) == 2
+    out, err = capsys.readouterr()
+    error, advice = err.splitlines()
+    assert out == "" and error.startswith("error: ") and told in error and advice.startswith("try: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("runs delete last", "edgewise runs rm"),
+        ("devices delete x", "edgewise devices rm"),
+        ("quantize a.onnx", "edgewise optimize"),
+        ("benhc a.onnx", "edgewise bench"),
+        ("runs lst", "edgewise runs list"),
+        ("runs nothing", "see 'edgewise runs --help'"),
+        ("bench a --runtimes x", "did you mean --runtime? see 'edgewise bench --help'"),
+        ("bench a --nothing", "see 'edgewise bench --help'"),
+        ("runs list -o x", "edgewise runs export -o FILE"),
+        ("devices add x", "write 'edgewise devices add NAME URL'; see 'edgewise devices add --help'"),
+        (
+            "firmware a -o y",
+            "--device takes: Core or board, such as cortex-m4 or nucleo-l4r5zi; see 'edgewise firmware ",
+        ),
+        ("bench a --seed", "see 'edgewise bench --help'"),
+    ],
+)
+def test_the_advice_leads_to_what_was_meant(capsys, line, advice):
+    assert run(line.split()) == 2
+    assert capsys.readouterr().err.splitlines()[1].startswith(f"try: {advice}")
+
+
+@pytest.mark.parametrize("line", ["--version", "bench --version", "--debug --version"])
+def test_the_version_is_printed_wherever_it_is_asked_for(capsys, line):
+    assert run(line.split()) == 0
+    assert capsys.readouterr().out.startswith("edgewise 0.")
+
+
+def test_an_option_is_declared_in_one_line():
+    one = option("-r --runtime A,B", "What to vary", "Runtimes", list[str], read=words)
+    assert (one.name, one.flags, one.metavar, one.repeatable, one.item) == (
+        "runtime", ("-r", "--runtime"), "A,B", True, str,
+    )  # fmt: skip
+    meters = option("--meters/--no-meters", "Output", "Read sensors", bool, default=True)
+    assert (meters.flags, meters.off, meters.metavar, meters.shown_default) == (
+        ("--meters",), "--no-meters", "", "--meters",
+    )  # fmt: skip
+
+
+def loaded_after(*line):
+    """Modules that a command line loads."""
+    code = f"import sys; from edgewise.cli.main import run; run({[*line]!r}); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stderr.split())
+
+
+def test_declarations_load_no_library_of_a_door():
+    code = "import sys, edgewise.verbs.shared_options, edgewise.verbs.command; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert not {"click", "rich", "pydantic", "numpy", "sqlalchemy"} & {*done.stdout.split()}
+
+
+def test_help_loads_only_the_command_that_is_asked_for():
+    modules = {f"edgewise.verbs.{name}.options" for name in VERBS.names()} | {"edgewise.cli.runs", "edgewise.cli.zoo"}
+    heavy = modules | {"pydantic", "numpy", "sqlalchemy"}
+    assert not loaded_after("--help") & heavy
+    assert loaded_after("bench", "--help") & heavy == {"edgewise.verbs.bench.options"}
+
+
+@pytest.mark.parametrize("words", [[], ["bench"], ["runs"], ["runs", "show"], ["studio", "export"]])
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_shows_no_types_of_python(capsys, words, flag):
+    assert run([*words, flag]) == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown and "bool" not in shown and "list[" not in shown
 
 
 def test_threads_have_a_short_flag(capsys):
@@ -107,24 +172,27 @@ def test_the_help_is_in_groups_with_three_examples(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert re.findall("╭─ (\\w+)", text)[1:] == ["Measure", "Understand", "Improve", "Predict", "Keep"]
     rows = [line for line in text.splitlines() if line.startswith("│ ")]
-    assert [line.split()[1] for line in rows[3:]] == [
-        name for name, _ in sorted(commands().items(), key=_place)
-    ]  # each on one line
+    assert [line.split()[1] for line in rows[3:]] == list(commands())  # each on one line
     assert text.count("edgewise bench ") == text.count("edgewise optimize ") == text.count("edgewise estimate ") == 1
+
+
+@pytest.mark.parametrize("words", [[], ["runs"], ["studio"]])
+def test_a_group_without_a_command_shows_its_help_as_bad_usage(capsys, words):
+    assert run(words) == 2
+    assert "Usage: edgewise" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["bench", "profile", "evaluate", "optimize", "compare", "gate", "estimate"])
 def test_the_help_of_a_long_command_is_short_and_leads_to_the_long_one(capsys, name):
-    options = [
-        one
-        for one in typer.main.get_command(build(name)).commands[name].params
-        if one.param_type_name == "option" and not one.hidden
-    ]
+    options = [one for one in import_module(f"edgewise.cli.{name}").OPTIONS if one.flags]
     assert len(options) > MOST_OPTIONS
     shown = {}
     for flag in ("--help", "--help-all"):
         assert run([name, flag]) == 0
-        words = set(capsys.readouterr().out.split())
-        shown[flag] = {one.name for one in options if words & {*one.opts}}
+        text = capsys.readouterr().out
+        first = {*re.findall(r"^│ (?:[ *]  )?(--[a-z-]+)", text, re.MULTILINE)}
+        shown[flag] = {one.name for one in options if one.flag in first}
+        rest = len(options) - len(shown[flag])
+        assert (f"{rest} more options: edgewise {name} --help-all" in text) == (flag == "--help")
     assert shown["--help-all"] == {one.name for one in options}
     assert {"output", "json"} <= shown["--help"] < shown["--help-all"] and len(shown["--help"]) <= 20

@@ -14,6 +14,7 @@ from edgewise.verbs.option import Option, Values, argument
 
 if TYPE_CHECKING:
     import click
+    from click.shell_completion import CompletionItem
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_EDGEWISE_COMPLETE"
@@ -44,8 +45,25 @@ def answer(root: click.Command, asked: str) -> int:
     return shell_complete(root, {}, "edgewise", VARIABLE, asked)
 
 
-def words_for(option: Option) -> Sequence[str]:
-    """The values that an option can be completed with; none where finding them fails, without a word."""
+def completions(option: Option, incomplete: str, *, store: str | None = None) -> list[CompletionItem]:
+    """The values of `option` that begin with `incomplete`, or its part after the last comma; else files.
+
+    Args:
+        store: the store that the command line names.
+    """
+    from click.shell_completion import CompletionItem
+
+    if store:
+        from edgewise.store.location import ENVIRONMENT_VARIABLE
+
+        os.environ[ENVIRONMENT_VARIABLE] = store
+    before, comma, last = incomplete.rpartition(",") if option.repeatable else ("", "", incomplete)
+    found = [CompletionItem(before + comma + word) for word in _words_for(option) if word.startswith(last)]
+    return found or ([CompletionItem(incomplete, type="file")] if option.takes_files else [])
+
+
+def _words_for(option: Option) -> Sequence[str]:
+    """All values; none where finding them fails, without a word."""
     try:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
             return list(option.choices() if callable(option.choices) else option.choices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 import click
@@ -13,9 +13,10 @@ import click
 from edgewise import __version__
 from edgewise.cli.completion import VARIABLE, answer
 from edgewise.cli.console import SteadyStreams, complain
-from edgewise.cli.parsing import Group, Parsed, advice_for, group_of
+from edgewise.cli.parsing import Group, Parsed, group_of, words_of
 from edgewise.cli.verb import command_of
 from edgewise.errors import BadField, EdgewiseError, ExitCode
+from edgewise.verbs.command import Command
 from edgewise.verbs.verb import VERBS
 
 #: command → (group in the help, module, one-line help). Help is shown from here, so that ``--help`` imports no command.
@@ -52,12 +53,18 @@ def root() -> Group:
     )
 
 
-def _load(name: str) -> click.Command:
+def declared(name: str) -> Command | Mapping[str, Command]:
+    """The command of that name, or the commands of a group by their names."""
     if name not in COMMANDS:
-        return Parsed(name, command_of(VERBS.get(name)))
-    _, module, line = COMMANDS[name]
-    loaded = import_module(module)
-    return group_of(name, loaded.COMMANDS, help=line) if hasattr(loaded, "COMMANDS") else Parsed(name, loaded.command)
+        return command_of(VERBS.get(name))
+    module = import_module(COMMANDS[name][1])
+    found: Command | Mapping[str, Command] = getattr(module, "COMMANDS", None) or module.command
+    return found
+
+
+def _load(name: str) -> click.Command:
+    found = declared(name)
+    return Parsed(name, found) if isinstance(found, Command) else group_of(name, found, help=commands()[name][1])
 
 
 def commands() -> dict[str, tuple[str, str]]:
@@ -118,8 +125,7 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
         complain(error.message, error.advice)
         return error.exit_code
     if isinstance(error, click.UsageError):
-        unknown = isinstance(error, click.NoSuchOption)
-        complain(error.message if unknown else error.format_message(), advice_for(error))
+        complain(*words_of(error))
         return ExitCode.BAD_INPUT
     complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
     return ExitCode.INTERNAL

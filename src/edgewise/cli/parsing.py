@@ -2,69 +2,41 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
+from edgewise.cli.completion import completions
 from edgewise.errors import BadInput, ExitCode
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option, Values
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _SYNONYMS = (
     ("rm", "remove", "delete", "del"), ("list", "ls"), ("show", "view", "info", "cat"), ("bench", "measure", "run"),
     ("serve", "ui", "web"), ("convert", "export"), ("optimize", "quantize", "quantise"),
 )  # fmt: skip
 """Words for one command, of which each group of commands has one."""
-_NOUNS = {int: "a whole number", float: "a number"}
-
-
-class Value(click.ParamType[Any]):
-    """One value of an option."""
-
-    def __init__(self, declared: Option) -> None:
-        self.declared = declared
-        self.name = declared.metavar
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """`value` in the option's type, within its bounds."""
-        one = self.declared
-        if not isinstance(value, str):
-            return value
-        try:
-            found = int(value.removesuffix(".0")) if one.item is int else one.item(value)
-        except ValueError:
-            self.fail(f"{value[:60]!r} is not {_NOUNS.get(one.item, 'usable')}.", param, ctx)
-        for limit, word in ((one.minimum, "least"), (one.maximum, "most")):
-            if limit is not None and (found < limit if word == "least" else found > limit):
-                self.fail(f"must be at {word} {limit}, not {found}.", param, ctx)
-        return found
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The values that begin with `incomplete`, or its last part after a comma; files where there are none."""
-        from edgewise.cli.completion import words_for
-
-        before, comma, last = incomplete.rpartition(",") if self.declared.repeatable else ("", "", incomplete)
-        if store := ctx.params.get("store"):
-            os.environ["EDGEWISE_STORE"] = store
-        found = [CompletionItem(before + comma + word) for word in words_for(self.declared) if word.startswith(last)]
-        return found or ([CompletionItem(incomplete, type="file")] if self.declared.takes_files else [])
 
 
 def parameter_of(one: Option) -> click.Parameter:
-    """The click parameter of a declared option."""
-    common: dict[str, Any] = (
-        {"type": Value(one), "required": True} if one.is_required else {"type": Value(one), "default": None}
-    )
+    """The click parameter of a declared option. It takes texts, which `values_of` converts."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return completions(one, incomplete, store=ctx.params.get("store"))
+
+    common: dict[str, Any] = {"type": click.UNPROCESSED, "shell_complete": complete}
+    common |= {"required": True} if one.is_required else {"default": None}
     if not one.flags:
         return click.Argument([one.name], nargs=-1 if one.repeatable else 1, metavar=one.metavar, **common)
-    flags = [*one.flags[:-1], f"{one.flag}/{one.off}" if one.off else one.flag]
+    names = [one.name, *one.flags[:-1], f"{one.flag}/{one.off}" if one.off else one.flag]
     if one.kind is bool:
-        return click.Option([one.name, *flags], is_flag=True, default=None, help=one.help)
-    return click.Option([one.name, *flags], multiple=one.repeatable, help=one.help, metavar=one.metavar, **common)
+        return click.Option(names, is_flag=True, default=None, help=one.help)
+    return click.Option(names, multiple=one.repeatable, help=one.help, metavar=one.metavar, **common)
 
 
 def _helping(*flags: str, all_options: bool = False, hidden: bool = False) -> click.Option:
@@ -120,16 +92,21 @@ class Parsed(click.Command):
 
     def invoke(self, ctx: click.Context) -> int:
         """Carry the command out."""
-        return self.declared(values_of(self.declared.options, ctx.params))
+        return self.declared(_values_of(self.declared.options, ctx))
 
 
-def values_of(options: Sequence[Option], params: Mapping[str, Any]) -> Values:
-    """The values of options as click found them; defaults where they were not given."""
+def _values_of(options: Sequence[Option], ctx: click.Context) -> Values:
+    """The values of options as click found them; defaults where they were not given. Raises `BadInput`."""
     found = {}
     for one in options:
-        value = params[one.name]
-        value = (list(value) if value else None) if one.repeatable else value
-        found[one.name] = one.default if value is None else value
+        given = ctx.params[one.name]
+        try:
+            if one.repeatable:
+                found[one.name] = [one.convert(text) for text in given] if given else one.default
+            else:
+                found[one.name] = one.default if given is None else one.convert(given)
+        except BadInput as error:
+            raise BadInput(f"{one.flag} {error.message}", advice=f"see '{ctx.command_path} --help'") from None
     return found
 
 
@@ -183,17 +160,19 @@ class Group(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands with their help, without importing them; then flags."""
+        from click.shell_completion import CompletionItem
+
         found = [
             CompletionItem(name, help=line) for name, (_, line) in self.members.items() if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-def advice_for(error: click.UsageError) -> str:
-    """What to do about a command line that can't be read."""
+def words_of(error: click.UsageError) -> tuple[str, str]:
+    """What is wrong with a command line that can't be read, and what to do about it."""
     ctx, param = error.ctx, getattr(error, "param", None)
     path = ctx.command_path if ctx is not None else "edgewise"
-    advice = f"see '{path} --help'"
+    message, advice = error.format_message(), f"see '{path} --help'"
     if ctx is not None and isinstance(error, click.MissingParameter) and isinstance(ctx.command, Parsed):
         if isinstance(param, click.Argument):
             from edgewise.cli.help import usage_of
@@ -202,12 +181,13 @@ def advice_for(error: click.UsageError) -> str:
         elif isinstance(param, click.Option) and param.help:
             advice = f"{param.opts[-1]} takes: {param.help}; {advice}"
     if isinstance(error, click.NoSuchOption) and ctx is not None:
+        message = f"No such option: {error.option_name}"  # each version of click words it differently
         flags = [flag for one in ctx.command.params for flag in (*one.opts, *one.secondary_opts)]
         if path.endswith((" runs list", " runs show")) and error.option_name in ("-o", "--output"):
             advice = f"{path.rpartition(' ')[0]} export -o FILE"
         elif near := get_close_matches(error.option_name, flags, cutoff=0.7):
             advice = f"did you mean {' or '.join(near)}? {advice}"
-    return advice
+    return message, advice
 
 
 def group_of(name: str, commands: Mapping[str, Command], *, help: str) -> Group:

@@ -167,15 +167,10 @@ class Field:
             return text == "yes"
         if self.kind not in ("whole", "number"):
             return text
-        read, noun = (int, "a whole number") if self.kind == "whole" else (float, "a number")
         try:
-            value = read(text)
-        except ValueError:
-            raise BadInput(f"{self.label} must be {noun}, not {text[:60]!r}") from None
-        for limit, word in ((self.option.minimum, "least"), (self.option.maximum, "most")):
-            if limit is not None and (value < limit if word == "least" else value > limit):
-                raise BadInput(f"{self.label} must be at {word} {limit}, not {value}")
-        return value
+            return self.option.convert(text)
+        except BadInput as error:
+            raise BadInput(f"{self.label} {error.message}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ Values = Mapping[str, Any]
 """The values given, by the names of the options."""
 
 _WORDS = {bool: "", int: "N", float: "X", Path: "FILE", str: "TEXT"}
+_NOUNS = {int: "a whole number", float: "a number"}
 _OWN: Any = object()
 
 
@@ -85,9 +86,26 @@ class Option:
     @property
     def shown_default(self) -> str:
         """The default as help shows it; empty where it says nothing, or the help tells it."""
-        if self.default is True:
-            return self.flag
-        return "" if self.default in (None, ..., False, "") or "(default:" in self.help else str(self.default)
+        if isinstance(self.default, bool):
+            return self.flag if self.default else ""
+        says_nothing = self.default in (None, ..., "", Path()) or "(default:" in self.help
+        return "" if says_nothing else str(self.default)
+
+    def convert(self, value: Any) -> Any:
+        """One given value, in the option's type and within its bounds; what is no text stays as it is.
+
+        Raises `BadInput`, whose message goes on behind the option's name.
+        """
+        if not isinstance(value, str):
+            return value
+        try:
+            found = int(value.removesuffix(".0")) if self.item is int else self.item(value)
+        except ValueError:
+            raise BadInput(f"must be {_NOUNS[self.item]}, not {value[:60]!r}") from None
+        for limit, word in ((self.minimum, "least"), (self.maximum, "most")):
+            if limit is not None and (found < limit if word == "least" else found > limit):
+                raise BadInput(f"must be at {word} {limit}, not {found}")
+        return found
 
     def field_of(self, kind: type[Request]) -> str | None:
         """The field of the request that this option fills; None for options about the output of the command."""
