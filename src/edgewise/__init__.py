@@ -99,11 +99,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        raise AttributeError(f"module 'edgewise' has no attribute {name!r}") from None
-    return getattr(import_module(home), name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if not name.startswith("_"):
+        from edgewise.verbs.verb import VERBS
+
+        if name in VERBS.names():  # another package brings it
+            from edgewise.verbs.function import function_of
+
+            return function_of(VERBS.get(name))
+    raise AttributeError(f"module 'edgewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

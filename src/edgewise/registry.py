@@ -99,9 +99,30 @@ def _ask(question: Callable[[], A], *, home: str) -> A:
 
 @lru_cache(maxsize=64)
 def _points_of(group: str, folders: tuple[tuple[str, int], ...]) -> dict[str, EntryPoint]:
-    """The entry points of a group by their names, sorted; read again only where a folder of `sys.path` has changed."""
-    points = _read_entry_points(folders).select(group=group)
-    return {point.name: point for point in sorted(points, key=lambda point: point.name)}
+    """The entry points of a group by their names, sorted; read again only where a folder of `sys.path` has changed.
+
+    edgewise's own come before others of the same name; a name that two other packages have is that of both.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(_read_entry_points(folders).select(group=group), key=lambda point: point.name):
+        old = found.setdefault(point.name, point)
+        if old.value == point.value or _is_own(old):
+            continue
+        found[point.name] = point if _is_own(point) else replace_value(old, f"{old.value}{BOTH}{point.value}")
+    return found
+
+
+BOTH = " and "
+"""Between the places of two plug-ins that have one name."""
+
+
+def _is_own(point: EntryPoint) -> bool:
+    return point.value.startswith("edgewise.")
+
+
+def replace_value(point: EntryPoint, value: str) -> EntryPoint:
+    """`point` for another place."""
+    return type(point)(point.name, value, point.group)
 
 
 def installed_stamp() -> tuple[tuple[str, int], ...]:
@@ -157,6 +178,10 @@ class Registry(Generic[T]):
         """The plug-in called `name`, its module imported and its class instantiated once. Raises `Unavailable`."""
         if name not in self._instances:
             point = self._entry_point(name)
+            if BOTH in point.value:
+                raise Unavailable(
+                    f"two packages have a {self.noun} {name!r}: {point.value}", advice="uninstall one of them"
+                )
             try:
                 plugin = _ask(lambda: cast(T, point.load()()), home=point.value)
                 if missing := [member for member in self._members if not hasattr(plugin, member)]:

@@ -13,7 +13,7 @@ import edgewise
 from edgewise.cli.main import run
 from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.verbs.bench.request import BenchRequest
-from edgewise.verbs.command_line import command_of, flag_of, named_for_python
+from edgewise.verbs.command_line import command_of, named_for_python
 from edgewise.verbs.inspect.request import InspectRequest
 from edgewise.verbs.profile.request import ProfileRequest
 from edgewise.verbs.reading import make_request, read_request
@@ -108,7 +108,7 @@ def test_the_command_line_reads_flags_in_the_same_error():
         "fps applies only to the scenario paced",
         "add scenario='paced'",
     )
-    named = caught.value.named(flag_of)
+    named = caught.value.named(VERBS.get("bench").flag_of)
     assert (named.message, named.advice) == ("--fps applies only to the scenario paced", "add --scenario paced")
 
 

@@ -15,7 +15,7 @@ from edgewise.cli.completion import VARIABLE, answer
 from edgewise.cli.console import SteadyStreams, complain
 from edgewise.cli.parsing import Group, Parsed, group_of, words_of
 from edgewise.cli.verb import command_of
-from edgewise.errors import BadField, EdgewiseError, ExitCode
+from edgewise.errors import BadField, EdgewiseError, ExitCode, Unavailable
 from edgewise.verbs.command import Command
 from edgewise.verbs.verb import VERBS
 
@@ -69,7 +69,14 @@ def _load(name: str) -> click.Command:
 
 def commands() -> dict[str, tuple[str, str]]:
     """Name of a command → its heading in the help, and one line of help; in the order of the help."""
-    verbs = {name: (verb.group, verb.summary) for name, verb in VERBS if not verb.asked_by}
+    verbs: dict[str, tuple[str, str]] = {}
+    for name in VERBS.names():
+        try:
+            verb = VERBS.get(name)
+        except Unavailable as error:  # the command itself says it again, with advice
+            verbs[name] = "Not usable", error.message
+        else:
+            verbs |= {} if verb.asked_by else {name: (verb.group, verb.summary)}
     found = verbs | {name: (group, line) for name, (group, _, line) in COMMANDS.items()}
     places = dict(zip(GROUPS, range(len(GROUPS)), strict=True))
     return dict(sorted(found.items(), key=lambda item: (places.get(item[1][0], len(places)), item[0])))
@@ -117,9 +124,7 @@ def explain(error: Exception, *, debug: bool, command: str = "") -> int:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, BadField):
-        from edgewise.verbs.command_line import flag_of
-
-        error = error.named(flag_of)
+        error = error.named(VERBS.get(command if command in VERBS.names() else "bench").flag_of)
         error.advice = error.advice or f"see 'edgewise {command} --help'"
     if isinstance(error, EdgewiseError):
         complain(error.message, error.advice)

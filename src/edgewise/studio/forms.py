@@ -21,7 +21,7 @@ from edgewise.errors import BadField, BadInput, EdgewiseError
 from edgewise.metrics import METRICS
 from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
 from edgewise.units import parse_frequency
-from edgewise.verbs.command_line import flag_of, words_of
+from edgewise.verbs.command_line import words_of
 from edgewise.verbs.option import Option, Values
 from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS, Verb
@@ -270,7 +270,7 @@ class Form:
         try:
             return Filled(request=self._request(values))
         except BadInput as error:
-            named = error.named(flag_of) if isinstance(error, BadField) else error
+            named = error.named(self.verb.flag_of) if isinstance(error, BadField) else error
             return Filled(problems={self._field_of(error, fields): named})
 
     def _request(self, values: Values) -> Request:

@@ -65,7 +65,6 @@ def _obey(control: int, token: CancelToken) -> None:
 
 def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) -> Message:
     """The fields of the message ``end``: how the job in `folder` ended."""
-    from edgewise.verbs.command_line import flag_of
     from edgewise.verbs.context import Context
     from edgewise.verbs.reading import read_request
     from edgewise.verbs.verb import carry_out as carry_out_request
@@ -86,7 +85,8 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
         on_unsaved=lambda error, runs: say({"kind": "log", "text": f"{len(runs)} runs not saved: {error.message}"}),
     )
     try:
-        request = read_request(json.loads((folder / "request.json").read_bytes())).in_effect()
+        document = json.loads((folder / "request.json").read_bytes())
+        request = read_request(document).in_effect()
         presentation = VERBS.get(request.verb).presentation()
         result = carry_out_request(request, context)
         with contextlib.redirect_stderr(log):
@@ -95,7 +95,7 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
     except KeyboardInterrupt:
         return _end("cancelled", ExitCode.INTERRUPTED, "cancelled before anything was finished")
     except BadField as error:
-        named = error.named(flag_of)
+        named = error.named(VERBS.get(document["verb"]).flag_of)
         return _end("failed", named.exit_code, named.message, named.advice)
     except EdgewiseError as error:
         return _end("failed", error.exit_code, error.message, error.advice)

@@ -4,49 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgewise.errors import BadField, EdgewiseError
 from edgewise.verbs.verb import VERBS
 
 if TYPE_CHECKING:
     from edgewise.verbs.request import Request
-
-FLAGS = {
-    "runtimes": "--runtime",
-    "providers": "--provider",
-    "batches": "--batch",
-    "precisions": "--precision",
-    "signatures": "--signature",
-    "shapes": "--shape",
-    "hash_weights": "--hash",
-    "data_options": "--data-option",
-    "task_options": "--task-option",
-    "own_metrics": "--metric",
-    "floors": "--floor",
-    "folder": "--output",
-    "cases": "--what-if",
-    "model_names": "--models",
-    "targets": "--target",
-    "command": "the command",
-}
-"""Field → flag, where the flag is not called like the field."""
-_POSITIONAL = ("model", "models", "subjects", "candidate", "name")
-_SECONDS = ("timeout", "sample", "duration", "spread", "sustained", "time_budget", "max_latency")
-_BYTES = ("memory", "memory_limit", "max_size", "max_memory", "max_ram", "max_flash")
-_REPEATED = ("also", "prepare", "keep_float", "passes", "own_metrics", "max_regression", "budget", "measurements")
-
-
-def flag_of(field: str, value: str | None = None) -> str:
-    """``--batch`` for the field ``batches``; with a value ``--batch 8``, ``--no-latency`` where that is ``False``."""
-    if field in _POSITIONAL:
-        return value or field.upper()
-    flag = FLAGS.get(field, "--" + field.replace("_", "-"))
-    if value == "False":
-        return flag.replace("--", "--no-", 1)
-    return flag if value in (None, "True") else f"{flag} {value}"
 
 
 @contextmanager
@@ -69,7 +35,8 @@ _FLAG = re.compile(r"'edgewise [^']*'|(?<![\w-])--([a-z][a-z-]+)")
 def _field_of(flag: re.Match[str]) -> str:
     if flag[1] is None:
         return flag[0]
-    return next((field for field, name in FLAGS.items() if name == flag[0]), flag[1].replace("-", "_"))
+    options = (one for _, verb in VERBS for one in verb.all_options())
+    return next((one.field for one in options if one.flag == flag[0] and one.field), flag[1].replace("-", "_"))
 
 
 def command_of(request: Request) -> str:
@@ -78,7 +45,7 @@ def command_of(request: Request) -> str:
 
 
 def words_of(request: Request, *, only: Sequence[str] = ()) -> list[str]:
-    """What stands behind the verb on that line: the fields that are not at their defaults.
+    """What stands behind the verb on that line: the fields that are not at their defaults and that an option fills.
 
     Args:
         only: these fields; empty is all.
@@ -86,43 +53,15 @@ def words_of(request: Request, *, only: Sequence[str] = ()) -> list[str]:
     things: list[str] = []
     flags: list[str] = []
     command: list[str] = []
+    options = {one.field_of(type(request)): one for one in reversed(VERBS.get(request.verb).all_options())}
     for field, value in request.changed_fields().items():
-        if only and field not in only:
+        option = options.get(field)
+        if option is None or (only and field not in only):
             continue
-        if field == "command":
+        if option.metavar.startswith("--"):  # what follows belongs to another program
             command = ["--", *value]
-        elif field in _POSITIONAL:
-            things += [str(one) for one in (value if isinstance(value, tuple) else [value])]
-        elif isinstance(value, bool):
-            flags.append(flag_of(field, str(value)))
+        elif option.flags:
+            flags += option.words(value)
         else:
-            for text in _texts(field, value):
-                flags += [flag_of(field), text]
+            things += option.words(value)
     return things + flags + command
-
-
-def _texts(field: str, value: Any) -> Iterator[str]:
-    """The words of one field; each is given with its flag."""
-    if field == "cases":
-        for name in dict.fromkeys(name for case in value for name in case):
-            yield f"{name}=" + ",".join(dict.fromkeys(repr(case[name]) for case in value))
-    elif field == "min_snr":
-        yield f"{value:g}dB"
-    elif field in ("labels", "not_applied") or (field == "classes" and not isinstance(value, str)):
-        return  # names that Python gave: no flag takes them
-    elif field == "shapes":
-        yield from (("" if not name else f"{name}=") + "x".join(map(str, shape)) for name, shape in value.items())
-    elif field in ("floors", "targets"):
-        from edgewise.metrics import METRICS
-
-        yield from (f"{name}={number!r}{METRICS[name].unit}" for name, number in value.items())
-    elif isinstance(value, Mapping):
-        yield from (f"{name}={one}" for name, one in value.items())
-    elif isinstance(value, tuple):
-        yield from map(str, value) if field in _REPEATED else [",".join(map(str, value))]
-    elif field in _SECONDS:
-        yield f"{value:g}s" if float(f"{value:g}") == value else f"{value!r}s"
-    elif field in _BYTES:
-        yield f"{value}B"
-    else:
-        yield str(value)

@@ -31,6 +31,7 @@ class Option:
 
     Attributes:
         name: key of `Values`.
+        field: of the request, which it fills; empty is its name.
         flags: on the command line, the long one last; none for an argument.
         off: the flag that says no; empty where there is none.
         metavar: what help calls a value.
@@ -40,11 +41,14 @@ class Option:
         minimum: smallest value.
         maximum: largest value.
         read: converts the given value to that of the field.
+        write: gives the words for a value of the field, each of which is given with the flag; None writes what `read`
+            reads where that is known, else the value as text.
         choices: values to offer; a function is only called to complete a command line.
         files: whether a value that is text may name a file.
     """
 
     name: str
+    field: str = ""
     flags: tuple[str, ...] = ()
     off: str = ""
     metavar: str
@@ -55,6 +59,7 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Sequence[str]] | None = None
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
     files: bool = False
 
@@ -109,10 +114,18 @@ class Option:
 
     def field_of(self, kind: type[Request]) -> str | None:
         """The field of the request that this option fills; None for options about the output of the command."""
-        from edgewise.verbs.command_line import FLAGS
+        return next((name for name in (self.field, self.name) if name in kind.model_fields), None)
 
-        names = (self.name, *(field for field, flag in FLAGS.items() if flag == self.flag))
-        return next((name for name in names if name in kind.model_fields), None)
+    def words(self, value: Any) -> list[str]:
+        """What the command line has for a value of the field."""
+        from edgewise.verbs.words import written
+
+        if not self.flags:
+            return [str(one) for one in (value if isinstance(value, tuple) else (value,))]
+        if self.kind is bool:
+            return [self.flag if value else self.off]
+        texts = self.write(value) if self.write is not None else written(value, self.read)
+        return [word for text in texts for word in (self.flag, text)]
 
     def worded(self, text: str, **changes: Any) -> Option:
         """The same option with another help text, and other attributes."""

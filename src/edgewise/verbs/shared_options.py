@@ -36,6 +36,7 @@ RUNTIMES = option(
     list[str],
     read=words.words,
     choices=choices.runtimes,
+    field="runtimes",
 )
 DEVICE = option(
     "-d --device NAME",
@@ -52,10 +53,15 @@ SETTINGS = option(
     read=words.pairs,
 )
 PROVIDERS = option(
-    "--provider A,B", VARY, "Providers by name (default: each runtime's first)", list[str], read=words.words
+    "--provider A,B",
+    VARY,
+    "Providers by name (default: each runtime's first)",
+    list[str],
+    read=words.words,
+    field="providers",
 )
 THREADS = option("-t --threads 1,2", VARY, "Thread counts (default: 1)", list[str], read=words.numbers)
-BATCHES = option("--batch 1,8", VARY, "Batch sizes (default: 1)", list[str], read=words.numbers)
+BATCHES = option("--batch 1,8", VARY, "Batch sizes (default: 1)", list[str], read=words.numbers, field="batches")
 PRECISIONS = option(
     "--precision P,…",
     VARY,
@@ -63,6 +69,7 @@ PRECISIONS = option(
     list[str],
     read=words.words,
     choices=("f32", "bf16", "f16"),
+    field="precisions",
 )
 SIGNATURE = option("--signature NAME", MODEL, "Entry point of a file with several signatures (default: the first)")
 SIGNATURES = option(
@@ -71,6 +78,7 @@ SIGNATURES = option(
     "Entry points of files with several signatures, such as a .tflite with encode and decode (default: the first)",
     list[str],
     read=words.words,
+    field="signatures",
 )
 SHAPES = option(
     "--shape NAME=1x3x224x224",
@@ -78,6 +86,7 @@ SHAPES = option(
     "Shape of an input with open dimensions; repeatable",
     list[str],
     read=words.shapes,
+    field="shapes",
 )
 INPUT_DATA = option(
     "--input-data F.npz",
@@ -131,6 +140,7 @@ CASES = option(
     "Keyword argument of the factory; several values (width=0.5,1) make one model each; repeatable",
     list[str],
     read=words.cases,
+    field="cases",
 )
 
 OUTPUTS = option("-o --output F", OUTPUT, "Also write a report: .md, .html, .csv or .json; repeatable", list[Path])
@@ -181,8 +191,22 @@ JUDGING = (
         "npz, folders, csv, coco, idx, wav, huggingface, loader",
         choices=choices.data_formats,
     ),
-    option("--data-option NAME=VALUE", DATA, "How to read the data; repeatable", list[str], read=words.pairs),
-    option("--task-option NAME=VALUE", DATA, "How to read the outputs; repeatable", list[str], read=words.pairs),
+    option(
+        "--data-option NAME=VALUE",
+        DATA,
+        "How to read the data; repeatable",
+        list[str],
+        read=words.pairs,
+        field="data_options",
+    ),
+    option(
+        "--task-option NAME=VALUE",
+        DATA,
+        "How to read the outputs; repeatable",
+        list[str],
+        read=words.pairs,
+        field="task_options",
+    ),
     option(
         "--prepare STEP=VALUE",
         DATA,
@@ -190,7 +214,13 @@ JUDGING = (
         list[str],
     ),
     option("--instructions F.yaml", DATA, "Read this file instead of the YAML beside the model", Path),
-    option("--classes F.txt", DATA, "File with the names of the model's classes, one per line", Path),
+    option(
+        "--classes F.txt",
+        DATA,
+        "File with the names of the model's classes, one per line",
+        Path,
+        write=lambda classes: [classes] if isinstance(classes, str) else [],
+    ),
 )
 """How to judge on data."""
 

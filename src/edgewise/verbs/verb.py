@@ -57,7 +57,8 @@ class Verb:
         request: the class of its requests, a `edgewise.verbs.request.Request`.
         work: the function ``(request, context) → result`` that carries one out.
         shown: the `Presentation` of its results; empty is that of results that describe themselves.
-        options: its options on the command line, in the order of its help.
+        options: its options on the command line, in the order of its help; empty takes those that the fields of its
+            requests declare (`edgewise.verbs.declared`) and those about output.
         reader: the function ``values of the options → request``, of this verb or another; empty where each option
             fills the field of its name.
         reports: the option that names report files; empty where there is none.
@@ -73,7 +74,7 @@ class Verb:
     request: ClassVar[str]
     work: ClassVar[str]
     shown: ClassVar[str] = "edgewise.verbs.presentation:Presentation"
-    options: ClassVar[str] = ".options:OPTIONS"
+    options: ClassVar[str] = ""
     reader: ClassVar[str] = ""
     reports: ClassVar[str] = "output"
     asked_by: ClassVar[tuple[str, ...]] = ()
@@ -103,8 +104,23 @@ class Verb:
         """Its options on the command line, in the order of its help."""
         if self.asked_by:
             return VERBS.get(self.asked_by[0]).all_options()
+        if not self.options:
+            from edgewise.verbs.declared import declared_options
+
+            return declared_options(self.request_type())
         found: Sequence[Option] = self._load(self.options)
         return found
+
+    def flag_of(self, field: str, value: str | None = None) -> str:
+        """What the command line calls a field: ``--batch`` for ``batches``; with a value ``--batch 8``."""
+        options = self.all_options()
+        found = next((one for one in options if field in (one.field, one.name)), None)
+        if found is None or found.flags:
+            flag = "--" + field.replace("_", "-") if found is None else found.flag
+            if value == "False":
+                return found.off if found is not None and found.off else flag.replace("--", "--no-", 1)
+            return flag if value in (None, "True") else f"{flag} {value}"
+        return value or found.metavar.strip("… ")
 
     def read(self, values: Values) -> Request:
         """The request that values of the options describe, of this verb or another. Raises `BadInput`."""
@@ -124,7 +140,7 @@ class Verb:
         return getattr(import_module(name, package), member)
 
 
-VERBS: Registry[Verb] = Registry("edgewise.verbs", "verb", members=("name", "summary", "request", "work"))
+VERBS: Registry[Verb] = Registry("edgewise.verbs", "verb", members=("name", "summary", "request", "work", "form"))
 
 
 def carry_out(request: Request, context: Context | None = None) -> Any:

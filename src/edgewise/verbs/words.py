@@ -174,3 +174,27 @@ def _amount(text: str, unit: str) -> float:
     if not 0.0 <= value < math.inf:
         raise BadInput(f"{text!r} is not an amount in {unit}", advice=f"a number, in {unit}")
     return value
+
+
+def written(value: Any, read: Callable[[Any], Any] | None) -> list[str]:
+    """The texts of which `read` makes `value`."""
+    if read is None:
+        return [str(one) for one in (value if isinstance(value, tuple) else (value,))]
+    if read is cases:
+        names = dict.fromkeys(name for case in value for name in case)
+        return [f"{name}=" + ",".join(dict.fromkeys(repr(case[name]) for case in value)) for name in names]
+    if read is shapes:
+        return [("" if not name else f"{name}=") + "x".join(map(str, shape)) for name, shape in value.items()]
+    if read in (floors, limits):
+        from edgewise.metrics import METRICS
+
+        return [f"{name}={number!r}{METRICS[name].unit}" for name, number in value.items()]
+    if read is pairs:
+        return [f"{name}={text}" for name, text in value.items()]
+    if read in (words, numbers):
+        return [",".join(map(str, value))]
+    if read in (parse_duration, time_with_unit):
+        return [f"{value:g}s" if float(f"{value:g}") == value else f"{value!r}s"]
+    if read in (parse_size, size_with_unit):
+        return [f"{value}B"]
+    return [f"{value:g}dB" if read is decibels else str(value)]

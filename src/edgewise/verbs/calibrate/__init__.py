@@ -20,4 +20,5 @@ class Calibrate(Verb):
     request = ".request:CalibrateRequest"
     work = ".work:calibrate"
     shown = ".presentation:CalibrationPresentation"
+    options = ".options:OPTIONS"
     reader = ".options:read"

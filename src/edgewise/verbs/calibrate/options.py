@@ -62,7 +62,7 @@ OPTIONS = (
         "runs are of several",
     ),
     options.OUTPUTS.worded(
-        "Also write .md, .html, .csv or .json; repeatable. With --suggest: the folder of the networks"
+        "Also write .md, .html, .csv or .json; repeatable. With --suggest: the folder of the networks", field="folder"
     ),
     options.FORCE,
     options.STORE,

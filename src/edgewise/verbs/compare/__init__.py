@@ -17,5 +17,6 @@ class Compare(Verb):
     request = ".request:CompareRequest"
     work = ".work:compare"
     shown = ".presentation:ComparePresentation"
+    options = ".options:OPTIONS"
     reader = ".options:read"
     form = Form(top=("runtime", "device", "threads", "precision", "time_budget"), kept=("force",))

@@ -78,6 +78,7 @@ OPTIONS = (
         "Largest absolute difference that doesn't matter; repeatable",
         list[str],
         read=words.floors,
+        field="floors",
     ),
     option("--pareto M,…", options.VERDICT, "Metrics of the Pareto front", list[str], read=words.words),
     options.OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),

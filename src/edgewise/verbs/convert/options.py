@@ -56,7 +56,11 @@ OPTIONS = (
     option("--timeout T", options.MEASURE, "Time limit of the conversion", read=parse_duration, default="10min"),
     options.MEMORY_LIMIT.worded("Memory that the converter and a worker may allocate (default: available memory)"),
     option(
-        "-o --output F", options.OUTPUT, "File to write, or a SavedModel's folder (default: MODEL's name)", files=True
+        "-o --output F",
+        options.OUTPUT,
+        "File to write, or a SavedModel's folder (default: MODEL's name)",
+        files=True,
+        field="folder",
     ),
     options.FORCE,
     options.DETAILS,

@@ -17,6 +17,7 @@ class EstimateVerb(Verb):
     request = ".request:EstimateRequest"
     work = ".work:estimate"
     shown = ".presentation:EstimatePresentation"
+    options = ".options:OPTIONS"
     reader = ".options:read"
     keeps_runs = False
     form = Form(

@@ -18,6 +18,7 @@ OPTIONS = (
         "models",
         "Model file; several for a calibrated device, also tables and names of the atlas.",
         list[str],
+        field="model",
         metavar="MODEL…",
         default=None,
         files=True,
@@ -36,6 +37,7 @@ OPTIONS = (
         "For a calibrated device: also print the probability of a value at or below this; repeatable",
         list[str],
         read=words.limits,
+        field="targets",
     ),
     option(
         "--anyway",

@@ -27,6 +27,7 @@ OPTIONS = (
         "A metric of your own: MODULE:FUNCTION, FILE.py:FUNCTION, hf:FOLDER; append =lower if less is better; "
         "repeatable",
         list[str],
+        field="own_metrics",
     ),
     option("--reference MODEL", options.DATA, "Model whose outputs count as correct, for data without labels", Path),
     *options.JUDGING[1:],

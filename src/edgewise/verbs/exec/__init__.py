@@ -17,4 +17,5 @@ class Exec(Verb):
     request = ".request:ExecRequest"
     work = ".work:run_commands"
     shown = "edgewise.verbs.measuring:RunPresentation"
+    options = ".options:OPTIONS"
     reader = ".options:read"

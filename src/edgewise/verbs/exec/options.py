@@ -42,6 +42,7 @@ OPTIONS = (
         "Models to put in place of {model}; each is measured, and three or more are ranked",
         list[str],
         read=words,
+        field="model_names",
     ),
     option("-f --models-file F", options.VARY, "File with one model per line", Path),
     option("--run-in F", options.MEASURE, "Folder in which the command runs (default: the current folder)", Path),

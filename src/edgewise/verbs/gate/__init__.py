@@ -18,3 +18,4 @@ class Gate(Verb):
     request = ".request:GateRequest"
     work = ".work:gate"
     shown = ".presentation:GatePresentation"
+    options = ".options:OPTIONS"

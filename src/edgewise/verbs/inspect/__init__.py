@@ -17,5 +17,6 @@ class Inspect(Verb):
     request = ".request:InspectRequest"
     work = ".work:inspect"
     shown = ".presentation:InspectPresentation"
+    options = ".options:OPTIONS"
     reader = ".options:read"
     keeps_runs = False

@@ -24,7 +24,13 @@ OPTIONS = (
     options.CASES,
     options.SHAPES.worded("Shape of an input with open dimensions; repeatable", panel=options.MODEL),
     options.SIGNATURE,
-    option("--hash", options.MODEL, "Compute the model's hash, for which its weight files are read", bool),
+    option(
+        "--hash",
+        options.MODEL,
+        "Compute the model's hash, for which its weight files are read",
+        bool,
+        field="hash_weights",
+    ),
     option(
         "--sparsity", options.MODEL, "Count the zeros of the weights and find their patterns; reads all weights", bool
     ),

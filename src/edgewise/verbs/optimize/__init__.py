@@ -14,6 +14,7 @@ class Optimize(Verb):
     request = ".request:OptimizeRequest"
     work = ".work:optimize"
     shown = ".presentation:OptimizePresentation"
+    options = ".options:OPTIONS"
     reader = ".options:read"
     reports = "report"
     form = Form(

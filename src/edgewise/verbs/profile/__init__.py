@@ -14,6 +14,7 @@ class Profile(Verb):
     request = ".request:ProfileRequest"
     work = "edgewise.verbs.measuring:measure"
     shown = ".presentation:ProfilePresentation"
+    options = ".options:OPTIONS"
     reader = ".options:read"
     form = Form(
         top=("device", "runtime", "threads", "duration"),

@@ -1,0 +1,45 @@
+"""The Python function of a verb, made from what it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgewise.verbs.verb import Verb
+
+
+def function_of(verb: Verb) -> Callable[..., Any]:
+    """``edgewise.NAME(…)`` of a verb: its arguments are the fields of its request, and ``store`` and ``progress``.
+
+    It returns the verb's result. Nothing is kept without a store.
+    """
+    kind, options = verb.request_type(), verb.all_options()
+    helps = {one.field_of(kind): one for one in options}
+    fields = {name: info for name, info in kind.model_fields.items() if name not in ("schema_version", "verb")}
+
+    def call(*things: Any, **given: Any) -> Any:
+        from edgewise.api import carry_out, context_of
+
+        bound = signature.bind(*things, **given).arguments
+        store, progress = bound.pop("store", None), bound.pop("progress", None)
+        return carry_out(verb.name, context_of(store, progress), **bound)
+
+    parameters = [
+        Parameter(
+            name,
+            Parameter.POSITIONAL_OR_KEYWORD if (one := helps.get(name)) and not one.flags else Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if info.is_required() else info.get_default(call_default_factory=True),
+            annotation=info.annotation,
+        )
+        for name, info in fields.items()
+    ]
+    parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in ("store", "progress")]
+    parameters.sort(key=lambda one: (one.kind, one.default is not Parameter.empty))
+    signature = Signature(parameters)
+    lines = [f"    {name}: {one.help}" for name, one in helps.items() if name in fields]
+    call.__name__ = call.__qualname__ = verb.name
+    call.__doc__ = "\n".join([verb.help, "", "Args:", *lines])
+    call.__signature__ = signature  # type: ignore[attr-defined]  # functions may have one; `inspect` reads it
+    return call
