@@ -257,6 +257,7 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
         (["--provider", "nowhere"], "none of the requested runtimes"),
         (["--precision", "f7"], "none of the requested runtimes"),
         (["-r", "litert"], "(fake): litert can't read this format\ntry: installed runtimes that read it: fake"),
+        (["-r", "litert"], "; for litert, from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to tflite\n"),
         (["--shape", "nonsense"], "nonsense"),
         (["--input-data", "missing.npz"], "missing.npz"),
         (["-o", "report.docx"], "with one of: .md, .html, .csv, .json\n"),
@@ -273,6 +274,19 @@ def test_bad_settings_are_one_line_with_advice_and_exit_code_2(tmp_path, capsys,
     assert captured.err.startswith("error: ")
     assert len(captured.err.strip().splitlines()) == 2
     assert "try: " in captured.err
+
+
+def test_another_word_for_an_engine_that_can_not_read_the_model_leads_to_one_that_can(capsys):
+    """`-r tflite` for an ONNX file led to litert, and that to an error."""
+    from edgewise.data import path
+
+    for command in (["bench"], ["optimize"], ["profile"]):
+        assert run([*command, str(path("digits_cnn.onnx")), "-r", "tflite"]) == 3
+        told = capsys.readouterr().err
+        assert "unknown runtime 'tflite'\ntry: litert can't read onnx; installed runtimes that read it: " in told
+        assert "edgewise convert FILE.py:FUNCTION --to tflite" in told and "did you mean" not in told
+    assert run(["bench", str(path("digits_cnn.tflite")), "-r", "tflite"]) == 3
+    assert "did you mean 'litert'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["f32", "fp32", "FP32", "float32"])
