@@ -19,6 +19,7 @@ from edgewise.run.run_builder import METERS_OFF
 from edgewise.service.context import Context
 from edgewise.service.factories import build_everywhere, build_files
 from edgewise.service.requests import BenchRequest, InspectRequest, ProfileRequest
+from edgewise.text import listing
 
 if TYPE_CHECKING:
     from edgewise.model.inspection import Inspection
@@ -162,14 +163,16 @@ def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Conte
     """The runs, finalists among them with the ratios that turns prove, and these saved again."""
     from edgewise.comparing.finals import EACH_S, MOST, can_take_turns, with_turns
     from edgewise.report.candidates import finalists
+    from edgewise.report.conditions import labels_of
 
+    labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
     known = {run.id: run for run in runs}
     for some in finalists(runs):
         few = [run for run in some if can_take_turns(run)][:MOST]
         if len(few) < 2:
             continue
-        most = f"{EACH_S * len(few):g} s at most"
-        emit(StageStarted(title=f"The first numbers of {len(few)} runs overlap: measuring them in turns, {most}"))
+        who, most = listing([labels[run.id] for run in few]), f"{EACH_S * len(few):g} s at most"
+        emit(StageStarted(title=f"The first numbers of {who} overlap: measuring these {len(few)} in turns, {most}"))
         for run in with_turns(few, context.history):
             known[run.id] = run
             save(run)
