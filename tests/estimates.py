@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from edgewise.estimating.base import Estimate, EstimatedDevice, EstimatedLayer
+from edgewise.estimating.boards import Board, Fit
 from edgewise.estimating.model_facts import with_model_facts
 from edgewise.model.identity import read_graph
 from edgewise.record import Measurement
@@ -55,3 +57,32 @@ def estimated(folder: Path, *, energy: float | None = 1e-6, unit: str = "CPU") -
         layers=layers,
     )
     return with_model_facts(found, read_graph(path))
+
+
+def on_board(
+    name: str,
+    *,
+    ram: int,
+    needed: int = 1000,
+    flash: int = 4096,
+    latency: float | None = None,
+    energy: float | None = None,
+    at_least: Any = (),
+) -> Estimate:
+    """An estimate on a board with `ram` bytes, of a model that needs `needed` bytes RAM and 2,048 B flash."""
+    board = Board(
+        name=name, title=name.title(), vendor="Toys", soc="T1", core="cortex-m4", cores=1, clock_hz=1e8, ram_bytes=ram,
+        flash_bytes=flash, sources={},
+    )  # fmt: skip
+    rows = [
+        Measurement.absent(metric, "not known") if value is None
+        else Measurement.of(metric, value, "model", basis="estimated", low=0.9 * value, high=1.1 * value)
+        for metric, value in (("latency", latency), ("energy", energy))
+    ]  # fmt: skip
+    return Estimate(
+        model={"name": "m.tflite"},
+        device=EstimatedDevice(name=name, title=name, estimator="toy", core=board.core, board=board),
+        software="toy 1.0",
+        measurements=tuple(rows),
+        fit=Fit(board=board, ram_bytes=needed, flash_bytes=2048, arena_bytes=needed, at_least=dict(at_least)),
+    )

@@ -169,7 +169,7 @@ def without_data() -> Optimization:
     """No labels and no race: only agreement is known."""
     agreed = {"model_size": exact(15_410.0), "output_snr": number(35.0, 34.0, 36.0)}
     baseline = replace(original(), metrics={"model_size": exact(53_936.0)})
-    one = variant("onnx-fp16", stage="judged", why="the time budget left no room for a race", metrics=agreed)
+    one = variant("onnx-fp16", stage="judged", why="not raced: the time budget left no room", metrics=agreed)
     return Optimization(baseline=baseline, candidates=(one,), stopped_because="the time budget")
 
 

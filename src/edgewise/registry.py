@@ -157,7 +157,7 @@ class Registry(Generic[T]):
     def __init__(
         self, group: str, noun: str, *, members: Sequence[str] = (), meant: Mapping[str, str] | None = None
     ) -> None:
-        self._members, self._meant = members, meant or {}
+        self._members, self.meant = members, meant or {}
         self.group = group
         self.noun = noun
         self._instances: dict[str, T] = {}
@@ -217,7 +217,7 @@ class Registry(Generic[T]):
             from difflib import get_close_matches  # only a mistake needs it
 
             names = [each for each in self.names() if each not in FOR_TESTS]
-            near = [self._meant[name]] if name in self._meant else get_close_matches(name, names, n=1)
+            near = [self.meant[name]] if name in self.meant else get_close_matches(name, names, n=1)
             missing = [each for each in names if not self._is_usable(each)]
             known = f"existing: {', '.join(each for each in names if each not in missing) or 'none'}"
             known += f"; not installed here: {', '.join(missing)}" if missing else ""

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import sqlite3
 import subprocess
 import sys
@@ -257,6 +258,7 @@ def test_a_failed_run_is_exit_code_4_and_the_others_are_shown(tmp_path, capsys):
         (["--provider", "nowhere"], "none of the requested runtimes"),
         (["--precision", "f7"], "none of the requested runtimes"),
         (["-r", "litert"], "(fake): litert can't read this format\ntry: installed runtimes that read it: fake"),
+        (["-r", "litert"], "; for litert, from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to tflite\n"),
         (["--shape", "nonsense"], "nonsense"),
         (["--input-data", "missing.npz"], "missing.npz"),
         (["-o", "report.docx"], "with one of: .md, .html, .csv, .json\n"),
@@ -273,6 +275,19 @@ def test_bad_settings_are_one_line_with_advice_and_exit_code_2(tmp_path, capsys,
     assert captured.err.startswith("error: ")
     assert len(captured.err.strip().splitlines()) == 2
     assert "try: " in captured.err
+
+
+def test_another_word_for_an_engine_that_can_not_read_the_model_leads_to_one_that_can(capsys):
+    """`-r tflite` for an ONNX file led to litert, and that to an error."""
+    from edgewise.data import path
+
+    for command in (["bench"], ["optimize"], ["profile"]):
+        assert run([*command, str(path("digits_cnn.onnx")), "-r", "tflite"]) == 3
+        told = capsys.readouterr().err
+        assert "unknown runtime 'tflite'\ntry: litert can't read onnx; installed runtimes that read it: " in told
+        assert "edgewise convert FILE.py:FUNCTION --to tflite" in told and "did you mean" not in told
+    assert run(["bench", str(path("digits_cnn.tflite")), "-r", "tflite"]) == 3
+    assert "did you mean 'litert'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["f32", "fp32", "FP32", "float32"])
@@ -537,7 +552,8 @@ def test_finalists_are_measured_in_turns_and_a_prescribed_protocol_is_left_alone
     assert run(["bench", *models, "--json"]) == 0
     captured = capsys.readouterr()
     assert [sorted(names) for names in asked] == [["a.fake", "b.fake"]]
-    assert "first numbers of 2 runs overlap: measuring them in turns" in captured.err
+    names = r"The first numbers of (a|b)\.fake · fake/cpu and (a|b)\.fake · fake/cpu overlap: measuring these 2 "
+    assert re.search(names + "in turns, 30 s at most", captured.err), captured.err
     found = json.loads(captured.out)["runs"]
     assert sorted(one["in_turns"][0]["verdict"] for one in found) == ["faster", "slower"]
     with open_store() as store:

@@ -14,6 +14,7 @@ from edgewise.record.reference import Reading, machine_key
 from edgewise.registry import Availability, Registry
 from edgewise.run.environment import fingerprint
 from edgewise.run.reference import VERSION
+from edgewise.run.variation import Variation
 from edgewise.runtime.base import Provider
 from edgewise.store import open_store
 from sample_runs import make_run
@@ -60,6 +61,7 @@ class Plugins(Registry):
         return self.plugins[name]
 
 
+LEARNT = Variation(sigma=0.01, degrees=30.0, source="learnt", method="learnt")
 ENGINES = Plugins(
     {
         "alpha": Engine("Alpha Engine", Availability(True, version="1.2.3")),
@@ -145,6 +147,27 @@ def test_the_grade_and_its_reasons_are_those_of_the_judgement(monkeypatch, capsy
     assert "Fitness for measuring: C\n" in out
     assert "it is [too] warm" in out
     assert "open a window" in out
+
+
+def test_the_answer_comes_first(engines, monkeypatch, capsys):
+    """The grade stood below four tables."""
+    from edgewise.run import fitness
+
+    def answer(*findings):
+        verdict = fitness.Fitness(grade=findings[0].ceiling if findings else "A", findings=findings)
+        monkeypatch.setattr(fitness, "assess_fitness", lambda environment, counters: verdict)
+        assert run(["doctor"]) == 0
+        printed = capsys.readouterr().out
+        assert printed.index("Fitness for measuring: ") < printed.index("\nRuntimes")
+        return " ".join(printed.partition("\nFitness")[0].split())
+
+    busy = fitness.Finding(ceiling="D", reason="others are [busy]", advice="stop them")
+    told = answer(busy)
+    assert told.startswith("local can measure models in alpha; meters that work: ")
+    assert told.endswith("Expect grade D at best: others are [busy]")
+    assert "Expect grade B at best: how its speed varies between runs is assumed: ± " in answer()
+    monkeypatch.setattr("edgewise.run.variation.SpeedHistory.usual", lambda self: LEARNT)
+    assert answer().endswith("Expect grade A")
 
 
 def test_the_quiet_second_is_a_second(monkeypatch):

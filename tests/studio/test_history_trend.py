@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from dataclasses import replace
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from made_runs import HOSTILE, made_run, rows_of
-from sample_runs import failed_run, run_id
+from sample_runs import failed_run, make_run, paced_run, run_id
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -125,6 +126,23 @@ def test_what_is_left_open_is_as_in_the_newest_run(browse):
     chosen = re.findall(r'aria-current="true"><span>([^<]+)', text)
     assert chosen == ["openvino", "pi4", "1x49x10x1", "cpu, 1 thread, batch 1, single-stream"]
     assert ">local<" in text
+
+
+def test_a_run_leads_to_the_trend_of_its_own_setting(studio, client):
+    """The link of a run on two threads led to the trend of the newest run's threads, provider and shapes."""
+    cpu, gpu = (replace(made_run(number, latency=1e-3 * (number + 1)), tags=()) for number in (0, 1))
+    gpu = replace(gpu, job=replace(gpu.job, runtime=replace(gpu.job.runtime, provider="gpu")))
+    two = make_run(2, threads=2, latency=3e-3)
+    paced = paced_run(3)
+    runs = [cpu, gpu, two, paced]
+    for one in runs:
+        studio.store.save(replace(one, job=replace(one.job, model=cpu.job.model)))
+    for one in runs:
+        (place,) = re.findall(r'href="(/trend[^"]+)"', client.get(f"/runs/{one.id}").text)
+        text = client.get(html.unescape(place)).text
+        assert re.findall(r'href="/runs/([0-9a-f-]+)"', text) == [one.id], one
+    assert rows_of(client.get(f"/trend?model=kws.onnx&run={cpu.id}&settings=nowhere").text) == []
+    assert len(rows_of(client.get("/trend?model=kws.onnx&run=gone").text)) == 1
 
 
 def test_the_table_as_csv_is_exact(browse):

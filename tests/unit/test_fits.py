@@ -10,10 +10,7 @@ import pytest
 import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
-from edgewise.estimating.base import Estimate, EstimatedDevice
-from edgewise.estimating.boards import Board, Fit
 from edgewise.estimating.fits import Fits, Limits, boards_by_core, rank
-from edgewise.record import Measurement
 from edgewise.report.fits import boards_table, fits_document
 from edgewise.report.markdown import render_markdown
 from edgewise.run.battery import DAY_S, Quantity
@@ -21,28 +18,7 @@ from edgewise.verbs.command_line import command_of
 from edgewise.verbs.estimate.work import with_battery
 from edgewise.verbs.fits.request import FitsRequest
 from edgewise.verbs.reading import read_request
-from estimates import dense_relu
-
-
-def on_board(name, *, ram, needed=1000, flash=4096, latency=None, energy=None, at_least=()):
-    """An estimate on a board with `ram` bytes, of a model that needs `needed` bytes RAM and 2,048 B flash."""
-    board = Board(
-        name=name, title=name.title(), vendor="Toys", soc="T1", core="cortex-m4", cores=1, clock_hz=1e8, ram_bytes=ram,
-        flash_bytes=flash, sources={},
-    )  # fmt: skip
-    rows = [
-        Measurement.absent(metric, "not known") if value is None
-        else Measurement.of(metric, value, "model", basis="estimated", low=0.9 * value, high=1.1 * value)
-        for metric, value in (("latency", latency), ("energy", energy))
-    ]  # fmt: skip
-    return Estimate(
-        model={"name": "m.tflite"},
-        device=EstimatedDevice(name=name, title=name, estimator="toy", core=board.core, board=board),
-        software="toy 1.0",
-        measurements=tuple(rows),
-        fit=Fit(board=board, ram_bytes=needed, flash_bytes=2048, arena_bytes=needed, at_least=dict(at_least)),
-    )
-
+from estimates import dense_relu, on_board
 
 BOARDS = (
     on_board("unknown", ram=2000),

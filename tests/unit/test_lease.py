@@ -12,6 +12,7 @@ import pytest
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.device.agent import lock_file, try_lock
 from edgewise.device.lease import INHERITED, RETRY_S, measuring_on
+from edgewise.errors import BadInput
 from edgewise.progress import LogLine, reporting_to
 
 
@@ -121,12 +122,27 @@ def test_what_measures_nothing_waits_for_nobody(hold):
         assert not is_free()
 
 
-def test_a_folder_that_can_not_be_written_costs_no_measurement(tmp_path, monkeypatch, lines):
-    monkeypatch.setenv("EDGEWISE_LOCKS", str(tmp_path / "missing"))
+def test_a_folder_of_locks_that_is_not_there_is_made_for_the_user_alone(tmp_path, monkeypatch, lines):
+    folder = tmp_path / "some" / "missing"
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(folder))
+    with measuring_on("local"):
+        assert (folder / "edgewise-measuring.lock").is_file() and not is_free()
+    assert folder.stat().st_mode & 0o777 == 0o700 and lines == []
+    taken = tmp_path / "file"
+    taken.write_text("no folder")
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(taken / "locks"))
+    with pytest.raises(BadInput, match=r"EDGEWISE_LOCKS: the folder .*/file/locks can't be made: Not a dir") as caught:
+        measuring_on("local").__enter__()
+    assert "in which you can write" in caught.value.advice and INHERITED not in os.environ
+
+
+def test_a_default_folder_that_can_not_be_written_costs_no_measurement(tmp_path, monkeypatch, lines):
+    monkeypatch.setattr("edgewise.device.lease.lock_file", lambda: tmp_path / "missing" / "edgewise-measuring.lock")
+    monkeypatch.delenv("EDGEWISE_LOCKS")
     with measuring_on("local"):
         pass
     assert f"no lock of local: there is no folder {tmp_path / 'missing'}, so" in lines[0]
-    assert "EDGEWISE_LOCKS" in lines[0]
+    assert "EDGEWISE_LOCKS" in lines[0] and not (tmp_path / "missing").exists()
 
 
 def test_something_else_in_the_place_of_the_lock_file_costs_no_measurement(tmp_path, monkeypatch):

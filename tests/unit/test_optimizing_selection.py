@@ -217,3 +217,23 @@ def test_a_variant_that_lost_the_short_race_has_its_ratio(course, monkeypatch):
     assert (lost.value, lost.low, lost.high, lost.basis) == (0.8, None, None, "derived")
     assert "short race" in lost.method and "no interval" in lost.method
     assert "speedup" not in one[names[-1]].metrics and "it crashed" in one[names[-1]].why
+
+
+def test_what_a_race_did_not_reach_was_not_rejected(course, monkeypatch):
+    """Pressing Ctrl-C in a race told of the others that "the time budget left no room", and of all they were rejected."""
+    names = [f"v{place} @ litert" for place in range(9)]
+    short = Screening(times={names[0]: 0.5, names[1]: 0.6}, failures={}, unreached=tuple(names[2:]))
+    monkeypatch.setattr(selection, "screen", lambda original, others, **settings: short)
+    _, one = course([judged(ORIGINAL), *map(judged, names)], {names[0]: (2.0, 1.9, 2.1), names[1]: (1.5, 1.4, 1.6)})
+    scripted = selection.race
+
+    def cut_short(*everybody, **settings):
+        result = scripted(*everybody, **settings)
+        unmeasured = replace(result.variants[-1], run=replace(RUN, sessions=(), failure=None))
+        return replace(result, variants=(*result.variants[:-1], unmeasured), interrupted=True)
+
+    monkeypatch.setattr(selection, "race", cut_short)
+    one.race()
+    assert [one[name].unreached for name in names] == [False, *[True] * 8]
+    assert one[names[1]].why == "not raced: interrupted" and one[names[1]].stage == "judged"
+    assert one[names[2]].why == "not raced: the time budget left no room for a short measurement"

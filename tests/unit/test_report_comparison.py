@@ -208,6 +208,16 @@ def test_a_ranking_whose_values_are_in_another_order_says_what_orders_it():
     assert any("the order is that of the ratios" in note for note in ranking_table(turned).notes)
 
 
+@pytest.mark.parametrize(("value", "told"), [(4.21e-4, ""), (4.4e-4, "2.536 is the quotient of the two values")])
+def test_a_ratio_in_a_ranking_that_is_not_that_of_the_column_says_why(value, told):
+    findings = four_variants()
+    places = tuple(replace(one, value=value) if one.label == "A" else one for one in findings.ranking.places)
+    cells = [row[-1] for row in ranking_table(replace(findings, ranking=replace(findings.ranking, places=places))).rows]
+    assert cells[2].text == "2.427 (2.387 to 2.469)"
+    assert "; ".join(cells[2].notes).startswith(told) and bool(cells[2].notes) == bool(told)
+    assert not any(cell.notes for cell in (cells[0], cells[1], cells[3]))
+
+
 def test_several_variants_without_a_ranking():
     assert title_of(replace(four_variants(), ranking=None)) == "B, C and D against A"
 

@@ -106,6 +106,23 @@ def test_a_number_says_how_it_is_known_once_however_many_tables_show_it(without_
     assert page.count(f'class="value" popovertarget="{identity}"') > 1
 
 
+def test_a_list_of_runs_begins_with_what_ran_what_failed_and_what_is_fastest(without_charts):
+    """A night's page began with facts of the machine."""
+    said = [re.sub("<[^>]*>", "", line) for line in re.findall("<p>(.*?)</p>", render_html(all_runs()))]
+    assert said[:2] == [
+        "7 runs of 2 models (kws.onnx and vww.tflite) in 4 engines (onnxruntime, openvino, fake and litert) on 1 device "
+        "(local)",
+        "1 of 7 failed: kws.onnx · litert/interpreter (operator &#39;Einsum&#39; is not supported)",
+    ]
+    assert said[2].startswith("single-stream, batch 1: Fastest: kws.onnx on openvino, 231 ± 4 µs")
+    assert (
+        "kws.onnx, single-stream, batch 1: Recommended: openvino/cpu, latency 231 ± 4 µs, grade B; "
+        "fake/cpu is 1.4× slower" in said
+    )
+    (one,) = re.findall("<h1>.*?<dl", render_html([make_run(1)]), re.DOTALL)
+    assert "runs of" not in one and "<p>kws.onnx on onnxruntime/cpu: latency 420" in one
+
+
 def test_links_within_the_page_lead_somewhere_and_ids_are_unique():
     outline = whole_page()
     ids = [value for _, name, value in outline.attributes if name == "id"]

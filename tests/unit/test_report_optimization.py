@@ -87,7 +87,7 @@ def test_at_80_columns_the_conclusion_comes_first_then_before_and_after_then_var
     wanted = [
         "Pareto front",
         "Layer sensitivity",
-        "Why other variants were rejected",
+        "Why other variants were not chosen",
         "Files",
         "To make it again",
         "Conditions",
@@ -123,7 +123,7 @@ def test_what_is_absent_is_never_0_and_every_footnote_is_told(make):
 
 def test_why_each_variant_lost_is_told_once():
     lines = optimization_text(found(), width=300)
-    section = lines.partition("Why other variants were rejected\n")[2].partition("\n\n")[0]
+    section = lines.partition("Why other variants were not chosen\n")[2].partition("\n\n")[0]
     assert "ort-dynamic @ onnxruntime: slower: 0.410× [0.400, 0.420]; ConvInteger has no VNNI kernel here" in section
     assert "torch-prune @ openvino: MemoryError: the pass needed more than 4 GB" in section
     assert len(section.splitlines()) == len(losers())
@@ -456,7 +456,7 @@ def test_other_files_are_refused(tmp_path):
 
 def test_what_was_not_saved_is_said_first():
     text = optimization_text(replace(found(), save_errors=(StoreError("the disk is full", advice=""),)))
-    assert text.index("the disk is full") < text.index("Why other variants were rejected")
+    assert text.index("the disk is full") < text.index("Why other variants were not chosen")
 
 
 def test_a_hostile_headline_is_one_line():
@@ -600,8 +600,19 @@ def test_the_page_has_the_confusion_before_and_after(monkeypatch):
 
 
 def test_what_had_no_time_says_so_instead_of_being_rejected():
-    late = replace(
-        losers()[0], stage="planned", metrics={}, rejected=True, why="not tried: the time budget left no room"
-    )
+    never = replace(losers()[0], stage="planned", metrics={}, why="")
+    late = never.leave("not tried: the time budget left no room")
     assert number_of(late, "speedup").absent_because == "not tried: the time budget left no room"
-    assert "rejected before" in (number_of(replace(late, why="a crash"), "speedup").absent_because or "")
+    assert "rejected before" in (number_of(never.reject("a crash"), "speedup").absent_because or "")
+
+
+@pytest.mark.parametrize(
+    ("stage", "verdict"),
+    [("planned", "not made"), ("made", "not judged"), ("agreed", "not judged"), ("judged", "not raced")],
+)
+def test_what_ctrl_c_left_open_was_neither_rejected_nor_out(stage, verdict):
+    *_, last = losers()
+    left = replace(last, stage=stage, metrics={}, why="", accepted=False).leave("not raced: interrupted")
+    assert verdict_of(found(), left) == verdict
+    text = optimization_text(replace(nothing_found(), candidates=(left,), interrupted=True), width=200)
+    assert "not raced: interrupted" in text and "reject" not in text

@@ -187,6 +187,7 @@ def test_ctrl_c_keeps_what_was_found(bench, stage):
     assert result.interrupted and result.chosen is None and result.stopped_because == "interrupted"
     if stage == "Race":
         assert {one.stage for one in result.candidates} == {"judged", "planned"}
+        assert whys(result)["faster"] == "not raced: interrupted" and result.candidate("faster @ fake").unreached
     again = bench.search()
     assert again.chosen == "faster @ fake" and not again.interrupted
 
@@ -227,6 +228,7 @@ def test_the_cancel_token_ends_a_pass_or_a_race_at_once_and_keeps_what_is_finish
     assert warm_start.children() == [] == living()
     made = {one.id: one.stage for one in result.candidates}
     assert made["faster @ fake"] in ("judged", "raced")
+    assert not any("time budget" in why for why in whys(result).values())
 
 
 def test_a_hanging_pass_is_given_up_and_others_are_tried(bench, clock):

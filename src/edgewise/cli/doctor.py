@@ -13,7 +13,7 @@ from edgewise.errors import Unavailable
 from edgewise.metrics import METRICS
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.report.document import Cell, Column, Document, Section, Table, Tone
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import format_bytes, format_si, parse_duration
 from edgewise.verbs import choices
 from edgewise.verbs import shared_options as options
@@ -144,6 +144,7 @@ def examine(
     """
     from edgewise.constraints.choice import examine_mechanisms
     from edgewise.record import TargetSpec
+    from edgewise.record.caution import CAUTIONS
     from edgewise.run.environment import fingerprint
     from edgewise.run.facts import activity_at
     from edgewise.run.fitness import assess_fitness
@@ -177,6 +178,9 @@ def examine(
             "advice": list(fitness.advice),
             "watched": quiet,
         },
+        "expected_grade": max(fitness.grade, CAUTIONS["variation-assumed"][0])
+        if variation.source == "assumed" and not board
+        else fitness.grade,
         "variation": {
             "sigma": variation.sigma,
             "half_width": half_width_of(variation),
@@ -270,6 +274,14 @@ def _document(found: Mapping[str, Any]) -> Document:
     limits = _table("Mechanisms for --cpus and --memory", [(row["name"], _mechanism(row)) for row in found["limits"]])
     return Document(
         title="",
+        answer=_answer(found),
+        lead=(
+            Section(
+                title=f"Fitness for measuring: {fitness['grade']}",
+                lines=tuple(f"{reason} → {advice}" for reason, advice in findings),
+                tone=TONES[fitness["grade"]],
+            ),
+        ),
         tables=(
             _plugin_table("Runtimes", found["runtimes"], lambda row: f"reads {', '.join(row['formats'])}"),
             _plugin_table("Meters", found["meters"], _meter_in_words),
@@ -277,11 +289,6 @@ def _document(found: Mapping[str, Any]) -> Document:
             _table("Devices", [(one_line(device["name"]), Cell(text=_device_in_words(device)))]),
         ),
         sections=(
-            Section(
-                title=f"Fitness for measuring: {fitness['grade']}",
-                lines=tuple(f"{reason} → {advice}" for reason, advice in findings),
-                tone=TONES[fitness["grade"]],
-            ),
             Section(
                 title=f"Variation of the machine's speed between runs: ± {variation['half_width']:.1%} (95 %), "
                 f"{variation['method']}",
@@ -291,6 +298,22 @@ def _document(found: Mapping[str, Any]) -> Document:
                 ),
             ),
         ),
+    )
+
+
+def _answer(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the device can measure, and the best grade that a run on it can get."""
+    (device,), reasons = found["devices"], found["fitness"]["reasons"]
+    engines = [row["name"] for row in found["runtimes"] if row["available"]]
+    meters = [f"{row['name']} ({', '.join(row['metrics'])})" for row in found["meters"] if row["available"]]
+    grade = found["expected_grade"]
+    if grade != found["fitness"]["grade"]:
+        reasons = [f"how its speed varies between runs is assumed: ± {found['variation']['half_width']:.1%}"]
+    because = f": {reasons[0]}" if reasons and grade != "A" else ""
+    return (
+        f"{one_line(device['name'])} can measure models in {listing(engines) if engines else 'no engine'}; "
+        f"meters that work: {listing(meters) if meters else 'none'}",
+        f"Expect grade {grade}{' at best' if grade != 'A' else ''}{because}",
     )
 
 

@@ -44,6 +44,7 @@ def try_lock(file: Path, holder: str) -> int | str:
         try:
             descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
         except FileNotFoundError:
+            _make_folder(file.parent)
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
             os.fchmod(descriptor, 0o666)  # other users lock it too, whatever the umask is
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -64,8 +65,18 @@ def try_lock(file: Path, holder: str) -> int | str:
     return descriptor
 
 
+def _make_folder(folder: Path) -> None:
+    """Make the folder of locks that the user named, if there is none, for the user alone."""
+    if os.environ.get("EDGEWISE_LOCKS"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def why_no_lock(file: Path) -> str:
     """Why `try_lock` gives −1."""
+    try:
+        _make_folder(file.parent)
+    except OSError as error:
+        return f"the folder {file.parent} can't be made: {error.strerror}"
     return f"{file} can't be opened for writing" if file.parent.is_dir() else f"there is no folder {file.parent}"
 
 

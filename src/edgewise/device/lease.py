@@ -19,6 +19,7 @@ from edgewise.device.devices import LOCAL
 from edgewise.device.holder import holder
 from edgewise.device.target import BoardTarget, LocalTarget, RemoteTarget, find_target, report_no_lock
 from edgewise.device.transport import RunsPrograms, SharesMachine
+from edgewise.errors import BadInput
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
 
@@ -40,7 +41,7 @@ def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
 
     Raises:
         Unavailable: the device is unknown or can't be reached.
-        BadInput: its registration can't be used.
+        BadInput: its registration, or the folder of locks that the user named, can't be used.
         Cancelled: the wait was stopped.
     """
     target = find_target(device)
@@ -104,7 +105,10 @@ def _held_here(name: str, file: Path) -> Iterator[None]:
         if turn is not None and turn >= 0:
             os.close(turn)
     if descriptor < 0:
-        report_no_lock(name, why_no_lock(file))
+        why = why_no_lock(file)
+        if os.environ.get("EDGEWISE_LOCKS") and not file.parent.is_dir():
+            raise BadInput(f"EDGEWISE_LOCKS: {why}", advice="name a folder in which you can write")
+        report_no_lock(name, why)
     if name == LOCAL:
         os.environ[INHERITED] = LOCAL
     try:

@@ -104,7 +104,8 @@ class CandidateChecks:
         yield candidate
         check = self._checker.check_outputs(job)
         if check.failure is not None:
-            yield candidate.reject(_late(check.failure) or check.broken)
+            late = _late(check.failure)
+            yield candidate.leave(late) if late else candidate.reject(check.broken)
         yield (candidate := candidate.advance("loaded", check.metrics))
         if check.broken:
             yield candidate.reject(check.broken)
@@ -118,7 +119,8 @@ class CandidateChecks:
                 yield candidate.reject(f"{self.words(part)} on a part of the data, which is more than the limit allows")
         accuracy = self._checker.measure(job)
         if accuracy is not None and (failure := accuracy.answers.failure) is not None:
-            yield candidate.reject(_late(failure) or f"failed on the data: {failure.message}")
+            late = _late(failure)
+            yield candidate.leave(late) if late else candidate.reject(f"failed on the data: {failure.message}")
         candidate = replace(candidate, accuracy=accuracy)
         yield (candidate := candidate.advance("judged", None if accuracy is None else accuracy.metrics))
         if why := self._find_unmet(candidate):

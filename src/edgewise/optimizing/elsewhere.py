@@ -51,7 +51,7 @@ def judge_all(
         if not one.may_race:
             continue
         if now() >= end_by:
-            found[name] = one.reject("not estimated: the time budget left no room")
+            found[name] = one.leave("not estimated: the time budget left no room")
             continue
         found[name] = _decide(_estimated(one, judge), original, bounds, headline=headline, aim=aim)
         emit_candidate(found[name])

@@ -36,7 +36,14 @@ from edgewise.optimizing.variant import ORIGINAL, Optimization
 from edgewise.optimizing.variant_cache import VariantCache
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec, TargetSpec
 from edgewise.registry import availability_of
-from edgewise.run.facts import availability_at, environment_at, require_python, require_real_processor
+from edgewise.run.facts import (
+    advise_readers,
+    availability_at,
+    environment_at,
+    find_engine,
+    require_python,
+    require_real_processor,
+)
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 
@@ -197,14 +204,14 @@ def choose_engines(form: str, asked: Sequence[str], target: TargetSpec) -> list[
     """
     registry = runtimes()
     for name in asked:
-        availability = availability_at(target, name, registry.get(name))
+        availability = availability_at(target, name, find_engine(name, form, target))
         if not availability:
             raise Unavailable(f"{name} can't be used: {availability.reason}", advice=availability.install_hint)
     names = list(asked) or [name for name, one in registry if one.in_default and availability_at(target, name, one)]
     readers = find_readers(form, names)
     if not readers:
         raise Unavailable(
-            f"no selected engine reads {form}", advice="see 'edgewise doctor', or select other engines with -r"
+            f"no selected engine reads {form}", advice=f"select others with -r; {advise_readers(form, names, target)}"
         )
     return [readers[0], *(name for name in names if name != readers[0])]
 
@@ -264,11 +271,13 @@ def _find_module(settings: SearchSettings, folder: Path) -> Model | None:
     Raises:
         BadInput: the function fails, or its module can't run on its example inputs.
     """
+    if settings.format != "torch" or settings.target.device != LOCAL or settings.judge is not None:
+        return None
     registry = runtimes()
     names = settings.runtimes or [name for name, one in registry if one.in_default]
     readers = find_readers(EAGER, [name.partition("/")[0] for name in names])
     usable = [name for name in readers if availability_at(settings.target, name, registry.get(name))]
-    if settings.format != "torch" or settings.target.device != LOCAL or settings.judge is not None or not usable:
+    if not usable:
         return None
     built = build_graph(settings.model, shapes=settings.shapes)
     return open_model(write_eager(built, folder)) if built.made.kind == "torch" else None

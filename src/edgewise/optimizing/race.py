@@ -49,10 +49,12 @@ class Screening:
     Attributes:
         times: id → time over the original's time.
         failures: id → why there is no time.
+        unreached: ids without a time because the search's time ended.
     """
 
     times: Mapping[str, float]
     failures: Mapping[str, str]
+    unreached: tuple[str, ...] = ()
 
     @property
     def order(self) -> list[str]:
@@ -87,10 +89,8 @@ def screen(original: NamedJob, candidates: Sequence[NamedJob], *, end_by: float,
             raise KeyboardInterrupt
         times |= {row.b: row.ratio for row in found.comparisons if row.ratio is not None}
         failures |= found.failures
-    for name, _ in candidates:
-        if name not in times:
-            failures.setdefault(name, "the time budget left no room for a short measurement")
-    return Screening(times=times, failures=failures)
+    unreached = tuple(name for name, _ in candidates if name not in times and name not in failures)
+    return Screening(times=times, failures=failures, unreached=unreached)
 
 
 def measure_alone(job: Job, *, budget_s: float, save: Callable[[Run], None]) -> Run:

@@ -159,8 +159,11 @@ class Search:
 
     def _finish(self, standings: Standings, *, interrupted: bool) -> SearchResult:
         """The result; undecided variants are rejected with a reason."""
-        why = "interrupted before its race" if interrupted else "not raced: others came first"
-        decided = {name: one if one.why else one.reject(why) for name, one in standings.candidates.items()}
+        late = "not raced: others came first"
+        decided = {
+            name: one if one.why else self._interrupted(one) if interrupted else one.reject(late)
+            for name, one in standings.candidates.items()
+        }
         return SearchResult(
             standings=replace(standings, candidates=decided),
             sensitivities=self._sensitivities,
@@ -170,6 +173,11 @@ class Search:
             stopped="interrupted" if interrupted else standings.stopped or self._stopped,
             interrupted=interrupted,
         )
+
+    def _interrupted(self, one: Candidate) -> Candidate:
+        """An undecided variant of a search that was cancelled."""
+        last = "raced" if self._settings.judge is None else "estimated"
+        return one.leave(f"not {last if one.stage == 'judged' else 'judged'}: interrupted")
 
     def _left(self) -> float:
         """Time before the races, s."""
@@ -320,7 +328,7 @@ class Search:
             left = self._left()
             if left <= 0:
                 for engine in task.engines:
-                    one = self._candidate(task, engine).reject("not tried: the time budget left no room")
+                    one = self._candidate(task, engine).leave("not tried: the time budget left no room")
                     self._found[one.id] = one
                 self._stopped = "the time budget"
                 continue
@@ -359,7 +367,8 @@ class Search:
             one = self._candidate(task, engine, suffix=suffix, result=result)
             same = _find_same(one, self._everything)
             if one.model is None or same:
-                one = one.reject(result.why if one.model is None else f"the same file as {same}")
+                why = result.why if one.model is None else f"the same file as {same}"
+                one = one.leave(why) if result.cause == "late" else one.reject(why)
                 self._found[one.id] = one
                 emit_candidate(one)
             else:

@@ -245,7 +245,7 @@ class Selection:
         """Race `runners` against the original, and decide on each."""
         left = self.left
         if left < LEAST_RACE_S:
-            late = {one.id: one.reject("the time budget left no room for a race") for one in runners
+            late = {one.id: one.leave("not raced: the time budget left no room") for one in runners
                     if one.stage != "raced"}  # fmt: skip
             return replace(standings, candidates={**standings.candidates, **late}, stopped="the time budget")
         original, *others = _named_jobs([standings.original, *runners])
@@ -259,6 +259,7 @@ class Selection:
     def _read(self, standings: Standings, result: ComparisonResult) -> Standings:
         """The standings after a race; its first variant is the original."""
         rows = {(row.b, row.metric): row for row in result.comparisons}
+        late = "not raced: interrupted" if result.interrupted else "not raced: the time budget left no room"
         original, found = standings.original, dict(standings.candidates)
         for variant in result.variants:
             name, measured = variant.label, bool(variant.run.sessions) or variant.run.failure is not None
@@ -267,7 +268,7 @@ class Selection:
                 continue
             one = found[name]
             if not measured:
-                found[name] = one if one.accepted else one.reject("the time budget left no room for a race")
+                found[name] = one if one.accepted else one.leave(late)
                 continue
             row = rows.get((name, "latency"))
             ratios = {
@@ -323,6 +324,8 @@ def _find_best_export(original: Candidate, runners: Sequence[Candidate], short: 
 def _leave_behind(one: Candidate, short: Screening, kept: Sequence[str]) -> Candidate:
     """Reject a variant that was too slow in the short measurement."""
     own = short.times.get(one.id)
+    if one.id in short.unreached:
+        return one.leave("not raced: the time budget left no room for a short measurement")
     if own is None or not kept:
         reason = short.failures.get(one.id, "its latency could not be measured")
     else:

@@ -163,6 +163,7 @@ class Candidate:
         beside: the original as measured in that race.
         elsewhere: its estimate for a device that is not at hand; None where variants are raced.
         rejected: whether the variant is out, because of `why`.
+        unreached: whether it is out only because the search ended before its next step, by its time or by Ctrl-C.
     """
 
     id: str
@@ -183,6 +184,7 @@ class Candidate:
     beside: Candidate | None = field(default=None, repr=False, compare=False)
     elsewhere: DeviceEstimate | None = field(default=None, repr=False, compare=False)
     rejected: bool = False
+    unreached: bool = False
 
     @property
     def may_race(self) -> bool:
@@ -206,6 +208,10 @@ class Candidate:
     def reject(self, why: str) -> Candidate:
         """The candidate, rejected for this reason."""
         return replace(self, why=why, rejected=True)
+
+    def leave(self, why: str) -> Candidate:
+        """The candidate, out because the search ended before its next step."""
+        return replace(self.reject(why), unreached=True)
 
     def to_document(self) -> dict[str, Any]:
         """The row of the JSON document."""

@@ -47,16 +47,43 @@ def recommendations_by_device(runs: Sequence[Run]) -> list[Recommendation]:
     ]
 
 
-def answer_by_device(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The conclusion; of several devices which one is faster, then the conclusion for each."""
+def answer_by_device(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
+    """The conclusion; of several devices which one is faster, then the conclusion for each.
+
+    Args:
+        each: whether several models also have a line each.
+    """
     parts = _by_device(runs)
     if len(parts) < 2:
-        return answer_of(runs)
+        return answer_of(runs, each=each)
     lines: dict[str, list[str]] = {}
     for device, part in parts.items():
-        for line in answer_of(part):
+        for line in answer_of(part, each=each):
             lines.setdefault(line, []).append(device)
     return (*_faster_devices(runs), *(f"{listing(devices)}: {line}" for line, devices in lines.items()))
+
+
+def summary_of(runs: Sequence[Run]) -> tuple[str, ...]:
+    """What was measured with what and where, and what failed; empty for one run."""
+    if len(runs) < 2:
+        return ()
+    told = {
+        "of {} model": [run.job.model.name for run in runs],
+        "in {} engine": [run.job.runtime.name for run in runs if not run.job.command],
+        "on {} device": [run.job.target.device for run in runs],
+    }
+    counted = [
+        f"{words.format(len(names))}{'s' if len(names) > 1 else ''} ({one_line(enumerate_few(names))})"
+        for words, some in told.items()
+        if (names := list(dict.fromkeys(some)))
+    ]
+    failed = [
+        f"{label} ({one_line(run.failure.message) if run.failure is not None else 'no reason is recorded'})"
+        for run, label in zip(runs, labels_of(runs), strict=True)
+        if run.status == "failed"
+    ]
+    lines = [f"{len(runs)} runs {' '.join(counted)}{'' if failed else '; none failed'}"]
+    return (*lines, *([f"{len(failed)} of {len(runs)} failed: {enumerate_few(failed)}"] if failed else []))
 
 
 def _faster_devices(runs: Sequence[Run]) -> list[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
+from edgewise.comparing.comparison import Comparison, ComparisonResult, Ranked, Ranking, Side, Variant
 from edgewise.formatting import percent, ratio_text, scale_of
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench import input_sections
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.comparison_tables import NO_REASON, before_after_table, compared_labels, conclusion_of
-from edgewise.report.comparison_words import lower_label, ranking_conclusion
+from edgewise.report.comparison_words import lower_label, quotient_note, ranking_conclusion
 from edgewise.report.conditions import engine_of, names_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.provenance import how_of, provenance_of_column
@@ -129,7 +130,13 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
             if one.label == best
             else absent("no ratio to the best is known")
             if one.ratio is None
-            else Cell(text=ratio_text(one.ratio, one.low, one.high), value=one.ratio, low=one.low, high=one.high),
+            else Cell(
+                text=ratio_text(one.ratio, one.low, one.high),
+                value=one.ratio,
+                low=one.low,
+                high=one.high,
+                notes=_quotient_notes(findings, ranking, one),
+            ),
         )
         for one in ranking.places
     )
@@ -140,6 +147,14 @@ def ranking_table(findings: ComparisonResult) -> Table | None:
             "the order is that of the ratios, of neighbours in time or of whole processes; values are of all samples"
         )
     return Table(title=f"Ranking by {lower_label(ranking.metric)}", columns=columns, rows=rows, notes=tuple(notes))
+
+
+def _quotient_notes(findings: ComparisonResult, ranking: Ranking, one: Ranked) -> tuple[str, ...]:
+    """Why the ratio of `one` to the best is not that of the two values in the table; empty where it is."""
+    best = ranking.places[0].value
+    rows = [row for row in findings.comparisons if row.metric == ranking.metric and one.label in (row.a, row.b)]
+    against = [replace(row, before=Side(value=best), after=Side(value=one.value), ratio=one.ratio) for row in rows[:1]]
+    return tuple(filter(None, map(quotient_note, against)))
 
 
 def _why_absent(findings: ComparisonResult, label: str, metric: str) -> str:

@@ -13,7 +13,7 @@ from edgewise.record import Measurement, Run
 from edgewise.report import charts
 from edgewise.report.accuracy import chief_metric, judged_on, judged_rows, preparation_of
 from edgewise.report.bench import bench_document, default_title
-from edgewise.report.bench_devices import recommendations_by_device, title_of_group
+from edgewise.report.bench_devices import answer_by_device, recommendations_by_device, summary_of, title_of_group
 from edgewise.report.bench_table import GRADE_TONES
 from edgewise.report.candidates import comparable_groups
 from edgewise.report.cautions import uncovered_reasons
@@ -67,6 +67,7 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
         styles=["report.css"],
         kind="report",
         title=one_line(title) or default_title(runs),
+        answer=(*summary_of(runs), *answer_by_device(runs, each=True)),
         facts=_facts(runs),
         picks=_picks(series),
         results=[

@@ -65,7 +65,9 @@ def sections_of(result: Optimization, *, reasons: bool) -> list[Section]:
     found = [
         Section(title="Not saved", lines=_lines([str(error) for error in result.save_errors]), tone="bad"),
         Section(title="Cautions on the accuracy", lines=doubts, tone="poor"),
-        Section(title="Why other variants were rejected", lines=tuple(loss_lines(result)) if reasons else (), brief=""),
+        Section(
+            title="Why other variants were not chosen", lines=tuple(loss_lines(result)) if reasons else (), brief=""
+        ),
         Section(title="Files", lines=tuple(f"{name}: {one_line(path)}" for name, path in result.files.items())),
         Section(title="Made by", lines=tuple(provenance_lines(result)), brief=""),
         Section(title="To make it again", lines=_lines([result.command]), brief=""),

@@ -38,7 +38,7 @@ _OUT: Mapping[Stage, str] = {
     "estimated": "out by its estimate",
 }
 NOT_REACHED = "it was rejected before this was measured"
-NO_RACE = "the original was not raced, for nothing came that far"
+NO_RACE = "the original was not raced, for no race was finished"
 _MORE_TIME = "give more with --time-budget; what was made is kept"
 _ALIKE = ("same", "about the same", "not told apart")
 _UNTRIED = re.compile(r"(.+?) was not tried: (.+)")
@@ -54,6 +54,8 @@ def verdict_of(result: Optimization, candidate: Candidate) -> str:
         return "accepted"
     if not candidate.why:
         return f"unfinished ({candidate.stage})"
+    if candidate.unreached and candidate.stage in ("made", "loaded", "agreed", "sliced"):
+        return "not judged"
     if candidate.stage == "raced" and _is_open(candidate):
         return "undecided"
     return _OUT[candidate.stage]
@@ -67,8 +69,7 @@ def number_of(candidate: Candidate, metric: str) -> MetricValue:
     if candidate.elsewhere is not None:
         refused = candidate.elsewhere.refused
         return MetricValue(value=None, absent_because=f"no estimate: {refused}" if refused else "not estimated")
-    late = candidate.rejected and "time budget" in candidate.why
-    because = candidate.why if late else NOT_REACHED
+    because = candidate.why if candidate.unreached else NOT_REACHED
     return MetricValue(value=None, absent_because=NO_RACE if candidate.parent is None else because)
 
 

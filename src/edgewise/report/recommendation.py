@@ -50,6 +50,9 @@ from edgewise.text import enumerate_few, one_line
 from edgewise.units import significant
 from edgewise.workload.input_shapes import ASSUMED
 
+MOST_LINES = 8
+"""Number of models with a line each in an answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
@@ -268,14 +271,25 @@ def _remarks(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     return lines
 
 
-def answer_of(runs: Sequence[Run]) -> tuple[str, ...]:
-    """The conclusion, a line each: the recommended runtime, or the fastest and the smallest model."""
+def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
+    """The conclusion, a line each: the recommended runtime, or the fastest and the smallest model.
+
+    Args:
+        each: whether several models also have a line each.
+    """
     lines: list[str] = []
     found = sweeps(runs)
     for sweep in found:
         scope = f"{scenario_of(sweep[0])}, batch {sweep[0].job.workload.batch}: " if len(found) > 1 else ""
-        several = len(comparable_groups(sweep)) > 1
-        lines += [f"{scope}{line}" for line in (_of_models(sweep) if several else [_of_runtimes(sweep)])]
+        groups = comparable_groups(sweep)
+        lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else [_of_runtimes(sweep)])]
+        if each and len(groups) > 1:
+            lines += [
+                (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group)
+                for group in groups[:MOST_LINES]
+            ]
+            left = len(groups) - MOST_LINES
+            lines += [f"{left} more models: see the recommendation of each"] if left > 0 else []
     return (*lines, *_of_files(runs), *_of_assumed_sizes(runs))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,39 @@ def availability_at(spec: TargetSpec, name: str, runtime: Runtime) -> Availabili
     """Whether an engine can be used on a target, and in which version. Raises `Unavailable`."""
     facts = facts_of(spec)
     return availability_of(runtime) if facts is None else facts.engines[name]
+
+
+def find_engine(name: str, form: str, target: TargetSpec) -> Runtime:
+    """The engine called `name`.
+
+    Raises:
+        Unavailable: there is none. Where `name` is another word for an engine that can't read models of the format
+            `form`, the advice has those that can.
+    """
+    registry = runtimes()
+    try:
+        return registry.get(name)
+    except Unavailable as error:
+        meant = registry.meant.get(name, "").partition("/")[0]
+        if meant and form not in registry.get(meant).formats:
+            error.advice = f"{meant} can't read {form}; {advise_readers(form, [meant], target)}"
+        raise
+
+
+def advise_readers(form: str, deaf: Sequence[str], target: TargetSpec) -> str:
+    """The installed engines that read models of the format `form`, and how those in `deaf` get a file of their own."""
+    registry = runtimes()
+    known = "; ".join(
+        f"{name}: providers {', '.join(p.name for p in runtime.providers)}, "
+        f"precisions {', '.join(sorted({x for p in runtime.providers for x in p.precisions}))}"
+        for name, runtime in registry
+        if form in runtime.formats and availability_at(target, name, runtime)
+    )
+    own = {to: name for name in deaf for to in ("onnx", "tflite") if to != form and to in registry.get(name).formats}
+    ways = [
+        f"for {name}, from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to {to}" for to, name in own.items()
+    ]
+    return "; ".join([f"installed runtimes that read it: {known or 'none'}", *ways])
 
 
 def cores_at(spec: TargetSpec) -> tuple[int, ...]:

@@ -19,7 +19,15 @@ from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, Origin, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
 from edgewise.run.board import check_board_plan
-from edgewise.run.facts import availability_at, cores_at, default_kinds, is_board, require_python
+from edgewise.run.facts import (
+    advise_readers,
+    availability_at,
+    cores_at,
+    default_kinds,
+    find_engine,
+    is_board,
+    require_python,
+)
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import (
     ExplainsProviders,
@@ -278,7 +286,7 @@ def _choose_engines(
         (name, "") for name, runtime in registry if is_default(runtime, target, with_tools=with_tools, rare=rare)
     ]
     for name, wanted_provider in names:
-        runtime = registry.get(name)
+        runtime = find_engine(name, model.ref.format, target)
         reads = model.ref.format in runtime.formats
         if not reads or not _runs_signature(runtime, model):
             why = f"runs only the signature {model.ref.signatures[0]}" if reads else f"does not read {model.ref.format}"
@@ -359,18 +367,12 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
             advice=f"use -r {','.join(able)}" if able else "no runtime can run another signature than the default",
         )
     if axes.runtimes or axes.providers or axes.precisions:
-        known = "; ".join(
-            f"{name}: providers {', '.join(p.name for p in runtime.providers)}, "
-            f"precisions {', '.join(sorted({x for p in runtime.providers for x in p.precisions}))}"
-            for name, runtime in readers
-            if availability_at(target, name, runtime)
-        )
         asked = dict.fromkeys(word.partition("/")[0] for word in axes.runtimes)
         deaf = [name for name in asked if name not in able]
         why = f": {' and '.join(deaf)} can't read this format" if deaf else ""
         return BadInput(
             f"none of the requested runtimes can run {model.ref.name} ({model.ref.format}){why}",
-            advice=f"installed runtimes that read it: {known or 'none'}" + (f"; or {conversion}" if conversion else ""),
+            advice=advise_readers(model.ref.format, deaf, target) + (f"; or {conversion}" if conversion else ""),
         )
     hints = dict.fromkeys(availability_at(target, name, runtime).install_hint for name, runtime in readers)
     return Unavailable(

@@ -115,6 +115,11 @@ class Within:
         ratio = BEYOND if len(row.session_lengths) > 1 else BEYOND_ONE
         return cls(Scatter(ratio * found.variance, GUESS), f"the scatter of {found.degrees + 1:.0f} parts of this run")
 
+    def told(self, whole: Scatter) -> str:
+        """Which parts, and whether most of the variation in `whole` is theirs: then a quiet run beside has far less."""
+        most = self.scatter is not None and self.scatter.variance > whole.variance / 2.0
+        return f"{self.words} (most of it)" if most else self.words
+
     def with_machine(self, prior: Prior, earlier: Sequence[Scatter] = ()) -> Scatter:
         """The variation of runs: what the machine adds, by its kind and `earlier` readings, to what the parts show."""
         sigma = prior.sigma if self.scatter is None else prior.unseen
@@ -125,7 +130,8 @@ class Within:
 def assumed(prior: Prior, because: str, *, row: Measurement | None = None) -> Variation:
     """Return the variation that a kind of machine and the samples of `row` suggest, with why it is not learnt."""
     within = Within.of(row)
-    return _assumed(prior, within.with_machine(prior), [within.words], because)
+    found = within.with_machine(prior)
+    return _assumed(prior, found, [within.told(found)], because)
 
 
 def _assumed(prior: Prior, found: Scatter, words: Sequence[str], because: str) -> Variation:
@@ -220,22 +226,22 @@ class SpeedHistory:
         known = [reading for reading in self._earlier() if reading.version == VERSION]
         own = _own_runs(self._earlier(), job, headline, readings)
         if own is not None:
-            part, found = own, pool([within.with_machine(prior), own.scatter], floor=FLOOR**2)
+            part, found, words = own, pool([within.with_machine(prior), own.scatter], floor=FLOOR**2), within.words
             basis = f"{own.blocks} runs of this job over {long_time(own.span_s)}"
         elif kernels := _of_kernels([*known, *readings]) if known else {}:
             choices = {kernel: within.with_machine(prior, [part.scatter]) for kernel, part in kernels.items()}
             kernel, found = max(choices.items(), key=lambda choice: _reach(choice[1]))
-            part = kernels[kernel]
+            part, words = kernels[kernel], within.told(found)
             basis = f"the reference kernel '{kernel}': {part.blocks} blocks of sessions over {long_time(part.span_s)}"
         else:
             return assumed(prior, TOO_FEW, row=headline)
         if part.is_learnt:
-            method = f"learnt from {' and '.join(filter(None, (basis, within.words)))}"
+            method = f"learnt from {' and '.join(filter(None, (basis, words)))}"
             variation = Variation(
                 sigma=math.sqrt(found.variance), degrees=found.degrees, source="learnt", method=method
             )
         else:
-            variation = _assumed(prior, found, [within.words, basis], TOO_FEW)
+            variation = _assumed(prior, found, [words, basis], TOO_FEW)
         return replace(variation, shift=_shift(self._usual(), readings))
 
     def _earlier(self) -> Sequence[Reading]:

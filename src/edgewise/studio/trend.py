@@ -61,14 +61,15 @@ class ModelTrend:
 
 
 def find_trend(store: Store, query: Mapping[str, str]) -> ModelTrend:
-    """The trend of the model in `query`; what the query leaves open is as in the model's newest run."""
+    """The trend of the model in `query`; what the query leaves open is as in its ``run``, else in the newest one."""
     model, metric = query.get("model", ""), query.get("metric") or None
     found = store.trend(model, metric=metric, limit=MOST)
     rows = [row for row in found.points if metric is not None or row.metric == found.points[0].metric]
     metrics = _metrics_of(store, rows[0]) if rows else []
     choices = []
     for name, of in CHOICES.items():
-        wanted = query.get(name) or (of(rows[0]) if rows else "")
+        usual = next((row for row in rows if row.id == query.get("run")), rows[0] if rows else None)
+        wanted = query.get(name) or (of(usual) if usual is not None else "")
         choices.append((name, wanted, Counter(map(of, rows)).most_common()))
         rows = [row for row in rows if of(row) == wanted]
     rows.reverse()

@@ -16,6 +16,7 @@ from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import NetworkFile, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF
+from edgewise.text import listing
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.context import Context
 from edgewise.verbs.factories import build_everywhere, build_files
@@ -165,14 +166,16 @@ def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Conte
     """The runs, finalists among them with the ratios that turns prove, and these saved again."""
     from edgewise.comparing.finals import EACH_S, MOST, can_take_turns, with_turns
     from edgewise.report.candidates import finalists
+    from edgewise.report.conditions import labels_of
 
+    labels = dict(zip((run.id for run in runs), labels_of(runs), strict=True))
     known = {run.id: run for run in runs}
     for some in finalists(runs):
         few = [run for run in some if can_take_turns(run)][:MOST]
         if len(few) < 2:
             continue
-        most = f"{EACH_S * len(few):g} s at most"
-        emit(StageStarted(title=f"The first numbers of {len(few)} runs overlap: measuring them in turns, {most}"))
+        who, most = listing([labels[run.id] for run in few]), f"{EACH_S * len(few):g} s at most"
+        emit(StageStarted(title=f"The first numbers of {who} overlap: measuring these {len(few)} in turns, {most}"))
         for run in with_turns(few, context.history):
             known[run.id] = run
             save(run)

@@ -108,9 +108,7 @@ def _cell(best: Best) -> dict[str, Any]:
         "grade": best.grade,
         "how": "".join(how) + (f", {best.threads} thread{'' if best.threads == 1 else 's'}" if best.threads else ""),
         "runs": best.runs,
-        "trend": urlencode(
-            {"model": best.model, "runtime": best.runtime, "device": best.device, "shapes": best.shapes or "unknown"}
-        ),
+        "trend": urlencode({"model": best.model, "metric": best.metric, "run": best.run}),
     }
 
 

@@ -148,7 +148,7 @@ def _links(studio: Studio, found: Run) -> Iterator[tuple[str, str]]:
     runtime, device, batch = job.runtime, job.target.device, job.workload.batch
     if profiled:
         yield f"/runs/{found.id}/graph", "Graph and timeline"
-    yield f"/trend?{urlencode({'model': job.model.name, 'runtime': runtime.name, 'device': device})}", "Trend"
+    yield f"/trend?{urlencode({'model': job.model.name, 'metric': found.headline, 'run': found.id})}", "Trend"
     yield f"/runs?{urlencode({'model': job.model.name})}", "Runs of this model"
     plain = not job.command and found.source is None and job.model.origin is None
     for entry in studio.models.entries() if plain else ():

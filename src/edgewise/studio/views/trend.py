@@ -55,7 +55,7 @@ def _drawing(request: Request, found: ModelTrend) -> dict[str, Any]:
     return {
         "kind": "trend",
         "references": [found.rows[-1].id],
-        "query": {name: query[name] for name in ("model", "metric", *CHOICES) if name in query},
+        "query": {name: query[name] for name in ("model", "metric", "run", *CHOICES) if name in query},
         "dark": query.get("scheme") == "dark",
         "version": hashlib.sha256(repr(found.rows).encode()).hexdigest(),
     }
