@@ -20,6 +20,10 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+from edgewise.cli.main import COMMANDS
+from edgewise.verbs.command import Command
+from edgewise.verbs.option import Option
+
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "interface.txt"
 OPEN = (
@@ -44,37 +48,31 @@ def commands() -> Iterator[str]:
     """Every command, argument and option."""
     for name, command in all_commands():
         yield f"command {name}"
-        for param in command.params:
-            yield f"command {name} {parameter(command, param)}"
+        for one in command.options if command is not None else ():
+            yield f"command {name} {parameter(one)}"
 
 
-def all_commands() -> Iterator[tuple[str, Any]]:
-    """The words of each command, with the object that declares its arguments and options."""
-    import typer.main
-
-    from edgewise.cli.main import build
-
-    pending = list(typer.main.get_command(build("*")).commands.items())
-    while pending:
-        name, command = pending.pop()
-        yield name, command
-        pending += [(f"{name} {inner}", one) for inner, one in getattr(command, "commands", {}).items()]
+def all_commands() -> Iterator[tuple[str, Command | None]]:
+    """The words of each command, with what declares its arguments and options; None for a group."""
+    for name, (_, module, _) in COMMANDS.items():
+        loaded = import_module(module)
+        yield name, getattr(loaded, "command", None)
+        yield from ((f"{name} {inner}", one) for inner, one in getattr(loaded, "COMMANDS", {}).items())
 
 
-def parameter(command: Any, param: Any) -> str:
+def parameter(one: Option) -> str:
     """One argument or option: its spellings, the word for its value, whether it repeats, its default and its panel."""
-    import generate  # of docs/: it words the same things for docs/cli.md
-
-    default = None if param.default in ((), [], ...) or callable(param.default) else param.default
-    if param.param_type_name == "argument":
-        several = "several" if param.nargs != 1 else "one"
-        return f"{generate.shown(param)}: {several}, {'required' if param.required else f'default {default!r}'}"
-    spellings = " ".join(sorted(param.opts)) + "".join(f"/{one}" for one in sorted(param.secondary_opts))
-    word = generate.value_word(command, param)
-    kind = "flag" if not word else "repeatable" if param.multiple else "once"
-    facts = ["hidden"] * bool(param.hidden) + ["required"] * bool(param.required)
-    return ", ".join([f"{spellings} {word}".rstrip() + f": {kind}", *facts, f"default {default!r}",
-                      f"under {generate.panel_of(param)}"])  # fmt: skip
+    default = None if one.is_required else one.default
+    if not one.flags:
+        return (
+            f"{one.metavar}: {'several' if one.repeatable else 'one'}, "
+            f"{'required' if one.is_required else f'default {default!r}'}"
+        )
+    spellings = " ".join(sorted(one.flags)) + (f"/{one.off}" if one.off else "")
+    kind = "flag" if one.kind is bool else "repeatable" if one.repeatable else "once"
+    facts = ["required"] * one.is_required
+    return ", ".join([f"{spellings} {one.metavar}".rstrip() + f": {kind}", *facts, f"default {default!r}",
+                      f"under {one.panel.replace('Options', 'Option')}"])  # fmt: skip
 
 
 # --- Requests and Python ----------------------------------------------------------------------------------------------
