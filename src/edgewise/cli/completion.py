@@ -27,7 +27,7 @@ def command(values: Values) -> None:
 
     bash: echo 'eval "$(edgewise completion bash)"' >> ~/.bashrc
 
-    zsh: echo 'eval "$(edgewise completion zsh)"' >> ~/.zshrc
+    zsh: echo 'autoload -U compinit; compinit; eval "$(edgewise completion zsh)"' >> ~/.zshrc
 
     fish: edgewise completion fish > ~/.config/fish/completions/edgewise.fish
     """
@@ -76,7 +76,7 @@ def completions(option: Option, incomplete: str, *, store: str | None = None) ->
         os.environ[ENVIRONMENT_VARIABLE] = store
     before, comma, last = incomplete.rpartition(",") if option.repeatable else ("", "", incomplete)
     found = [CompletionItem(before + comma + word) for word in _words_for(option) if word.startswith(last)]
-    return found or ([CompletionItem(incomplete, type="file")] if option.takes_files else [])
+    return found or ([CompletionItem(incomplete, type="file")] if option.files else [])
 
 
 def _words_for(option: Option) -> Sequence[str]:

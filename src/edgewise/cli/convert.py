@@ -26,7 +26,6 @@ OPTIONS = (
         ".onnx, .tflite, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
         str,
         metavar="MODEL",
-        files=True,
     ),
     options.SIGNATURE,
     option(
@@ -42,7 +41,7 @@ OPTIONS = (
         "f16 stores the weights of OpenVINO IR in 16 bits; int8 quantises weights and activations of .tflite and .onnx "
         "(default: f32, unchanged)",
     ),
-    option("--data PATH", options.DATA, "For --precision int8: samples for the ranges of the activations", files=True),
+    option("--data PATH", options.DATA, "For --precision int8: samples for the ranges of the activations"),
     option("--split NAME", options.DATA, "Part of the data to use (default: calibration, train, training or all)"),
     option("--limit N", options.DATA, "Number of samples to use, chosen at random by --seed (default: 128)", int),
     option(
@@ -62,9 +61,7 @@ OPTIONS = (
     options.SEED,
     option("--timeout T", options.MEASURE, "Time limit of the conversion", read=parse_duration, default="10min"),
     options.MEMORY_LIMIT.worded("Memory that the converter and a worker may allocate (default: available memory)"),
-    option(
-        "-o --output F", options.OUTPUT, "File to write, or a SavedModel's folder (default: MODEL's name)", files=True
-    ),
+    option("-o --output F", options.OUTPUT, "File to write, or a SavedModel's folder (default: MODEL's name)"),
     options.FORCE,
     options.DETAILS,
     options.AS_JSON,

@@ -29,12 +29,7 @@ _FILE = option(
     argument(
         "url", "ssh://USER@HOST:PORT, adb://SERIAL, container://IMAGE, serial:///dev/PORT or local.", str, metavar="URL"
     ),
-    option(
-        "--set KEY=VALUE",
-        PLAIN,
-        "Setting, such as 'python=~/venv/bin/python' (in quotes); repeatable",
-        list[str],
-    ),
+    option("--set KEY=VALUE", PLAIN, "Setting, such as 'python=~/venv/bin/python' (in quotes); repeatable", list[str]),
     _FILE,
 )
 def add(values: Values) -> None:

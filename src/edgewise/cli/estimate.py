@@ -27,7 +27,6 @@ OPTIONS = (
         list[str],
         metavar="MODEL…",
         default=None,
-        files=True,
     ),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files."),
-    option(
-        "--data PATH",
-        options.DATA,
-        "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION",
-        default=...,
-        files=True,
-    ),
+    option("--data PATH", options.DATA, "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION", default=...),
     options.JUDGING[0],
     option(
         "--metric M",

@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     argument(
-        "model",
-        ".onnx, .tflite, OpenVINO .xml, .pt2, .keras, or FILE.py:FUNCTION.",
-        str,
-        metavar="MODEL",
-        default=None,
-        files=True,
+        "model", ".onnx, .tflite, OpenVINO .xml, .pt2, .keras, or FILE.py:FUNCTION.", str, metavar="MODEL", default=None
     ),
     options.BUILD,
     options.CASES,

@@ -115,13 +115,7 @@ def show(values: Values) -> None:
 
 
 @takes(
-    option(
-        "-o --output FILE",
-        PLAIN,
-        ".json or .jsonl (to import), .csv or .md; repeatable",
-        list[Path],
-        default=...,
-    ),
+    option("-o --output FILE", PLAIN, ".json or .jsonl (to import), .csv or .md; repeatable", list[Path], default=...),
     _SOME_RUNS.worded("Id, its beginning, a tag, last, last~2, group:ID, group:last or all (default: all)."),
     *_FILTERS,
     option("--force", PLAIN, "Overwrite an existing file", bool),
@@ -155,10 +149,7 @@ def export(values: Values) -> None:
 
 @takes(
     argument(
-        "files",
-        "Exports, output of a command with --json, or results of another tool.",
-        list[Path],
-        metavar="FILE…",
+        "files", "Exports, output of a command with --json, or results of another tool.", list[Path], metavar="FILE…"
     ),
     option(
         "--from TOOL",

@@ -48,11 +48,7 @@ def list_networks(values: Values) -> None:
 
 @takes(
     argument(
-        "names",
-        "Networks, as 'edgewise zoo list' names them.",
-        list[str],
-        metavar="NAME",
-        choices=choices.networks,
+        "names", "Networks, as 'edgewise zoo list' names them.", list[str], metavar="NAME", choices=choices.networks
     ),
     option("-o --output DIR", options.PLAIN, "Folder to write to; created if missing", Path, default=Path()),
     option("--width 0.5", options.PLAIN, "Factor of the numbers of channels, from 0.1 to 2", float, default=1.0),
@@ -80,12 +76,7 @@ def build(values: Values) -> None:
 
 
 KERAS_TABLE = (
-    argument(
-        "names",
-        "Networks of keras.applications, such as MobileNetV2; or 'all'",
-        list[str],
-        metavar="NAME…",
-    ),
+    argument("names", "Networks of keras.applications, such as MobileNetV2; or 'all'", list[str], metavar="NAME…"),
     options.THREADS,
     options.BATCHES,
     *options.PROTOCOL,

@@ -29,7 +29,6 @@ MODELS = argument(
     ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
     list[str],
     metavar="MODEL",
-    files=True,
 )
 
 RUNTIMES = option(
@@ -108,10 +107,7 @@ MEMORY_LIMIT = option(
 )
 CONSTRAINTS = (
     option(
-        "--cpus N",
-        LIMITS,
-        "Number of processors that the job may use, such as 0.5: simulates a smaller device",
-        float,
+        "--cpus N", LIMITS, "Number of processors that the job may use, such as 0.5: simulates a smaller device", float
     ),
     option(
         "--memory 2GiB",
