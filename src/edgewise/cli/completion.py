@@ -29,7 +29,7 @@ def command(values: Values) -> None:
 
     zsh: echo 'autoload -U compinit; compinit; eval "$(edgewise completion zsh)"' >> ~/.zshrc
 
-    fish: edgewise completion fish > ~/.config/fish/completions/edgewise.fish
+    fish: echo 'edgewise completion fish | source' >> ~/.config/fish/config.fish
     """
     from edgewise.cli.main import root
 

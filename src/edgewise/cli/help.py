@@ -98,7 +98,7 @@ def _print_panel(title: str, rows: Iterable[tuple[Text, ...]]) -> None:
     starred = any(len(row) > 2 for row in found)
     for _ in range(1 + starred):
         table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")
     for row in found:
         table.add_row(*([""] if starred and len(row) == 2 else []), *row)
     out().print(Panel(table, title=title, title_align="left", border_style="dim"))
