@@ -103,8 +103,16 @@ def test_a_store_is_only_read(offered, place):
     before = (place / "runs.db").read_bytes()
     assert len(offered("edgewise report ")) == 5
     assert (place / "runs.db").read_bytes() == before
+    assert [path.name for path in place.glob("runs.db*")] == ["runs.db"]
     (place / "runs.db").unlink()
     assert offered("edgewise report ") == ["last", "all"] and not (place / "runs.db").exists()
+
+
+def test_a_store_in_use_is_read_as_it_is_now(offered, place):
+    with open_store(str(place / "runs.db")) as store:
+        store.save(made_run(3))
+        assert (place / "runs.db-wal").exists()
+        assert offered("edgewise report ")[3:] == [made_run(3).id, NEW, OLD]
 
 
 def test_what_is_broken_is_left_out_without_a_word(offered, place):

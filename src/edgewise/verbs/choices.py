@@ -83,5 +83,7 @@ def _stored(query: str) -> Sequence[str]:
     path = find_location().path
     if path is None or not path.is_file():
         return ()
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
+    # A store that nobody has open is read without locks: those would leave files beside it.
+    unused = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro{unused}", uri=True, timeout=1)) as connection:
         return [str(row[0]) for row in connection.execute(query)]
