@@ -226,7 +226,7 @@ def command_page() -> str:
         "progress and cautions to standard error. With `--json`, standard output holds exactly one JSON "
         "document and nothing else.\n\n",
         table(("Command", "What it does"), lines),
-        "\n`edgewise --version` prints the version. `--debug`, anywhere on the line, shows a traceback on errors.\n\n",
+        "\nAnywhere on the line, `--version` prints the version, and `--debug` shows a traceback on errors.\n\n",
         "## Exit codes\n\n",
         table(("Code", "Meaning"), ((str(code.value), MEANING[code.name]) for code in ExitCode)),
         "\n## Environment\n\n",

@@ -46,12 +46,12 @@ def commands() -> Iterator[str]:
     """Every command, argument and option."""
     for name, command in all_commands():
         yield f"command {name}"
-        for one in command.options:
+        for one in command.options if command is not None else ():
             yield f"command {name} {parameter(one)}"
 
 
-def all_commands() -> Iterator[tuple[str, Command]]:
-    """The words of each command, with what it declares."""
+def all_commands() -> Iterator[tuple[str, Command | None]]:
+    """The words of each command, with what declares its arguments and options; None for a group."""
     from edgewise.cli.main import commands as names
     from edgewise.cli.main import declared
 
@@ -60,21 +60,23 @@ def all_commands() -> Iterator[tuple[str, Command]]:
         if isinstance(found, Command):
             yield name, found
         else:
+            yield name, None
             yield from ((f"{name} {inner}", command) for inner, command in found.items())
 
 
 def parameter(one: Option) -> str:
     """One argument or option: its spellings, the word for its value, whether it repeats, its default and its panel."""
-    default = None if one.default is ... else str(one.default) if isinstance(one.default, Path) else one.default
+    default = None if one.is_required else one.default
     if not one.flags:
-        several = "several" if one.repeatable else "one"
-        return f"{one.metavar}: {several}, {'required' if one.is_required else f'default {default!r}'}"
+        return (
+            f"{one.metavar}: {'several' if one.repeatable else 'one'}, "
+            f"{'required' if one.is_required else f'default {default!r}'}"
+        )
     spellings = " ".join(sorted(one.flags)) + (f"/{one.off}" if one.off else "")
-    word = "" if one.kind is bool else one.metavar
-    kind = "flag" if not word else "repeatable" if one.repeatable else "once"
+    kind = "flag" if one.kind is bool else "repeatable" if one.repeatable else "once"
     facts = ["required"] * one.is_required
-    text = f"{spellings} {word}".rstrip()
-    return ", ".join([f"{text}: {kind}", *facts, f"default {default!r}", f"under {one.panel}"])
+    return ", ".join([f"{spellings} {one.metavar}".rstrip() + f": {kind}", *facts, f"default {default!r}",
+                      f"under {one.panel.replace('Options', 'Option')}"])  # fmt: skip
 
 
 # --- Requests and Python ----------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_ctrl_c_is_one_line_from_the_first_import_on(place):
     hook += "def trace(event, arguments, after=sys.argv.pop(1)):\n"
     hook += "    if event == 'import' and arguments[0] == after: os.kill(os.getpid(), signal.SIGINT)\n"
     hook += "sys.addaudithook(trace)\nsys.exit(__main__.main())"
-    for module in ("edgewise.cli", "typer", "rich.console", "edgewise.units", "sqlalchemy"):
+    for module in ("edgewise.cli", "click", "rich.console", "edgewise.units", "sqlalchemy"):
         words = [sys.executable, "-c", hook, module, "runs", "list"]
         done = subprocess.run(words, capture_output=True, text=True)
         assert (done.returncode, "Traceback" in done.stderr) == (130, False), (module, done.stderr)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "edgewise"
 ENGINES = {"ai_edge_litert", "onnxruntime", "openvino", "tensorflow", "torch", "vl_convert"}
 SENT_TO_DEVICES = ["edgewise.run.worker", "edgewise.run.protocol", "edgewise.run.timing", "edgewise.runtime.base"]
-NOT_ON_DEVICES = {"jinja2", "onnx", "psutil", "pydantic", "rich", "sqlalchemy", "tflite", "typer", *ENGINES}
+NOT_ON_DEVICES = {"click", "jinja2", "onnx", "psutil", "pydantic", "rich", "sqlalchemy", "tflite", *ENGINES}
 
 
 def imports_on_load(path: Path) -> Iterator[str]:

@@ -9,10 +9,9 @@ from edgewise.text import one_line
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option
-from edgewise.verbs.shared_options import AS_JSON
+from edgewise.verbs.shared_options import JSON_TOO, PLAIN
 
 SCHEMA = 1
-PANEL = "Options"
 
 
 @takes(
@@ -26,10 +25,10 @@ PANEL = "Options"
         metavar="SOURCE",
     ),
     argument("path", "Your copy: a file, or a folder with such files.", Path, metavar="PATH"),
-    option("--name", PANEL, "Name of the table (default: SOURCE; for table and runs, the name of the file)"),
-    option("--source TEXT", PANEL, "Where it is from, such as 'Tencent/ncnn@a4d2ea1'", default=""),
-    option("--licence TEXT", PANEL, "Its licence, such as BSD-3-Clause", default=""),
-    option("--force", PANEL, "Replace a table of that name", bool),
+    option("--name", PLAIN, "Name of the table (default: SOURCE; for table and runs, the name of the file)"),
+    option("--source TEXT", PLAIN, "Where it is from, such as 'Tencent/ncnn@a4d2ea1'", default=""),
+    option("--licence TEXT", PLAIN, "Its licence, such as BSD-3-Clause", default=""),
+    option("--force", PLAIN, "Replace a table of that name", bool),
 )
 def import_table(values: Values) -> None:
     """Read published results, or your own, into the atlas; 'edgewise calibrate' then uses them."""
@@ -50,7 +49,7 @@ def import_table(values: Values) -> None:
     err().print(f"{name}: measurements {len(rows)}, models {models}, devices {devices}", markup=False, highlight=False)
 
 
-@takes(AS_JSON)
+@takes(JSON_TOO)
 def list_tables(values: Values) -> None:
     """List the tables of the atlas, with their sources and licences."""
     from edgewise.predicting.atlas import atlas_folder, stamp, tables

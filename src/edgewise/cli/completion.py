@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, ExitCode
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Option, Values, argument
 
@@ -27,9 +27,9 @@ def command(values: Values) -> None:
 
     bash: echo 'eval "$(edgewise completion bash)"' >> ~/.bashrc
 
-    zsh: echo 'eval "$(edgewise completion zsh)"' >> ~/.zshrc
+    zsh: echo 'autoload -U compinit; compinit; eval "$(edgewise completion zsh)"' >> ~/.zshrc
 
-    fish: edgewise completion fish > ~/.config/fish/completions/edgewise.fish
+    fish: echo 'edgewise completion fish | source' >> ~/.config/fish/config.fish
     """
     from edgewise.cli.main import root
 
@@ -40,9 +40,26 @@ def command(values: Values) -> None:
 
 def answer(root: click.Command, asked: str) -> int:
     """Print what a shell asks for: ``bash_source``, its script, or ``bash_complete``, words that fit."""
-    from click.shell_completion import shell_complete
+    from click.shell_completion import get_completion_class
 
-    return shell_complete(root, {}, "edgewise", VARIABLE, asked)
+    shell, _, what = asked.partition("_")
+    kind = get_completion_class(shell) if shell in SHELLS else None
+    if kind is None:
+        return ExitCode.BAD_INPUT
+    completer = kind(root, {}, "edgewise", VARIABLE)
+    if what == "source":
+        # Otherwise fish would end a word, and its help, at a comma.
+        print(completer.source().replace('string split ","', 'string split -m 1 ","'))
+        return ExitCode.DONE
+    with suppress(Exception):  # nothing must end up on the line being typed
+        given, word = completer.get_completion_args()
+        args = [each for each in given if each != "="]  # bash takes --flag=value apart
+        flag, equals, _ = word.partition("=")
+        before = f"{flag}=" if equals and flag.startswith("--") else ""
+        for item in completer.get_completions(args, word):
+            item.value = before + item.value if item.type == "plain" else item.value
+            print(completer.format_completion(item))
+    return ExitCode.DONE
 
 
 def completions(option: Option, incomplete: str, *, store: str | None = None) -> list[CompletionItem]:
@@ -59,7 +76,7 @@ def completions(option: Option, incomplete: str, *, store: str | None = None) ->
         os.environ[ENVIRONMENT_VARIABLE] = store
     before, comma, last = incomplete.rpartition(",") if option.repeatable else ("", "", incomplete)
     found = [CompletionItem(before + comma + word) for word in _words_for(option) if word.startswith(last)]
-    return found or ([CompletionItem(incomplete, type="file")] if option.takes_files else [])
+    return found or ([CompletionItem(incomplete, type="file")] if option.files else [])
 
 
 def _words_for(option: Option) -> Sequence[str]:
@@ -67,5 +84,5 @@ def _words_for(option: Option) -> Sequence[str]:
     try:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
             return list(option.choices() if callable(option.choices) else option.choices)
-    except Exception:  # a broken store, plug-in or file of devices must not end up on the line being typed
+    except Exception:  # a broken store, plug-in or file of devices
         return ()

@@ -10,16 +10,15 @@ from edgewise.errors import BadInput, ExitCode
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option
-from edgewise.verbs.shared_options import AS_JSON
+from edgewise.verbs.shared_options import JSON_TOO, PLAIN
 
 if TYPE_CHECKING:
     from edgewise.verbs.devices.work import DeviceCheck
 
 SCHEMA = 1
-PANEL = "Options"
 _FILE = option(
     "--file F.toml",
-    PANEL,
+    PLAIN,
     "File of registered devices (default: EDGEWISE_DEVICES, otherwise in your configuration folder)",
     Path,
 )
@@ -30,12 +29,7 @@ _FILE = option(
     argument(
         "url", "ssh://USER@HOST:PORT, adb://SERIAL, container://IMAGE, serial:///dev/PORT or local.", str, metavar="URL"
     ),
-    option(
-        "--set KEY=VALUE",
-        PANEL,
-        "Setting, such as 'python=~/venv/bin/python' (in quotes); repeatable",
-        list[str],
-    ),
+    option("--set KEY=VALUE", PLAIN, "Setting, such as 'python=~/venv/bin/python' (in quotes); repeatable", list[str]),
     _FILE,
 )
 def add(values: Values) -> None:
@@ -58,8 +52,8 @@ def add(values: Values) -> None:
 
 @takes(
     _FILE,
-    option("--atlas", PANEL, "Also list the devices whose results 'edgewise atlas import' read", bool),
-    AS_JSON,
+    option("--atlas", PLAIN, "Also list the devices whose results 'edgewise atlas import' read", bool),
+    JSON_TOO,
 )
 def list_devices(values: Values) -> None:
     """List this machine, the registered devices, without connecting to them, and the calibrated ones."""
@@ -100,7 +94,7 @@ def list_devices(values: Values) -> None:
 @takes(
     argument("name", "Name of the device.", str, metavar="NAME", choices=choices.registered_devices),
     _FILE,
-    option("--calibration", PANEL, "Remove the calibration of a registered device, not the device", bool),
+    option("--calibration", PLAIN, "Remove the calibration of a registered device, not the device", bool),
 )
 def rm(values: Values) -> None:
     """Remove a device from the file, or a calibrated device. Nothing on the device changes."""
@@ -119,9 +113,9 @@ def rm(values: Values) -> None:
     argument(
         "name", "Name or URL of the device.", str, metavar="NAME", default="local", choices=choices.measured_devices
     ),
-    option("--bootstrap", PANEL, "First install numpy and engines on the device, in ~/edgewise/venv", bool),
-    option("--engines A,B", PANEL, "Engines for --bootstrap", default="onnxruntime", choices=choices.runtimes),
-    AS_JSON,
+    option("--bootstrap", PLAIN, "First install numpy and engines on the device, in ~/edgewise/venv", bool),
+    option("--engines A,B", PLAIN, "Engines for --bootstrap", default="onnxruntime", choices=choices.runtimes),
+    JSON_TOO,
 )
 def check(values: Values) -> int:
     """Connect to a device and list what is there and what is missing. Exit code 3 if no engine can be used."""

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option
+from edgewise.verbs.shared_options import PLAIN
 
 FILES = ("model.onnx", "model.tflite", "model_int8.tflite", "digits.npz")
 
 
 @takes(
     argument("folder", "Folder to write to; created if missing", Path, metavar="FOLDER", default=Path()),
-    option("--force", "Options", "Overwrite existing files that differ", bool),
+    option("--force", PLAIN, "Overwrite existing files that differ", bool),
 )
 def command(values: Values) -> None:
     """Write model.onnx, model.tflite, model_int8.tflite, a small network for digits, and digits.npz, images of them."""

@@ -7,27 +7,26 @@ from pathlib import Path
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option
-
-PANEL = "Options"
+from edgewise.verbs.shared_options import PLAIN
 
 
 @takes(
     argument("model", "An int8 .tflite file", Path, metavar="MODEL"),
     option(
         "-d --device NAME",
-        PANEL,
+        PLAIN,
         "Core or board, such as cortex-m4 or nucleo-l4r5zi",
         default=...,
         choices=choices.estimated_devices,
     ),
-    option("-o --output DIR", PANEL, "Folder to write; created if missing", Path, default=...),
+    option("-o --output DIR", PLAIN, "Folder to write; created if missing", Path, default=...),
     option(
         "--model-id NAME",
-        PANEL,
+        PLAIN,
         "Model that the firmware reports; kws01, ic01, vww01 and ad01 are those of MLPerf Tiny",
         default="custom",
     ),
-    option("--force", PANEL, "Write into a folder that is not empty", bool),
+    option("--force", PLAIN, "Write into a folder that is not empty", bool),
 )
 def command(values: Values) -> None:
     """Write C sources of a model and a firmware image that speaks the protocol of MLPerf Tiny's runner.

@@ -13,6 +13,7 @@ from rich.text import Text
 from edgewise.cli.console import out
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option, option
+from edgewise.verbs.shared_options import PLAIN
 
 COMMON = frozenset({
     "runtime", "device", "threads", "batch", "precision", "shape", "scenario", "sessions", "iterations", "cpus",
@@ -28,11 +29,10 @@ EXAMPLES = (
     ("edgewise optimize model.onnx --data photos", "can it be made faster?"),
     ("edgewise estimate model.tflite -d cortex-m4", "what would a board take?"),
 )
-_PANEL = "Options"
-_HELP = option("-h --help", _PANEL, "Show this message and exit.", bool)
+_HELP = option("-h --help", PLAIN, "Show this message and exit.", bool)
 _ROOT = (
-    option("--version", _PANEL, "Print the version and exit.", bool),
-    option("--debug", _PANEL, "Show a traceback on errors.", bool),
+    option("--version", PLAIN, "Print the version and exit.", bool),
+    option("--debug", PLAIN, "Show a traceback on errors.", bool),
     _HELP,
 )
 
@@ -46,8 +46,8 @@ def print_command(path: str, command: Command, *, all_options: bool) -> None:
     for one in shown:
         panels.setdefault(one.panel, []).append(one)
     arguments = panels.pop("Arguments", [])
-    own = panels.pop(_PANEL, [])
-    for panel, members in {"Arguments": arguments, _PANEL: [*own, _HELP], **panels}.items():
+    own = panels.pop(PLAIN, [])
+    for panel, members in {"Arguments": arguments, PLAIN: [*own, _HELP], **panels}.items():
         _print_panel(panel, map(_row, members))
     if is_short:
         _print_foot(f"{len(command.options) - len(shown)} more options: {path} --help-all")
@@ -56,7 +56,7 @@ def print_command(path: str, command: Command, *, all_options: bool) -> None:
 def print_group(path: str, text: str, members: Mapping[str, tuple[str, str]], *, is_root: bool) -> None:
     """The help of a group of commands."""
     _print_head(f"{path} [OPTIONS] COMMAND [ARGS]...", text)
-    _print_panel(_PANEL, map(_row, _ROOT if is_root else (_HELP,)))
+    _print_panel(PLAIN, map(_row, _ROOT if is_root else (_HELP,)))
     panels: dict[str, list[tuple[Text, ...]]] = {}
     width = max(map(len, members))
     for name, (panel, line) in members.items():
@@ -98,7 +98,7 @@ def _print_panel(title: str, rows: Iterable[tuple[Text, ...]]) -> None:
     starred = any(len(row) > 2 for row in found)
     for _ in range(1 + starred):
         table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")
     for row in found:
         table.add_row(*([""] if starred and len(row) == 2 else []), *row)
     out().print(Panel(table, title=title, title_align="left", border_style="dim"))

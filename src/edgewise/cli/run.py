@@ -19,11 +19,7 @@ from edgewise.verbs.option import Values, argument
 MOST_BYTES = 16 * 2**20
 OPTIONS = (
     argument(
-        "request",
-        "Output of 'edgewise COMMAND … --dry-run --json'; - reads standard input.",
-        str,
-        metavar="FILE",
-        files=True,
+        "request", "Output of 'edgewise COMMAND … --dry-run --json'; - reads standard input.", str, metavar="FILE"
     ),
     options.TOP,
     options.OUTPUTS.worded("Also write a report, in a format of the request's command; repeatable"),

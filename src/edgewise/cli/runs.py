@@ -22,43 +22,42 @@ from edgewise.units import parse_duration
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option
-from edgewise.verbs.shared_options import AS_JSON, STORE
+from edgewise.verbs.shared_options import JSON_TOO, PLAIN, STORE_TOO
 
 if TYPE_CHECKING:
     from edgewise.record import Run
     from edgewise.store.database import Store
     from edgewise.store.filters import RunFilter
 
-PANEL = "Options"
 STATUSES = ("done", "failed", "cancelled")
 _RUN_HELP = "Id, its beginning, a tag, last, last~2, group:ID, group:last or all."
 _RUNS = argument("runs", _RUN_HELP, list[str], metavar="RUN…", choices=choices.runs)
 _SOME_RUNS = replace(_RUNS, default=None)
 _FILTERS = (
-    option("--model", PANEL, "Part of the model's name, or the beginning of its sha256"),
-    option("-r --runtime", PANEL, "Only runs on this runtime", choices=choices.runtimes),
-    option("-d --device", PANEL, "Only runs on this device", choices=choices.devices),
-    option("--tag", PANEL, "Only runs with this tag", choices=choices.tags),
+    option("--model", PLAIN, "Part of the model's name, or the beginning of its sha256"),
+    option("-r --runtime", PLAIN, "Only runs on this runtime", choices=choices.runtimes),
+    option("-d --device", PLAIN, "Only runs on this device", choices=choices.devices),
+    option("--tag", PLAIN, "Only runs with this tag", choices=choices.tags),
     option(
         "--metric",
-        PANEL,
+        PLAIN,
         "Only runs that have a value of this metric, such as latency or energy",
         choices=tuple(METRICS),
     ),
-    option("--status", PANEL, "Only runs with this status: done, failed or cancelled", choices=STATUSES),
-    option("--since", PANEL, "Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d"),
-    option("--until", PANEL, "Only runs made before this time, written as for --since"),
+    option("--status", PLAIN, "Only runs with this status: done, failed or cancelled", choices=STATUSES),
+    option("--since", PLAIN, "Only runs made after this time: 2026-01-31, 2026-01-31T12:00, 36h or 7d"),
+    option("--until", PLAIN, "Only runs made before this time, written as for --since"),
 )
 _TABLE_LIMIT = 50
 
 
 @takes(
     *_FILTERS,
-    option("--before RUN", PANEL, "Only runs that follow this one in the list: the next page", choices=choices.runs),
-    option("--limit", PANEL, f"Number of runs to list (default: {_TABLE_LIMIT}; all with --json)", int, minimum=1),
-    option("--count", PANEL, "Print the number of runs instead; 10,000+ where counting stopped", bool),
-    STORE,
-    AS_JSON,
+    option("--before RUN", PLAIN, "Only runs that follow this one in the list: the next page", choices=choices.runs),
+    option("--limit", PLAIN, f"Number of runs to list (default: {_TABLE_LIMIT}; all with --json)", int, minimum=1),
+    option("--count", PLAIN, "Print the number of runs instead; 10,000+ where counting stopped", bool),
+    STORE_TOO,
+    JSON_TOO,
 )
 def list_runs(values: Values) -> None:
     """List runs, newest first."""
@@ -97,7 +96,7 @@ def list_runs(values: Values) -> None:
     )
 
 
-@takes(_RUNS, STORE, AS_JSON)
+@takes(_RUNS, STORE_TOO, JSON_TOO)
 def show(values: Values) -> None:
     """Show runs in full: settings, measurements, cautions, environment."""
     with _open(values["store"]) as opened:
@@ -116,17 +115,11 @@ def show(values: Values) -> None:
 
 
 @takes(
-    option(
-        "-o --output FILE",
-        PANEL,
-        ".json or .jsonl (to import), .csv or .md; repeatable",
-        list[Path],
-        default=...,
-    ),
+    option("-o --output FILE", PLAIN, ".json or .jsonl (to import), .csv or .md; repeatable", list[Path], default=...),
     _SOME_RUNS.worded("Id, its beginning, a tag, last, last~2, group:ID, group:last or all (default: all)."),
     *_FILTERS,
-    option("--force", PANEL, "Overwrite an existing file", bool),
-    STORE,
+    option("--force", PLAIN, "Overwrite an existing file", bool),
+    STORE_TOO,
 )
 def export(values: Values) -> None:
     """Write runs to files, oldest first; runs that can't be read are reported and left out."""
@@ -156,28 +149,25 @@ def export(values: Values) -> None:
 
 @takes(
     argument(
-        "files",
-        "Exports, output of a command with --json, or results of another tool.",
-        list[Path],
-        metavar="FILE…",
+        "files", "Exports, output of a command with --json, or results of another tool.", list[Path], metavar="FILE…"
     ),
     option(
         "--from TOOL",
-        PANEL,
+        PLAIN,
         "Tool that wrote the files, such as benchmark_app or trtexec; an unknown name lists all (default: recognised "
         "by content)",
         default="auto",
         choices=choices.tools,
     ),
-    option("--model FILE", PANEL, "File of the model that the tool measured", Path),
-    option("-d --device NAME", PANEL, "Device that ran the tool (local: this machine)", choices=choices.devices),
+    option("--model FILE", PLAIN, "File of the model that the tool measured", Path),
+    option("-d --device NAME", PLAIN, "Device that ran the tool (local: this machine)", choices=choices.devices),
     option(
         "--set NAME=VALUE",
-        PANEL,
+        PLAIN,
         "Setting that the file does not have: threads, batch, precision, provider or version",
         list[str],
     ),
-    STORE,
+    STORE_TOO,
 )
 def import_files(values: Values) -> None:
     """Import runs, or results of other tools, into the store. If one run of a file is invalid, none is imported.
@@ -213,7 +203,7 @@ def _noting_failures(runs: Iterable[Run], note: Callable[[str], object]) -> Iter
         yield run
 
 
-@takes(_SOME_RUNS, *_FILTERS, option("-y --yes", PANEL, "Don't ask for confirmation", bool), STORE)
+@takes(_SOME_RUNS, *_FILTERS, option("-y --yes", PLAIN, "Don't ask for confirmation", bool), STORE_TOO)
 def rm(values: Values) -> None:
     """Remove runs permanently: those that are named, or those that match all options."""
     wanted = _filter(values)
@@ -233,7 +223,7 @@ def rm(values: Values) -> None:
         _say(f"{_count(opened.remove(ids))} removed from {opened.name}")
 
 
-@takes(STORE)
+@takes(STORE_TOO)
 def reindex(values: Values) -> None:
     """Rebuild, from the stored runs, the tables that make listing fast."""
     with _open(values["store"]) as opened:
@@ -255,9 +245,9 @@ def schema(values: Values) -> None:
     argument(
         "run", "Id, its beginning, a tag, last or last~2.", str, metavar="RUN", default=None, choices=choices.runs
     ),
-    option("--move", PANEL, "Remove the tag from the run that has it", bool),
-    option("--delete", PANEL, "Remove the tag from every run", bool),
-    STORE,
+    option("--move", PLAIN, "Remove the tag from the run that has it", bool),
+    option("--delete", PLAIN, "Remove the tag from every run", bool),
+    STORE_TOO,
 )
 def tag(values: Values) -> None:
     """Name a run, so that commands can refer to it: 'edgewise runs tag baseline last'."""

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from edgewise.verbs.measuring import Measured
 
 SCHEMA = 1
-PANEL = "Options"
 
 
-@takes(options.AS_JSON)
+@takes(options.JSON_TOO)
 def list_networks(values: Values) -> None:
     """List the reference networks, with their published size at width 1. They have random weights, and no accuracy."""
     from edgewise.verbs.zoo.work import documents
@@ -50,24 +49,20 @@ def list_networks(values: Values) -> None:
 
 @takes(
     argument(
-        "names",
-        "Networks, as 'edgewise zoo list' names them.",
-        list[str],
-        metavar="NAME",
-        choices=choices.networks,
+        "names", "Networks, as 'edgewise zoo list' names them.", list[str], metavar="NAME", choices=choices.networks
     ),
-    option("-o --output DIR", PANEL, "Folder to write to; created if missing", Path, default=Path()),
-    option("--width 0.5", PANEL, "Factor of the numbers of channels, from 0.1 to 2", float, default=1.0),
-    option("--resolution 96", PANEL, "Height and width of images and videos (default: as published)", int),
-    option("--seed N", PANEL, "Random seed of the weights", int, default=0),
+    option("-o --output DIR", options.PLAIN, "Folder to write to; created if missing", Path, default=Path()),
+    option("--width 0.5", options.PLAIN, "Factor of the numbers of channels, from 0.1 to 2", float, default=1.0),
+    option("--resolution 96", options.PLAIN, "Height and width of images and videos (default: as published)", int),
+    option("--seed N", options.PLAIN, "Random seed of the weights", int, default=0),
     option(
         "--format FORMAT",
-        PANEL,
+        options.PLAIN,
         "onnx or tflite (float32; needs the extra litert)",
         default="onnx",
         choices=("onnx", "tflite"),
     ),
-    option("--force", PANEL, "Overwrite existing files that differ", bool),
+    option("--force", options.PLAIN, "Overwrite existing files that differ", bool),
 )
 def build(values: Values) -> None:
     """Write reference networks with random weights, one file each; the same settings give the same bytes.
@@ -82,12 +77,7 @@ def build(values: Values) -> None:
 
 
 KERAS_TABLE = (
-    argument(
-        "names",
-        "Networks of keras.applications, such as MobileNetV2; or 'all'",
-        list[str],
-        metavar="NAME…",
-    ),
+    argument("names", "Networks of keras.applications, such as MobileNetV2; or 'all'", list[str], metavar="NAME…"),
     options.THREADS,
     options.BATCHES,
     *options.PROTOCOL,

@@ -22,6 +22,7 @@ from edgewise.studio.views.runs import COLUMNS, GRADE_TONES, USUAL
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option
+from edgewise.verbs.shared_options import PLAIN
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from edgewise.studio.renderer import Renderer
     from edgewise.studio.studio import Studio
 
-PANEL = "Options"
 MOST_RUNS = 1000
 MOST_COMPARED = 8
 """Runs of one model on the page that compares them: the newest."""
@@ -47,10 +47,10 @@ MOST_JOBS = 200
         default=None,
         choices=choices.runs,
     ),
-    option("--model", PANEL, "Part of the model's name, or the beginning of its sha256"),
-    option("--tag", PANEL, "Only runs with this tag", choices=choices.tags),
-    option("--store URL", PANEL, "Store of the runs and jobs"),
-    option("--force", PANEL, "Write into a folder that has files, and overwrite", bool),
+    option("--model", PLAIN, "Part of the model's name, or the beginning of its sha256"),
+    option("--tag", PLAIN, "Only runs with this tag", choices=choices.tags),
+    option("--store URL", PLAIN, "Store of the runs and jobs"),
+    option("--force", PLAIN, "Write into a folder that has files, and overwrite", bool),
 )
 def export(values: Values) -> None:
     """Write runs, comparisons and finished jobs as static pages, with an index.

@@ -5,32 +5,21 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 
-def runtimes() -> Sequence[str]:
-    """Runtimes by name."""
-    return _plugins("runtimes")
+def _plugins(group: str) -> Sequence[str]:
+    from edgewise.registry import FOR_TESTS, Registry
+
+    return [name for name in Registry[object](f"edgewise.{group}", "").names() if name not in FOR_TESTS]
 
 
-def tasks() -> Sequence[str]:
-    """Tasks by name."""
-    return _plugins("tasks")
-
-
-def data_formats() -> Sequence[str]:
-    """Formats of data by name."""
-    return _plugins("datasets")
-
-
-def passes() -> Sequence[str]:
-    """Passes by name."""
-    return _plugins("passes")
-
-
-def tools() -> Sequence[str]:
-    """Tools whose results can be imported."""
-    return _plugins("importers")
+runtimes = partial(_plugins, "runtimes")
+tasks = partial(_plugins, "tasks")
+data_formats = partial(_plugins, "datasets")
+passes = partial(_plugins, "passes")
+tools = partial(_plugins, "importers")
 
 
 def registered_devices() -> Sequence[str]:
@@ -87,12 +76,6 @@ def runs_and_files() -> Sequence[str]:
     return (*sorted(path.name for path in Path().iterdir() if not path.name.startswith(".")), *runs())
 
 
-def _plugins(group: str) -> Sequence[str]:
-    from edgewise.registry import FOR_TESTS, Registry
-
-    return [name for name in Registry[object](f"edgewise.{group}", "").names() if name not in FOR_TESTS]
-
-
 def _stored(query: str) -> Sequence[str]:
     """The first column of a query of the store, which must be a file, and is only read."""
     from edgewise.store.location import find_location
@@ -100,5 +83,7 @@ def _stored(query: str) -> Sequence[str]:
     path = find_location().path
     if path is None or not path.is_file():
         return ()
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
+    # A store that nobody has open is read without locks: those would leave files beside it.
+    unused = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro{unused}", uri=True, timeout=1)) as connection:
         return [str(row[0]) for row in connection.execute(query)]

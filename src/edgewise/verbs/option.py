@@ -21,6 +21,8 @@ Values = Mapping[str, Any]
 """The values given, by the names of the options."""
 
 _WORDS = {bool: "", int: "N", float: "X", Path: "FILE", str: "TEXT"}
+_FILES = ("MODEL", "MODEL…", "PATH", "FILE", "F")
+"""What help calls values that may name a file."""
 _NOUNS = {int: "a whole number", float: "a number"}
 _OWN: Any = object()
 
@@ -44,7 +46,7 @@ class Option:
         write: gives the words for a value of the field, each of which is given with the flag; None writes what `read`
             reads where that is known, else the value as text.
         choices: values to offer; a function is only called to complete a command line.
-        files: whether a value that is text may name a file.
+        files: whether a value may name a file.
     """
 
     name: str
@@ -82,11 +84,6 @@ class Option:
     def item(self) -> Any:
         """The type of one value."""
         return get_args(self.kind)[0] if self.repeatable else self.kind
-
-    @property
-    def takes_files(self) -> bool:
-        """Whether a value may name a file."""
-        return self.files or self.item is Path
 
     @property
     def shown_default(self) -> str:
@@ -148,6 +145,7 @@ def option(flags: str, panel: str, text: str, kind: Any = str, *, default: Any =
     metavar = next((word for word in words if not word.startswith("-")), _WORDS.get((get_args(kind) or (kind,))[0], ""))
     if default is _OWN:
         default = False if kind is bool else None
+    others.setdefault("files", metavar in _FILES or Path in (kind, *get_args(kind)))
     name = names[-1].removeprefix("--").replace("-", "_")
     return Option(
         name=name,
@@ -164,6 +162,7 @@ def option(flags: str, panel: str, text: str, kind: Any = str, *, default: Any =
 
 def argument(name: str, text: str, kind: Any, *, metavar: str, default: Any = ..., **others: Any) -> Option:
     """An argument; required unless it has a default."""
+    others.setdefault("files", metavar in _FILES or Path in (kind, *get_args(kind)))
     return Option(name=name, metavar=metavar, panel="Arguments", help=text, kind=kind, default=default, **others)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.errors import BadInput
@@ -12,6 +13,8 @@ from edgewise.verbs.option import argument, option
 
 MEASURE, VARY, OUTPUT, MODEL = "How to measure", "What to vary", "Output", "Which model"
 LIMITS, VERDICT, DATA = "Limits", "What decides a verdict", "Data and task"
+PLAIN = "Options"
+"""The heading of a command with few options."""
 
 COMMON = frozenset({
     "runtime", "device", "threads", "batch", "precision", "shape", "scenario", "sessions", "iterations", "cpus",
@@ -26,7 +29,6 @@ MODELS = argument(
     ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
     list[str],
     metavar="MODEL",
-    files=True,
 )
 
 RUNTIMES = option(
@@ -114,10 +116,7 @@ MEMORY_LIMIT = option(
 )
 CONSTRAINTS = (
     option(
-        "--cpus N",
-        LIMITS,
-        "Number of processors that the job may use, such as 0.5: simulates a smaller device",
-        float,
+        "--cpus N", LIMITS, "Number of processors that the job may use, such as 0.5: simulates a smaller device", float
     ),
     option(
         "--memory 2GiB",
@@ -153,6 +152,7 @@ STORE = option(
     OUTPUT,
     "Store of the runs: a path or a database URL (default: EDGEWISE_STORE, otherwise a file in your data folder)",
 )
+JSON_TOO, STORE_TOO = (replace(one, panel=PLAIN) for one in (AS_JSON, STORE))
 NO_STORE = option("--no-store", OUTPUT, "Don't keep runs", bool)
 TOP = option("--top N", OUTPUT, "Number of layers to print; 0 prints all", int, default=15, minimum=0)
 DRY_RUN = option(

@@ -27,7 +27,6 @@ OPTIONS = (
         "CSV file with the columns model, latency_ms, host_latency_ms and the like; stored or exported runs of the "
         "device; output of another tool; or a folder of such files; repeatable (default: the stored runs of DEVICE)",
         list[str],
-        files=True,
     ),
     option(
         "--model-dir PATH",

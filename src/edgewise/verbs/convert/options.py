@@ -19,7 +19,6 @@ OPTIONS = (
         ".onnx, .tflite, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
         str,
         metavar="MODEL",
-        files=True,
     ),
     options.SIGNATURE,
     option(
@@ -35,7 +34,7 @@ OPTIONS = (
         "f16 stores the weights of OpenVINO IR in 16 bits; int8 quantises weights and activations of .tflite and .onnx "
         "(default: f32, unchanged)",
     ),
-    option("--data PATH", options.DATA, "For --precision int8: samples for the ranges of the activations", files=True),
+    option("--data PATH", options.DATA, "For --precision int8: samples for the ranges of the activations"),
     option("--split NAME", options.DATA, "Part of the data to use (default: calibration, train, training or all)"),
     option("--limit N", options.DATA, "Number of samples to use, chosen at random by --seed (default: 128)", int),
     option(
@@ -59,7 +58,6 @@ OPTIONS = (
         "-o --output F",
         options.OUTPUT,
         "File to write, or a SavedModel's folder (default: MODEL's name)",
-        files=True,
         field="folder",
     ),
     options.FORCE,

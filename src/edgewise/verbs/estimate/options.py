@@ -21,7 +21,6 @@ OPTIONS = (
         field="model",
         metavar="MODEL…",
         default=None,
-        files=True,
     ),
     options.BUILD,
     options.CASES.worded("Keyword argument of the factory; repeatable"),

@@ -18,7 +18,6 @@ OPTIONS = (
         options.DATA,
         "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION",
         default=...,
-        files=True,
     ),
     options.JUDGING[0],
     option(

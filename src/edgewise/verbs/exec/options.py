@@ -21,6 +21,7 @@ OPTIONS = (
         list[str],
         metavar="-- CMD…",
         default=None,
+        files=True,
     ),
     *options.CONSTRAINTS,
     option(

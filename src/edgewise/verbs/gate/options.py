@@ -48,7 +48,6 @@ OPTIONS = (
         "--data PATH",
         options.DATA,
         "Labelled samples: judge both models on them too, for limits such as --budget accuracy_drop=1pt",
-        files=True,
     ),
     *(one for one in options.JUDGING if one.name != "seed"),
     option("--baseline-model F", options.MEASURE, "Model file of a baseline run, to measure the baseline again", Path),

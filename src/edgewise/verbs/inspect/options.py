@@ -18,7 +18,6 @@ OPTIONS = (
         str,
         metavar="MODEL",
         default=None,
-        files=True,
     ),
     options.BUILD,
     options.CASES,

@@ -17,22 +17,18 @@ if TYPE_CHECKING:
 BOUNDS, PASSES = "Bounds of a variant", "Passes to try"
 
 OPTIONS = (
-    argument(
-        "model", ".onnx, .tflite, OpenVINO .xml, or a factory FILE.py:FUNCTION.", str, metavar="MODEL", files=True
-    ),
+    argument("model", ".onnx, .tflite, OpenVINO .xml, or a factory FILE.py:FUNCTION.", str, metavar="MODEL"),
     options.SIGNATURE,
     option(
         "--also FILE",
         PASSES,
         "The same network in another format, for engines that don't read MODEL; repeatable",
         list[str],
-        files=True,
     ),
     option(
         "--data PATH",
         options.DATA,
         "Data for evaluation; calibration uses its training part or, without one, a part set apart",
-        files=True,
     ),
     *options.JUDGING[:3],
     option(
