@@ -30,6 +30,7 @@ from edgewise.report.profile import (
     layers_of,
     memory_line,
     method_sections,
+    missing_roofs,
     op_words,
     ranked,
     reason_of_no_profile,
@@ -40,7 +41,7 @@ from edgewise.report.profile import (
 )
 from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, headline_of, ranked_findings, with_fusions
+from edgewise.report.profile_findings import evidence_of, headline_of, nothing_found, ranked_findings, with_fusions
 from edgewise.report.profile_provenance import how_times, provenance_of_derived
 from edgewise.report.profile_style import colours_of
 from edgewise.report.profile_types import type_table
@@ -110,7 +111,8 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer, runs: Se
         ],
         "charts": drawing.draw_all(charts.chart_of(run, kind) for kind in charts.KINDS),
         "no_memory": "" if profile.memory else memory_line(run),
-        "no_roof": "" if profile.peaks else one_line(profile.peaks_absent_because or NOT_MEASURED),
+        "nothing_found": nothing_found(run),
+        "no_roof": missing_roofs(profile),
         "peaks": _peaks(profile),
         "method": [
             f"the whole is {whole_note(run)}",
@@ -191,7 +193,7 @@ def _rate_tile(run: Run, profile: Profile) -> dict[str, Any]:
     method = "operations of an inference, counted from the shapes, over the latency"
     peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
     rate = ops / latency
-    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak else ""
+    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak and rate <= peak else ""
     more = f"{count_words(ops)} operations an inference{part}"
     return _tile(run, "Rate", format_si(rate, "op/s"), more, ("op/s", rate, method))
 
