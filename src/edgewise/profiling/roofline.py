@@ -60,14 +60,14 @@ def beaten_peaks(layers: Sequence[Layer], peaks: Sequence[Peak]) -> dict[Peak, L
 
 
 def describe_beaten(peak: Peak, layer: Layer) -> str:
-    """``"the measured float32 peak of 12 Gop/s is too low for a roof: conv1 attains at least 20 Gop/s"``."""
+    """``"the measured float32 peak, 12 Gop/s, is too low for a roof: conv1 attains at least 20 Gop/s"``."""
     if peak.kind == "compute":
         name, unit, amount = f"{peak.dtype} peak", "op/s", layer.ops or 0
     else:
-        name, unit, amount = f"bandwidth of {format_bytes(peak.size_bytes or 0)}", "B/s", _bytes_of(layer)
+        name, unit, amount = f"bandwidth in {format_bytes(peak.size_bytes or 0)}", "B/s", _bytes_of(layer)
     least = amount / (layer.high or layer.time or 1.0)
     return (
-        f"the measured {name} of {format_si(peak.value, unit)} is too low for a roof: "
+        f"the measured {name}, {format_si(peak.value, unit)}, is too low for a roof: "
         f"{layer.title} attains at least {format_si(least, unit)}"
     )
 

@@ -87,6 +87,12 @@ class Layer:
     bound: Bound | None = None
     label: str = ""
 
+    def __post_init__(self) -> None:
+        """Drop the rates of a layer whose time is an upper bound: records of earlier versions have them."""
+        if self.is_bounded:
+            for name in ("ops_per_second", "roof", "roof_share", "bound"):
+                object.__setattr__(self, name, None)
+
     @property
     def title(self) -> str:
         """The name to print: `label`, otherwise `name`."""

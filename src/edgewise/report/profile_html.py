@@ -40,7 +40,7 @@ from edgewise.report.profile import (
     whole_note,
 )
 from edgewise.report.profile_csv import tensors_text
-from edgewise.report.profile_diff import diff_table
+from edgewise.report.profile_diff import diff_table, diff_title
 from edgewise.report.profile_findings import evidence_of, headline_of, nothing_found, ranked_findings, with_fusions
 from edgewise.report.profile_provenance import how_times, provenance_of_derived
 from edgewise.report.profile_style import colours_of
@@ -61,10 +61,11 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     drawing = ChartRenderer()
     labels = labels_of(runs)
     views = [_run_view(run, labels[place - 1], place, drawing, runs) for place, run in enumerate(runs, 1)]
-    diff, changes = diff_table(runs, most=None), None
+    diff, changes, between = diff_table(runs, most=None), None, ""
     whole: list[tuple[str, How]] = []
     if diff is not None:
         before, after = (run for run in runs if run.profile is not None)
+        between = diff_title(before, after)
         changes = drawing.draw(charts.changes_chart(before, after))
         whole = [(quantity(run.value("latency") or math.nan, "s"), how_of(run, "latency")) for run in (before, after)]
         whole.append((f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}", None))
@@ -77,6 +78,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         runs=views,
         diff=view_table(diff, "diff", sortable=True) if diff is not None else None,
         whole=whole,
+        between=between,
         changes=changes,
         missing=drawing.missing,
         headline=headline_of(runs),
