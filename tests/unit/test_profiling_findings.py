@@ -58,7 +58,8 @@ def test_a_peak_that_a_layer_beats_is_no_roof():
     # 1e8 ops in at most 0.5 ms are 200 GFLOP/s, twice the measured peak; by the interval of l1 it may be below.
     fast = layer(0, time=4e-4, high=5e-4, intensity=100.0)
     unsure, slow = layer(1, time=9e-4, high=2e-3, intensity=100.0), layer(2, time=5e-3, high=5e-3, intensity=100.0)
-    assert beaten_peaks([unsure, slow], PEAKS) == {}
+    little = layer(3, time=1e8 / 104e9, high=1e8 / 104e9, intensity=100.0)
+    assert beaten_peaks([unsure, slow, little], PEAKS) == {}
     found = beaten_peaks([fast, unsure, slow], PEAKS)
     assert found == {PEAKS[0]: fast}
     assert describe_beaten(PEAKS[0], fast) == (

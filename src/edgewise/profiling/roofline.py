@@ -3,7 +3,7 @@
 A layer can't be faster than its operations at the machine's peak of its data type, nor than its bytes at the bandwidth
 of memory. The bandwidth is that of a buffer of the layer's own size, since small layers live in caches. The peaks are
 measured on the machine and not promised by a data sheet; so a layer may come out a little above its roof. A peak that a
-layer beats, with both in their intervals, is no roof: nothing is held against it.
+layer beats by more, with both in their intervals, is no roof: nothing is held against it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import replace
 from edgewise.record import Layer, Peak
 from edgewise.units import format_bytes, format_si
 
+ABOVE_ROOF = 1.05
+"""A layer that attains more than this share of its roof shows that a peak was measured too low."""
 _DTYPES = {
     "f32": "float32", "fp32": "float32", "float32": "float32", "float": "float32",
     "bf16": "bfloat16", "bfloat16": "bfloat16",
@@ -50,7 +52,7 @@ def beaten_peaks(layers: Sequence[Layer], peaks: Sequence[Peak]) -> dict[Peak, L
     """
     found: dict[Peak, tuple[float, Layer]] = {}
     for layer in layers:
-        if (limit := _limit(layer, peaks)) is None or (times := _times_beaten(layer, *limit)) <= 1.0:
+        if (limit := _limit(layer, peaks)) is None or (times := _times_beaten(layer, *limit)) <= ABOVE_ROOF:
             continue
         peak, _ = limit
         is_alike = peak.size_bytes is None or 2 * _bytes_of(layer) > peak.size_bytes
@@ -78,7 +80,7 @@ def _place(layer: Layer, peaks: Sequence[Peak], beaten: Collection[Peak]) -> Lay
     rate = layer.ops / layer.time
     layer = replace(layer, ops_per_second=rate, roof=None, roof_share=None, bound=None)
     limit = _limit(layer, peaks)
-    if limit is None or limit[0] in beaten or _times_beaten(layer, *limit) > 1.0:
+    if limit is None or limit[0] in beaten or _times_beaten(layer, *limit) > ABOVE_ROOF:
         return layer
     peak, per_unit = limit
     roof = peak.value * per_unit

@@ -50,7 +50,7 @@ def nothing_found(run: Run) -> str:
         return f"no avoidable cost was found; {_next_command(run)}"
     reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
     return (
-        f"but {len(lacking)} of {len(costly)} layers with arithmetic have no roof, so that their avoidable cost is "
+        f"{len(lacking)} of {len(costly)} layers with arithmetic have no roof, so their avoidable cost is "
         f"not known: {reasons}; {_next_command(run)}"
     )
 

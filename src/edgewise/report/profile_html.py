@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from edgewise.formatting import ABSENT, quantity
+from edgewise.profiling.roofline import ABOVE_ROOF
 from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
@@ -195,7 +196,7 @@ def _rate_tile(run: Run, profile: Profile) -> dict[str, Any]:
     method = "operations of an inference, counted from the shapes, over the latency"
     peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
     rate = ops / latency
-    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak and rate <= peak else ""
+    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak and rate <= ABOVE_ROOF * peak else ""
     more = f"{count_words(ops)} operations an inference{part}"
     return _tile(run, "Rate", format_si(rate, "op/s"), more, ("op/s", rate, method))
 

@@ -12,16 +12,13 @@ from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
 from edgewise.profiling.module_operators import graph_of_steps
-from edgewise.profiling.roofline import beaten_peaks, describe_beaten, peak_dtypes, place
+from edgewise.profiling.roofline import ABOVE_ROOF, beaten_peaks, describe_beaten, peak_dtypes, place
 from edgewise.record import Caution, Layer, Peak, Profile, Run
 from edgewise.record.run import Cause
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.observation import read_run_graph
 from edgewise.run.peaks import is_disturbed
 from edgewise.runtime.base import EngineProfile, runtimes
-
-ABOVE_ROOF = 1.05
-"""A layer that attains more than this share of its roof, or has none, shows that a peak was measured too low."""
 
 
 class FindPeaks(Protocol):
