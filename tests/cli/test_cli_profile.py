@@ -121,6 +121,30 @@ def profile(tmp_path, capsys):
     return profile
 
 
+def test_a_peak_measured_too_low_is_no_silent_roof(profile, monkeypatch):
+    asked = []
+
+    def low_peaks(dtypes, threads, *, again=False, **_):
+        asked.append(again)
+        compute = Peak(kind="compute", dtype="float32", threads=1, value=1e3, load=0.5)
+        return (compute, Peak(kind="bandwidth", threads=1, value=1e9, load=0.5)), None
+
+    monkeypatch.setattr("edgewise.run.peaks.find_peaks", low_peaks)
+    code, out, _ = profile("--json")
+    (run,) = json.loads(out)["runs"]
+    assert code == 0 and asked == [False, True]
+    assert [peak["kind"] for peak in run["profile"]["peaks"]] == ["bandwidth"]
+    reason = run["profile"]["peaks_absent_because"]
+    assert reason.startswith("the measured float32 peak, 1.00 kop/s, is too low for a roof: ")
+    assert all(layer["roof"] is None and layer["roof_share"] is None for layer in run["layers"])
+    (caution,) = (each for each in run["cautions"] if each["code"] == "low-roof")
+    assert caution["message"] == f"{reason}; other work used up to 50% of the processor while peaks were measured"
+    _, out, _ = profile()
+    words = " ".join(out.split())
+    assert "no avoidable cost was found" not in words
+    assert "too low for a roof" in words
+
+
 @pytest.fixture
 def record(profile):
     """The same as JSON: the one run's document."""

@@ -141,7 +141,9 @@ def test_profile_finds_the_same_layers(far, capsys, monkeypatch):
         words = ("profile", MODEL, "-r", "onnxruntime", "-d", device, "--iterations", "10", "--sessions", "1")
         (run,) = command(capsys, *words)["runs"]
         assert run["profile_absent_because"] is None
-        assert {peak["kind"] for peak in run["profile"]["peaks"]} == {"compute", "bandwidth"}
+        # Products of small matrices are slow: layers may beat their peak, which then is left out with the reason.
+        kinds = {peak["kind"] for peak in run["profile"]["peaks"]}
+        assert kinds == {"compute", "bandwidth"} or "too low for a roof" in run["profile"]["peaks_absent_because"]
         layers.append([(layer["name"], layer["op"]) for layer in run["layers"] if layer["kind"] != "overhead"])
         assert all(layer["time"] is None or 0 <= layer["time"] < HOUR_S / 2 for layer in run["layers"])
     assert layers[0] == layers[1] and len(layers[0]) > 5

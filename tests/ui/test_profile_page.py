@@ -117,7 +117,7 @@ def test_findings_lead_to_their_layers(visit):
 def test_the_change_of_two_runs_is_first_and_their_table_last(visit):
     page = visit("two")
     assert page.locator("p.change").inner_text().startswith("1.00 ms")
-    assert page.locator("main h2").last.inner_text() == "Before and after"
+    assert page.locator("main h2").last.inner_text() == "Engine against engine"
     rows = page.locator("section[aria-labelledby=diff] table tbody tr").all_inner_texts()
     assert rows[0].split() == ["pw1", "Conv", "200", "1001", "-100.0", "0.500", "faster"]
     assert page.locator("#table-1").count() == page.locator("#table-2").count() == 1

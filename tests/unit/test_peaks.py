@@ -87,6 +87,7 @@ def test_a_worker_that_hangs_is_ended(monkeypatch):
 def test_a_real_copy_of_memory():
     answer = peaks._ask(TargetSpec(), {"kind": "bandwidth", "size_bytes": 2**16, "threads": 2, "repeat": 1})
     assert len(answer["seconds"]) >= 7 and min(answer["seconds"]) > 0
+    assert "load" in answer
 
 
 @pytest.mark.engine
@@ -122,6 +123,24 @@ def test_a_layer_that_always_beats_its_roof_does_not_measure_for_ever(tmp_path, 
         found, _ = find_peaks((), 1, again=True, cache=cache)
     assert {peak.times_measured for peak in found} == {3}
     assert len(asked) == 3 * 4
+
+
+def test_peaks_measured_beside_other_work_are_measured_again_until_it_is_quiet(tmp_path, monkeypatch):
+    loads, asked = iter([0.5] * 8 + [0.0] * 4), []
+
+    def answer(place, request, **_):
+        asked.append(request)
+        return {"seconds": [1e-3 * len(asked)] * 9, "load": next(loads)}
+
+    monkeypatch.setattr(peaks, "_ask", answer)
+    cache = tmp_path / "peaks.json"
+    first, _ = find_peaks((), 1, cache=cache)
+    assert {peak.load for peak in first} == {0.5}
+    assert {peak.load for peak in find_peaks((), 1, cache=cache)[0]} == {0.5}
+    quiet, _ = find_peaks((), 1, cache=cache)
+    # The highest is the first one, and one measurement was quiet.
+    assert {peak.load for peak in quiet} == {0.0} and [peak.value for peak in quiet] == [peak.value for peak in first]
+    assert find_peaks((), 1, cache=cache) == (quiet, None) and len(asked) == 12
 
 
 def test_of_several_measurements_the_highest_is_kept(tmp_path, monkeypatch):

@@ -87,6 +87,14 @@ def test_a_ratio_that_chance_explains_is_one():
     assert Alternation(pairs=noisy).excess_us(1000) == 0.0
 
 
+def test_the_cost_of_profiling_gives_no_second_time_under_the_profiler():
+    turns = Alternation(walls=[120_000] * 9, pairs=[(120_000, 100_000)] * 9)
+    assert turns.describe_cost([4.0, 2.0]) == (
+        "profiling added 20.0 µs to an inference of 2 steps (by turns with ordinary ones); 6.0 µs of it were inside "
+        "the steps and were subtracted, at most 4.00 µs from each; the rest is between them"
+    )
+
+
 def test_the_interval_of_a_ratio_holds_the_true_one():
     """By simulation: 25 pairs whose ratios scatter by 5 %."""
     generator = np.random.default_rng(6)

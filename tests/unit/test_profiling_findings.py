@@ -7,7 +7,15 @@ import re
 import pytest
 
 from edgewise.profiling.findings import FINDINGS, find
-from edgewise.profiling.roofline import bandwidth_of, find_dtype, peak_dtypes, peak_of, place
+from edgewise.profiling.roofline import (
+    bandwidth_of,
+    beaten_peaks,
+    describe_beaten,
+    find_dtype,
+    peak_dtypes,
+    peak_of,
+    place,
+)
 from edgewise.record import Layer, LayerTensor, Peak, Profile
 from graphs import convnet, graph, op, tensor
 
@@ -44,6 +52,36 @@ def test_a_layer_under_its_roof():
     assert found.ops_per_second == pytest.approx(50e9)
     assert (found.roof, found.bound) == (100e9, "compute")
     assert found.roof_share == pytest.approx(0.5)
+
+
+def test_a_peak_that_a_layer_beats_is_no_roof():
+    # 1e8 ops in at most 0.5 ms are 200 GFLOP/s, twice the measured peak; by the interval of l1 it may be below.
+    fast = layer(0, time=4e-4, high=5e-4, intensity=100.0)
+    unsure, slow = layer(1, time=9e-4, high=2e-3, intensity=100.0), layer(2, time=5e-3, high=5e-3, intensity=100.0)
+    little = layer(3, time=1e8 / 104e9, high=1e8 / 104e9, intensity=100.0)
+    assert beaten_peaks([unsure, slow, little], PEAKS) == {}
+    found = beaten_peaks([fast, unsure, slow], PEAKS)
+    assert found == {PEAKS[0]: fast}
+    assert describe_beaten(PEAKS[0], fast) == (
+        "the measured float32 peak, 100 Gop/s, is too low for a roof: l0 attains at least 200 Gop/s"
+    )
+    placed = place([fast, unsure, slow], PEAKS, beaten=found)
+    assert [(each.roof, each.roof_share, each.bound) for each in placed] == [(None, None, None)] * 3
+    assert placed[0].ops_per_second == pytest.approx(250e9)
+
+
+def test_a_layer_in_a_nearer_cache_than_the_copy_says_nothing_of_its_bandwidth():
+    # 1e6 bytes at 20 GB/s are the roof of both, the copy had 16 MiB; one attains 100 GB/s.
+    near = layer(0, time=1e-5, high=1e-5, ops=10**6, intensity=1.0)
+    other = layer(1, time=1e-3, high=1e-3, ops=10**6, intensity=1.0)
+    assert beaten_peaks([near, other], PEAKS) == {}
+    assert [each.roof for each in place([near, other], PEAKS)] == [None, 20e9]
+    large = layer(2, time=1e-4, high=1e-4, ops=10**7, intensity=1.0)
+    found = beaten_peaks([large, other], PEAKS)
+    assert found == {PEAKS[3]: large}
+    assert describe_beaten(PEAKS[3], large) == (
+        "the measured bandwidth in 16.8 MB, 20.0 GB/s, is too low for a roof: l2 attains at least 100 GB/s"
+    )
 
 
 def test_memory_is_the_roof_of_thin_layers():

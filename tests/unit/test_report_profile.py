@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from dataclasses import replace
 
@@ -13,13 +14,14 @@ from rich.cells import cell_len
 from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import pair_layers
 from edgewise.profiling.layers import NAMELESS
-from edgewise.record import Finding
+from edgewise.record import Finding, Peak
 from edgewise.report.chart_files import scheme_colours, with_colours
 from edgewise.report.charts import render_svg
 from edgewise.report.conditions import engine_of
 from edgewise.report.markdown import render_markdown
 from edgewise.report.names import keep_end, short_names, shorten
 from edgewise.report.profile import (
+    BELOW,
     NAMELESS_NOTE,
     WHOLE_IS_LATENCY,
     WHOLE_NOTE,
@@ -35,10 +37,17 @@ from edgewise.report.profile import (
 from edgewise.report.profile_charts import KINDS, chart_of, render_chart
 from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, finding_line, ranked_findings, with_fusions
+from edgewise.report.profile_findings import (
+    evidence_of,
+    finding_line,
+    finding_sections,
+    ranked_findings,
+    with_fusions,
+)
 from edgewise.report.profile_html import render_profile_html
 from edgewise.report.profile_types import type_table
 from edgewise.report.text import to_text
+from edgewise.store.codec import decode, from_document, to_document
 from sample_profiles import (
     FINDINGS,
     FORMULA,
@@ -112,8 +121,49 @@ def test_absent_values_have_reasons():
     notes = {note for row in table.rows for cell in row for note in cell.notes}
     assert notes == {NO_COST, NO_TIME, WHOLE_IS_LATENCY}
     without = layer_table(faster_run())
-    softmax = next(row for row in without.rows if row[1].text == "silent")
-    assert softmax[8].notes == ("peaks were not measured",)
+    rows = {row[1].text: row for row in without.rows}
+    assert rows["silent"][8].notes == (NO_TIME,)
+    assert rows["pw1"][8].text != "n/a"
+    layers = tuple(replace(layer, roof_share=None) for layer in faster_run().layers)
+    rows = {row[1].text: row for row in layer_table(replace(faster_run(), layers=layers)).rows}
+    assert rows["pw1"][8].notes == ("peaks were not measured",)
+
+
+def test_without_a_roof_no_profile_says_that_no_cost_is_avoidable():
+    clean = replace(sample_profile(), findings=())
+    judged = [layer for layer in profiled_run().layers if layer.roof or layer.macs == 0 or layer.kind != "operator"]
+    run = replace(profiled_run(), profile=clean, layers=tuple(judged))
+    assert finding_sections(run)[0].lines == (
+        "none: no avoidable cost was found; next: 'edgewise optimize kws.onnx --data DATA' tries int8 and other "
+        "variants",
+    )
+    layers = tuple(replace(layer, roof=None, roof_share=None) for layer in run.layers)
+    absent = replace(clean, peaks=(), peaks_absent_because="the measured float32 peak is too low for a roof")
+    run = replace(run, profile=absent, layers=layers)
+    for text in (finding_sections(run)[0].lines[0], render_profile_html([run]), profile_text([run], width=120)):
+        assert "no avoidable cost was found" not in text
+        assert "the measured float32 peak is too low for a roof" in " ".join(text.split())
+    int8 = replace(run, effective={"precision_of_products": {"i8": 3}})
+    assert finding_sections(int8)[0].lines[0].endswith("next: 'edgewise bench kws.onnx' measures it on every engine")
+
+
+def test_the_page_gives_no_share_of_a_peak_that_the_model_beats():
+    low = replace(sample_profile(), peaks=(Peak(kind="compute", dtype="float32", threads=1, value=1e9),))
+    known = tuple(layer for layer in profiled_run().layers if layer.ops is not None)
+    run = replace(profiled_run(), layers=known)
+    assert "% of the highest measured peak" in render_profile_html([run])
+    assert "% of the highest measured peak" not in render_profile_html([replace(run, profile=low)])
+
+
+def test_records_of_earlier_versions_lose_the_rates_of_bounded_layers():
+    document = to_document(profiled_run())
+    document["layers"][0] |= {"low": 0.0, "high": 6e-4}
+    assert document["layers"][0]["ops_per_second"] and document["layers"][0]["roof"]
+    for run in (decode(json.dumps(document)), from_document(document)):
+        layer = run.layers[0]
+        assert (layer.ops_per_second, layer.roof, layer.roof_share, layer.bound) == (None, None, None, None)
+        row = next(row for row in layer_table(run).rows if row[0].text == "0")
+        assert row[7].notes == row[8].notes == (BELOW,)
 
 
 def test_steps_that_nobody_could_name_are_said_to_be_unattributed():
@@ -172,7 +222,7 @@ def test_time_by_type_of_operator_adds_up():
 
 def test_findings_come_first_then_types_then_layers_then_run_against_run():
     text = profile_text([profiled_run(), faster_run()], width=120)
-    places = [text.index(words) for words in ("Findings", "Time by type", "Layers by time", "Before and after")]
+    places = [text.index(words) for words in ("Findings", "Time by type", "Layers by time", "Engine against engine")]
     assert places == sorted(places)
     text = render_markdown(profile_document([profiled_run()]))
     assert text.index("## Findings") < text.index("## Time by type") < text.index("## Layers by time")
@@ -295,11 +345,26 @@ def test_nothing_is_lost_or_counted_twice_in_a_comparison():
 
 def test_the_table_of_changes_says_what_is_clear():
     table = diff_table([profiled_run(), faster_run()])
-    assert table.title == "Before and after: onnxruntime/cpu → openvino/cpu"
+    assert table.title == "Engine against engine: onnxruntime/cpu | openvino/cpu"
+    titles = ["onnxruntime (µs)", "openvino (µs)", "Difference (µs)", "Ratio", "openvino is"]
+    assert [column.title for column in table.columns[2:]] == titles
     assert [cell.text for cell in table.rows[0]] == ["pw1", "Conv", "200", "100", "-100.0", "0.500", "faster"]
     assert table.rows[0][3].notes == ("2 steps: pw1, relu2",)
     assert [cell.text for cell in table.rows[-1]] == ["end to end", "–", "1000", "870", "-130", "0.870", "faster"]
     assert {row[0].text: row[6].text for row in table.rows}["whirl"] == "unclear"
+
+
+def test_two_engines_are_no_before_and_after():
+    before, after = profiled_run(), faster_run()
+    again = replace(after, job=replace(after.job, runtime=before.job.runtime))
+    table = diff_table([before, again])
+    assert table.title.startswith("Before and after: ") and table.columns[6].title == "Verdict"
+    for runs, shown, other in (
+        ((before, after), "Engine against engine", "Before and after"),
+        ((before, again), "Before and after", "Engine against engine"),
+    ):
+        for text in (profile_text(runs, width=120), render_profile_html(runs)):
+            assert shown in text and other not in text
 
 
 def test_changes_are_folded_with_their_sums():

@@ -2,16 +2,20 @@
 
 A layer can't be faster than its operations at the machine's peak of its data type, nor than its bytes at the bandwidth
 of memory. The bandwidth is that of a buffer of the layer's own size, since small layers live in caches. The peaks are
-measured on the machine and not promised by a data sheet; so a layer may come out a little above its roof.
+measured on the machine and not promised by a data sheet; so a layer may come out a little above its roof. A peak that a
+layer beats by more, with both in their intervals, is no roof: nothing is held against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from edgewise.record import Layer, Peak
+from edgewise.units import format_bytes, format_si
 
+ABOVE_ROOF = 1.05
+"""A layer that attains more than this share of its roof shows that a peak was measured too low."""
 _DTYPES = {
     "f32": "float32", "fp32": "float32", "float32": "float32", "float": "float32",
     "bf16": "bfloat16", "bfloat16": "bfloat16",
@@ -32,29 +36,74 @@ def peak_dtypes(layers: Sequence[Layer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dtype for dtype in found if dtype))
 
 
-def place(layers: Sequence[Layer], peaks: Sequence[Peak]) -> tuple[Layer, ...]:
-    """The layers with what they attain and what their roof is, as far as time, cost and peaks are known."""
-    return tuple(_place(layer, peaks) for layer in layers)
+def place(layers: Sequence[Layer], peaks: Sequence[Peak], *, beaten: Collection[Peak] = ()) -> tuple[Layer, ...]:
+    """The layers with what they attain and what their roof is, as far as time, cost and peaks are known.
+
+    Args:
+        beaten: those of `peaks` that are no roof.
+    """
+    return tuple(_place(layer, peaks, beaten) for layer in layers)
 
 
-def _place(layer: Layer, peaks: Sequence[Peak]) -> Layer:
+def beaten_peaks(layers: Sequence[Layer], peaks: Sequence[Peak]) -> dict[Peak, Layer]:
+    """The peaks that are no roof, with the layer that beats each the most.
+
+    A layer much smaller than the buffer that was copied says nothing of it: it may live in a nearer cache.
+    """
+    found: dict[Peak, tuple[float, Layer]] = {}
+    for layer in layers:
+        if (limit := _limit(layer, peaks)) is None or (times := _times_beaten(layer, *limit)) <= ABOVE_ROOF:
+            continue
+        peak, _ = limit
+        is_alike = peak.size_bytes is None or 2 * _bytes_of(layer) > peak.size_bytes
+        if is_alike and times > found.get(peak, (0.0, layer))[0]:
+            found[peak] = (times, layer)
+    return {peak: layer for peak, (_, layer) in found.items()}
+
+
+def describe_beaten(peak: Peak, layer: Layer) -> str:
+    """``"the measured float32 peak, 12 Gop/s, is too low for a roof: conv1 attains at least 20 Gop/s"``."""
+    if peak.kind == "compute":
+        name, unit, amount = f"{peak.dtype} peak", "op/s", layer.ops or 0
+    else:
+        name, unit, amount = f"bandwidth in {format_bytes(peak.size_bytes or 0)}", "B/s", _bytes_of(layer)
+    least = amount / (layer.high or layer.time or 1.0)
+    return (
+        f"the measured {name}, {format_si(peak.value, unit)}, is too low for a roof: "
+        f"{layer.title} attains at least {format_si(least, unit)}"
+    )
+
+
+def _place(layer: Layer, peaks: Sequence[Peak], beaten: Collection[Peak]) -> Layer:
     if layer.kind != "operator" or not layer.time or layer.ops is None or layer.is_bounded:
         return layer
-    layer = replace(layer, ops_per_second=layer.ops / layer.time)
-    compute = peak_of(peaks, find_dtype(layer))
-    if compute is None or not layer.ops or not layer.intensity:
+    rate = layer.ops / layer.time
+    layer = replace(layer, ops_per_second=rate, roof=None, roof_share=None, bound=None)
+    limit = _limit(layer, peaks)
+    if limit is None or limit[0] in beaten or _times_beaten(layer, *limit) > ABOVE_ROOF:
         return layer
-    memory = bandwidth_of(peaks, round(layer.ops / layer.intensity))
-    if memory is None:
-        return layer
-    from_memory = layer.intensity * memory.value
-    roof = min(compute.value, from_memory)
-    return replace(
-        layer,
-        roof=roof,
-        roof_share=(layer.ops_per_second or 0.0) / roof,
-        bound="compute" if compute.value <= from_memory else "memory",
-    )
+    peak, per_unit = limit
+    roof = peak.value * per_unit
+    return replace(layer, roof=roof, roof_share=rate / roof, bound="compute" if peak.kind == "compute" else "memory")
+
+
+def _limit(layer: Layer, peaks: Sequence[Peak]) -> tuple[Peak, float] | None:
+    """The peak that limits a layer, and the layer's operations per unit of it; None without both kinds of peaks."""
+    if layer.kind != "operator" or not layer.time or not layer.ops or not layer.intensity or layer.is_bounded:
+        return None
+    compute, memory = peak_of(peaks, find_dtype(layer)), bandwidth_of(peaks, _bytes_of(layer))
+    if compute is None or memory is None:
+        return None
+    return (compute, 1.0) if compute.value <= layer.intensity * memory.value else (memory, layer.intensity)
+
+
+def _times_beaten(layer: Layer, peak: Peak, per_unit: float) -> float:
+    """The least rate of `layer` by the highest rate of `peak`."""
+    return (layer.ops or 0) / (layer.high or layer.time or 1.0) / ((peak.high or peak.value) * per_unit)
+
+
+def _bytes_of(layer: Layer) -> int:
+    return round((layer.ops or 0) / (layer.intensity or 1.0))
 
 
 def peak_of(peaks: Sequence[Peak], dtype: str | None) -> Peak | None:

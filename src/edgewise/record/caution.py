@@ -116,6 +116,11 @@ CAUTIONS: dict[str, tuple[str, str]] = {
         "find out why they failed: a program that fails may take much less time, or fail on certain inputs only",
     ),
     "statistics-only": ("C", "save the tool's single times, or measure with edgewise, to get an interval"),
+    "low-roof": (
+        "A",
+        "shares of the roof may be too high, and avoidable cost may be missed; profile again when nothing else runs: "
+        "disturbed peaks are then measured anew",
+    ),
     "settings-ignored": ("B", "the engine ignored or changed a requested setting"),
 }
 

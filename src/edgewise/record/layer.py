@@ -87,6 +87,12 @@ class Layer:
     bound: Bound | None = None
     label: str = ""
 
+    def __post_init__(self) -> None:
+        """Drop the rates of a layer whose time is an upper bound: records of earlier versions have them."""
+        if self.is_bounded:
+            for name in ("ops_per_second", "roof", "roof_share", "bound"):
+                object.__setattr__(self, name, None)
+
     @property
     def title(self) -> str:
         """The name to print: `label`, otherwise `name`."""
@@ -137,6 +143,8 @@ class Peak:
         method: which microbenchmark, on which library.
         measured_at: ISO 8601, UTC; peaks are kept per machine.
         times_measured: number of measurements, of which the highest counts.
+        load: share of the usable cores' time that other processes and virtual machines used during the quietest
+            measurement; None if not known.
     """
 
     kind: Literal["compute", "bandwidth"]
@@ -149,6 +157,7 @@ class Peak:
     method: str = ""
     measured_at: str = ""
     times_measured: int = 1
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +177,7 @@ class Profile:
         profiled_latency: end-to-end latency with profiling, s.
         profiler_time: time that the profiler added to the steps of an inference and that was subtracted from the
             layers' times, s.
-        peaks: peaks of this machine for the roofline; empty with the reason in `peaks_absent_because`.
+        peaks: peaks of this machine for the roofline; `peaks_absent_because` is the reason why one is missing.
         inputs, outputs: inputs and outputs of the model, with the shapes that ran.
         memory: memory of the activations (`edgewise.model.memory_plan`): totals, and live bytes by operator; None with
             the reason in `memory_absent_because`.

@@ -58,6 +58,11 @@ def engine_of(run: Run) -> str:
     return one_line(f"{run.job.runtime.name} {version}" if version else run.job.runtime.name)
 
 
+def differ_in_engine(first: Run, second: Run) -> bool:
+    """Whether two runs are of different engines, or providers of one, and so not one before and one after a change."""
+    return provider_of(first) != provider_of(second)
+
+
 def provider_of(run: Run) -> str:
     """``"onnxruntime/cpu"``."""
     runtime = run.job.runtime

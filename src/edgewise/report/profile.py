@@ -241,9 +241,16 @@ def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: flo
 def _roof_cell(layer: Layer, profile: Profile) -> Cell:
     """The share of its roof that a layer attains, and which roof limits it."""
     if layer.roof_share is None:
-        return absent(one_line(profile.peaks_absent_because or "") or rate_reason(layer))
+        return absent(roof_reason(layer, profile))
     bound = f" {layer.bound}" if layer.bound else ""
     return Cell(text=f"{layer.roof_share * 100:.1f}{bound}", value=layer.roof_share * 100)
+
+
+def roof_reason(layer: Layer, profile: Profile) -> str:
+    """Why a layer has no roof: no rate, no peak, or a peak that it beats."""
+    if not layer.ops_per_second:
+        return rate_reason(layer)
+    return one_line(profile.peaks_absent_because or "") or "no measured peak is a roof for it"
 
 
 def rate_reason(layer: Layer) -> str:
@@ -437,6 +444,14 @@ def memory_sections(run: Run, label: str = "", *, width: int | None = None) -> l
     return [Section(title=title, lines=(memory_line(run),), drawing=tuple(bars), brief="")]
 
 
+def missing_roofs(profile: Profile) -> str:
+    """Why there is no roofline, or not for all layers; else empty."""
+    if profile.peaks and not profile.peaks_absent_because:
+        return ""
+    reason = one_line(profile.peaks_absent_because or NOT_MEASURED)
+    return f"{'incomplete' if profile.peaks else 'no'} roofline: {reason}"
+
+
 def method_sections(run: Run, label: str = "") -> list[Section]:
     """How the layers were timed, and the overhead of the profiler."""
     profile = run.profile
@@ -453,6 +468,6 @@ def method_sections(run: Run, label: str = "") -> list[Section]:
     if run.source is not None:
         del lines[1]
     lines += map(one_line, profile.notes)
-    if not profile.peaks:
-        lines.append(f"no roofline: {one_line(profile.peaks_absent_because or NOT_MEASURED)}")
+    if reason := missing_roofs(profile):
+        lines.append(reason)
     return [Section(title=titled("How it was timed", label), lines=tuple(lines), brief="")]

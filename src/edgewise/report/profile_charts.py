@@ -192,7 +192,7 @@ def memory_chart(run: Run) -> Chart | None:
 
 
 def changes_chart(before: Run, after: Run) -> Chart | None:
-    """The largest changes between two runs as pairs of bars; None where they have nothing in common."""
+    """The largest differences between two runs as pairs of bars; None where they have nothing in common."""
     if not are_alike(before, after):
         return None
     pairs = [pair for pair in pair_layers(before, after) if pair.change][:MOST_CHANGES]
@@ -222,14 +222,14 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
         },
     }
     return profile_chart(
-        "The largest changes",
+        "The largest differences",
         [layer],
         height={"step": 17},
         description="; ".join(
-            f"{pair.name}: {' → '.join('n/a' if time is None else format_duration(time) for time in pair.times)}"
+            f"{pair.name}: {' | '.join('n/a' if time is None else format_duration(time) for time in pair.times)}"
             for pair in pairs[:8]
         ),
-        caption="Work that both runs do, however they fuse it; the largest change first.",
+        caption="Work that both runs do, however they fuse it; the largest difference first.",
     )
 
 

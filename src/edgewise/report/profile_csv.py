@@ -11,7 +11,7 @@ from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import provider_of
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Table, absent
-from edgewise.report.profile import rate_reason, time_reason
+from edgewise.report.profile import rate_reason, roof_reason, time_reason
 from edgewise.text import one_line
 
 _NUMBERS: tuple[tuple[str, str, str], ...] = (
@@ -93,8 +93,8 @@ def _reason(run: Run, layer: Layer, name: str) -> str:
         return time_reason(layer)
     if name == "start":
         return "the engine does not report when it began"
-    if name in ("roof", "roof_share") and run.profile is not None and run.profile.peaks_absent_because:
-        return one_line(run.profile.peaks_absent_because)
+    if name in ("roof", "roof_share") and run.profile is not None:
+        return roof_reason(layer, run.profile)
     if name in ("ops_per_second", "roof", "roof_share"):
         return rate_reason(layer)
     return one_line(layer.cost_unknown_because) or NOT_MEASURED

@@ -1,4 +1,4 @@
-"""Two profiled runs side by side: what of the model became faster or slower.
+"""Two profiled runs side by side: what of the model became faster or slower, or which work is faster in which engine.
 
 Engines fuse differently and quantisation splits operators, so rows are not layers: they are the smallest sets of layers
 that do the same work in both runs (`edgewise.profiling.layer_matching`).
@@ -13,7 +13,7 @@ from functools import partial
 from edgewise.formatting import bound_text
 from edgewise.profiling.layer_matching import LayerPair, are_alike, are_reliable, pair_layers
 from edgewise.record import Layer, Run
-from edgewise.report.conditions import labels_of
+from edgewise.report.conditions import differ_in_engine, labels_of, provider_of
 from edgewise.report.document import DASH, Cell, Column, Table
 from edgewise.report.profile_findings import BEFORE_AND_AFTER
 from edgewise.report.profile_provenance import ELSEWHERE, how_times
@@ -41,21 +41,34 @@ def diff_table(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> Table | 
     rows_alone = _unpaired_rows(pairs)
     rows += rows_alone
     rows.append(whole_row(*profiled))
+    if differ_in_engine(*profiled):
+        names = [run.job.runtime.name for run in profiled]
+        names = [one_line(name) for name in names] if names[0] != names[1] else [provider_of(run) for run in profiled]
+        change, verdict, title = "Difference", f"{names[1]} is", "{}: {} | {}"
+    else:
+        names, change, verdict, title = ["Before", "After"], "Change", "Verdict", "{}: {} → {}"
     columns = (
         Column(title="Layer", name=True, ends=True),
         Column(title="Op", rank=3),
-        Column(title="Before (µs)", numeric=True, how=how_times(profiled[0], title="Time before", interval=ELSEWHERE)),
-        Column(title="After (µs)", numeric=True, how=how_times(profiled[1], title="Time after", interval=ELSEWHERE)),
-        Column(title="Change (µs)", numeric=True, how=_HOW_CHANGE),
+        *(
+            Column(title=f"{name} (µs)", numeric=True, how=how_times(run, title=f"Time: {name}", interval=ELSEWHERE))
+            for name, run in zip(names, profiled, strict=True)
+        ),
+        Column(title=f"{change} (µs)", numeric=True, how=_HOW_CHANGE),
         Column(title="Ratio", numeric=True, rank=2, how=_HOW_CHANGE),
-        Column(title="Verdict", rank=1),
+        Column(title=verdict, rank=1),
     )
     notes = (
         "a row is work that both runs do, however they fuse it; unclear: the intervals overlap or are not known",
         *(("unpaired: only one run has it, or has it in other rows; no claim is made for it",) if rows_alone else ()),
     )
-    title = "Before and after: {} → {}".format(*labels_of(profiled))
+    title = title.format(diff_title(*profiled), *labels_of(profiled))
     return Table(title=title, columns=columns, rows=tuple(rows), notes=notes)
+
+
+def diff_title(first: Run, second: Run) -> str:
+    """What a comparison of two profiles shows: two engines, or one model before and after a change."""
+    return "Engine against engine" if differ_in_engine(first, second) else "Before and after"
 
 
 _HOW_CHANGE = partial(provenance_of_column, "Change", "derived", "from both times", "none: see the verdict of the row")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 from edgewise.profiling.slowdown import explain_slowdown
 from edgewise.record import Finding, Profile, Run
+from edgewise.record.facts import uses_int8
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import Section
 from edgewise.text import one_line
@@ -27,10 +29,40 @@ def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -
         return []
     found = [with_fusions(finding, run, others) for finding in ranked_findings(run.profile)]
     if not found:
-        why = "no avoidable cost was found" if run.source is None else "layers of another tool are not searched"
-        return [Section(title=titled("Findings", label), lines=(f"none: {why}",))]
+        return [Section(title=titled("Findings", label), lines=(f"none: {nothing_found(run)}",))]
     lines = tuple(f"{place}. {finding_line(finding, run.profile)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def nothing_found(run: Run) -> str:
+    """Why a profile has no findings, and what to do next."""
+    from edgewise.report.profile import roof_reason
+
+    if run.source is not None or run.profile is None:
+        return "layers of another tool are not searched"
+    costly = [
+        layer
+        for layer in run.layers
+        if layer.kind == "operator" and layer.macs != 0 and layer.time and not layer.is_bounded
+    ]
+    lacking = [layer for layer in costly if not layer.roof]
+    if not lacking:
+        return f"no avoidable cost was found; {_next_command(run)}"
+    reasons = "; ".join(dict.fromkeys(roof_reason(layer, run.profile) for layer in lacking))
+    return (
+        f"{len(lacking)} of {len(costly)} layers with arithmetic have no roof, so their avoidable cost is "
+        f"not known: {reasons}; {_next_command(run)}"
+    )
+
+
+def _next_command(run: Run) -> str:
+    """The command that may make the model faster where its layers can't be made faster one by one."""
+    model, device = run.job.model, run.job.target.device
+    name = shlex.quote(one_line(model.origin.target if model.origin else model.file_name))
+    if device == "local" and model.format in ("onnx", "tflite", "openvino") and not uses_int8(run):
+        return f"next: 'edgewise optimize {name} --data DATA' tries int8 and other variants"
+    there = "" if device == "local" else f" -d {shlex.quote(one_line(device))}"
+    return f"next: 'edgewise bench {name}{there}' measures it on every engine"
 
 
 def with_fusions(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from edgewise.formatting import ABSENT, quantity
+from edgewise.profiling.roofline import ABOVE_ROOF
 from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report import profile_charts as charts
@@ -30,6 +31,7 @@ from edgewise.report.profile import (
     layers_of,
     memory_line,
     method_sections,
+    missing_roofs,
     op_words,
     ranked,
     reason_of_no_profile,
@@ -39,8 +41,8 @@ from edgewise.report.profile import (
     whole_note,
 )
 from edgewise.report.profile_csv import tensors_text
-from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import evidence_of, headline_of, ranked_findings, with_fusions
+from edgewise.report.profile_diff import diff_table, diff_title
+from edgewise.report.profile_findings import evidence_of, headline_of, nothing_found, ranked_findings, with_fusions
 from edgewise.report.profile_provenance import how_times, provenance_of_derived
 from edgewise.report.profile_style import colours_of
 from edgewise.report.profile_types import type_table
@@ -60,10 +62,11 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
     drawing = ChartRenderer()
     labels = labels_of(runs)
     views = [_run_view(run, labels[place - 1], place, drawing, runs) for place, run in enumerate(runs, 1)]
-    diff, changes = diff_table(runs, most=None), None
+    diff, changes, between = diff_table(runs, most=None), None, ""
     whole: list[tuple[str, How]] = []
     if diff is not None:
         before, after = (run for run in runs if run.profile is not None)
+        between = diff_title(before, after)
         changes = drawing.draw(charts.changes_chart(before, after))
         whole = [(quantity(run.value("latency") or math.nan, "s"), how_of(run, "latency")) for run in (before, after)]
         whole.append((f"× {diff.rows[-1][5].text}, {diff.rows[-1][6].text}", None))
@@ -76,6 +79,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         runs=views,
         diff=view_table(diff, "diff", sortable=True) if diff is not None else None,
         whole=whole,
+        between=between,
         changes=changes,
         missing=drawing.missing,
         headline=headline_of(runs),
@@ -110,7 +114,8 @@ def _run_view(run: Run, label: str, place: int, drawing: ChartRenderer, runs: Se
         ],
         "charts": drawing.draw_all(charts.chart_of(run, kind) for kind in charts.KINDS),
         "no_memory": "" if profile.memory else memory_line(run),
-        "no_roof": "" if profile.peaks else one_line(profile.peaks_absent_because or NOT_MEASURED),
+        "nothing_found": nothing_found(run),
+        "no_roof": missing_roofs(profile),
         "peaks": _peaks(profile),
         "method": [
             f"the whole is {whole_note(run)}",
@@ -191,7 +196,7 @@ def _rate_tile(run: Run, profile: Profile) -> dict[str, Any]:
     method = "operations of an inference, counted from the shapes, over the latency"
     peak = max((each.value for each in profile.peaks if each.kind == "compute"), default=None)
     rate = ops / latency
-    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak else ""
+    part = f", {rate / peak * 100:.0f} % of the highest measured peak" if peak and rate <= ABOVE_ROOF * peak else ""
     more = f"{count_words(ops)} operations an inference{part}"
     return _tile(run, "Rate", format_si(rate, "op/s"), more, ("op/s", rate, method))
 

@@ -1,6 +1,7 @@
 """Measures peak rates of this machine in a fresh process: standard library, numpy and one engine.
 
-The request on standard input is a JSON object; the answer on standard output has the seconds of every repetition.
+The request on standard input is a JSON object; the answer on standard output has the seconds of every
+repetition and the load of other work meanwhile.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from edgewise.child_process import serve
 from edgewise.registry import load_class
+from edgewise.run.counters import read_counters
 from edgewise.runtime.base import LoadOptions
 
 BUDGET_NS = 300_000_000
@@ -22,19 +24,22 @@ LEAST, MOST = 7, 2000
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of every repetition of the requested work, and numpy's version."""
+    """Seconds of every repetition of the requested work, the load of other work meanwhile, and numpy's version."""
     import numpy as np
 
     work = _copy_memory(request) if request["kind"] == "bandwidth" else _multiply(request)
     for _ in range(3):
         work()
     times: list[float] = []
+    start = read_counters()
     begin = time.monotonic_ns()
     while len(times) < LEAST or (time.monotonic_ns() - begin < BUDGET_NS and len(times) < MOST):
         before = time.monotonic_ns()
         work()
         times.append((time.monotonic_ns() - before) * 1e-9)
-    return {"seconds": times, "numpy": np.__version__}
+    counted = read_counters().delta(start)
+    others, stolen = counted["busy_share_of_others"], counted["steal_share"] or 0.0
+    return {"seconds": times, "numpy": np.__version__, "load": None if others is None else others + stolen}
 
 
 def _copy_memory(request: Mapping[str, Any]) -> Callable[[], object]:

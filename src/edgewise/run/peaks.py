@@ -5,7 +5,7 @@ process: what software on this machine was seen to reach, not what its makers pr
 written by a copy between two buffers; its size is that of both together. A peak is that of the fastest tenth of
 the repetitions, since whatever else the machine does only slows them; its interval reaches from their median to the
 fastest one. Where a layer beats its roof, the peaks are measured once more, three times in all at most, and the higher
-ones are kept.
+ones are kept. Peaks that were measured beside other work are measured again at every use, until once it was quiet.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 from edgewise.folders import job_folder
 from edgewise.record import Peak, TargetSpec
 from edgewise.run.facts import ask, availability_at, environment_at, target_of
+from edgewise.run.trust import BUSY
 from edgewise.runtime.base import runtimes
 
 SIDE = 768
@@ -31,7 +32,7 @@ _LEAST_COPIED = 16 * 2**20
 _TIMEOUT_S = 60.0
 MOST_TIMES = 3
 """Largest number of measurements of a peak that layers beat."""
-_SCHEMA = 1
+_SCHEMA = 2
 _WORKER = "edgewise.run.peak_worker"
 #: data type → (data type of the product's input, execution precision to ask for)
 _PRODUCTS: dict[str, tuple[str, str | None]] = {
@@ -65,7 +66,7 @@ def find_peaks(
     known = _load(file, place)
     wanted = [f"{dtype}/{threads}" for dtype in dtypes if dtype in _PRODUCTS] + [f"bandwidth/{threads}"]
     # What could not be measured is tried again the next time: a machine that was busy may have time then.
-    if lacking := [key for key in wanted if not known.get(key) or (again and _may_be_low(known[key]))]:
+    if lacking := [key for key in wanted if not known.get(key) or _may_be_low(known[key], beaten=again)]:
         known |= {key: _higher(known.get(key, []), _measure(key, place)) for key in lacking}
         _save(file, {key: peaks for key, peaks in known.items() if peaks}, place)
     found = [peak for key in wanted for peak in known[key]]
@@ -74,16 +75,28 @@ def find_peaks(
     return tuple(found), why
 
 
-def _may_be_low(known: Sequence[Peak]) -> bool:
+def is_disturbed(peak: Peak) -> bool:
+    """Whether other work used the processor during every measurement of `peak`."""
+    return peak.load is not None and peak.load > BUSY
+
+
+def _may_be_low(known: Sequence[Peak], *, beaten: bool) -> bool:
     """Whether measuring once more may tell more: a kernel that beats the products (Winograd's) does so every time."""
-    return min(peak.times_measured for peak in known) < MOST_TIMES
+    return any(map(is_disturbed, known)) or (beaten and min(peak.times_measured for peak in known) < MOST_TIMES)
 
 
 def _higher(known: Sequence[Peak], found: Sequence[Peak]) -> list[Peak]:
-    """Of two measurements of the same peaks the higher ones, size by size."""
+    """Of two measurements of the same peaks the higher ones, size by size, with the lower load of the two."""
     best = {peak.size_bytes: peak for peak in sorted((*known, *found), key=lambda peak: peak.value)}
+    loads: dict[int | None, float] = {}
+    for peak in (*known, *found):
+        if peak.load is not None:
+            loads[peak.size_bytes] = min(peak.load, loads.get(peak.size_bytes, peak.load))
     times = max((peak.times_measured for peak in known), default=0) + 1
-    return [replace(best[size], times_measured=times) for size in sorted(best, key=lambda size: size or 0)]
+    return [
+        replace(best[size], times_measured=times, load=loads.get(size))
+        for size in sorted(best, key=lambda size: size or 0)
+    ]
 
 
 def _measure(key: str, place: TargetSpec) -> list[Peak]:
@@ -138,6 +151,7 @@ def _peak(kind: Any, answer: Mapping[str, Any], amount: int, **fields: Any) -> P
         value=amount / seconds[len(seconds) // 10],
         low=amount / seconds[len(seconds) // 2],
         high=amount / seconds[0],
+        load=answer.get("load"),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         **fields,
     )

@@ -12,15 +12,13 @@ from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.profiling.findings import find
 from edgewise.profiling.layers import build_profile
 from edgewise.profiling.module_operators import graph_of_steps
-from edgewise.profiling.roofline import peak_dtypes, place
-from edgewise.record import Peak, Run
+from edgewise.profiling.roofline import ABOVE_ROOF, beaten_peaks, describe_beaten, peak_dtypes, place
+from edgewise.record import Caution, Layer, Peak, Profile, Run
 from edgewise.record.run import Cause
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.observation import read_run_graph
+from edgewise.run.peaks import is_disturbed
 from edgewise.runtime.base import EngineProfile, runtimes
-
-ABOVE_ROOF = 1.05
-"""A layer that attains more than this share of its roof shows that a peak was measured too low."""
 
 
 class FindPeaks(Protocol):
@@ -66,15 +64,9 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         profile = replace(
             profile, notes=(*profile.notes, f"one more process failed: {failure.cause}: {failure.message}")
         )
-    peaks, absent = find_peaks(peak_dtypes(layers), _threads(run))
-    layers = place(layers, peaks)
-    if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in layers):
-        peaks, absent = find_peaks(peak_dtypes(layers), _threads(run), again=True)
-        layers = place(layers, peaks)
+    layers, profile, cautions = _under_roofs(run, layers, profile, find_peaks=find_peaks)
     notes = [str(graph.metadata[key]) for key in ("observed", "unobserved") if key in graph.metadata]
-    profile = replace(
-        profile, peaks=peaks, peaks_absent_because=absent, **_memory(graph), notes=(*profile.notes, *notes)
-    )
+    profile = replace(profile, **_memory(graph), notes=(*profile.notes, *notes))
     findings = find(
         layers,
         profile,
@@ -83,7 +75,30 @@ def with_layers(run: Run, sessions: Sequence[SessionResult], *, find_peaks: Find
         latency=latency,
         instructions=(run.environment.get("cpu") or {}).get("flags"),
     )
-    return replace(run, layers=layers, profile=replace(profile, findings=findings))
+    profile = replace(profile, findings=findings)
+    return replace(run, layers=layers, profile=profile, cautions=(*run.cautions, *cautions))
+
+
+def _under_roofs(
+    run: Run, layers: Sequence[Layer], profile: Profile, *, find_peaks: FindPeaks
+) -> tuple[tuple[Layer, ...], Profile, list[Caution]]:
+    """The layers under their roofs, the profile with the peaks that hold, and a caution on others."""
+    dtypes, threads = peak_dtypes(layers), _threads(run)
+    peaks, absent = find_peaks(dtypes, threads)
+    if any((layer.roof_share or 0.0) > ABOVE_ROOF for layer in place(layers, peaks)) or beaten_peaks(layers, peaks):
+        peaks, absent = find_peaks(dtypes, threads, again=True)
+    beaten = beaten_peaks(layers, peaks)
+    layers = place(layers, peaks, beaten=beaten)
+    reasons = [describe_beaten(peak, layer) for peak, layer in beaten.items()]
+    kept = tuple(peak for peak in peaks if peak not in beaten)
+    loads = [peak.load or 0.0 for peak in peaks if is_disturbed(peak)]
+    told = [
+        *reasons,
+        *([f"other work used up to {max(loads):.0%} of the processor while peaks were measured"] if loads else []),
+    ]
+    absent = "; ".join([*([absent] if absent else []), *reasons]) or None
+    cautions = [Caution.of("low-roof", "; ".join(told))] if told else []
+    return layers, replace(profile, peaks=kept, peaks_absent_because=absent), cautions
 
 
 def _read_graph(run: Run, profile: EngineProfile) -> tuple[Graph | None, str]:

@@ -69,12 +69,11 @@ class Alternation:
 
     def describe_cost(self, taken: Sequence[float]) -> str:
         """Return the note on the cost of profiling; `taken` has the µs that were subtracted from each step."""
-        profiled = undisturbed_mean(self.walls) / 1e3
+        added = self.excess_us(undisturbed_mean(self.walls))
         return (
-            f"an inference of {len(taken)} steps took {profiled:.1f} µs with profiling and "
-            f"{profiled - self.excess_us(1e3 * profiled):.1f} µs without (in turns); {sum(taken):.1f} µs of the "
-            f"difference were inside the steps and were subtracted, at most {max(taken, default=0.0):.2f} µs from "
-            "each; the rest is between them"
+            f"profiling added {added:.1f} µs to an inference of {len(taken)} steps (by turns with ordinary ones); "
+            f"{sum(taken):.1f} µs of it were inside the steps and were subtracted, at most "
+            f"{max(taken, default=0.0):.2f} µs from each; the rest is between them"
         )
 
 

@@ -17,6 +17,7 @@ from operator import mul
 from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import LayerPair, ends, pair_layers
 from edgewise.record import Layer, Profile, Run
+from edgewise.report.profile import roof_reason
 from edgewise.text import one_line
 
 FIRST_VISIBLE = 120
@@ -472,14 +473,8 @@ def _reason(pair: LayerPair, key: str, graph: Graph, snr: Mapping[str, float]) -
     if key == "snr":
         return "this layer was not quantised alone" if snr else NO_SNR
     if key == "roof":
-        return _profile(graph).peaks_absent_because or _rate_reason(layers[0])
+        return roof_reason(layers[0], _profile(graph))
     return "; ".join(filter(None, dict.fromkeys(layer.cost_unknown_because for layer in layers)))
-
-
-def _rate_reason(layer: Layer) -> str:
-    if layer.ops is None or layer.time is None:
-        return layer.cost_unknown_because if layer.ops is None else layer.time_absent_because or ""
-    return "it has no arithmetic operations" if layer.ops == 0 else ""
 
 
 def change_ends(pair: LayerPair) -> tuple[Number, Number]:
