@@ -22,6 +22,14 @@ def command(
             help="Model that the firmware reports; kws01, ic01, vww01 and ad01 are those of MLPerf Tiny",
         ),
     ] = "custom",
+    signature: Annotated[
+        str,
+        typer.Option(
+            "--signature",
+            metavar="NAME",
+            help="Entry point of a file with several signatures (default: the first)",
+        ),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty")] = False,
 ) -> int:
     """Write C sources of a model and a firmware image that speaks the protocol of MLPerf Tiny's runner.
@@ -31,8 +39,8 @@ def command(
     The image runs in QEMU, too. README.md in the folder has the steps for your own board.
     """
     from edgewise.cli.console import err
-    from edgewise.estimating.mcu.runner import write_firmware
+    from edgewise.service.estimation import firmware
 
-    image = write_firmware(model, folder, device=device, identity=identity, force=force)
+    image = firmware(str(model), folder, device=device, identity=identity, signature=signature, force=force)
     err().print(f"wrote {image}; {folder / 'README.md'} has the next steps", soft_wrap=True, markup=False)
     return 0
