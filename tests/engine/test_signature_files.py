@@ -353,7 +353,9 @@ def test_a_program_of_a_pt2_archive_is_an_archive_of_its_own_with_its_weights_al
         }
     with pytest.raises(BadModel, match=r"only \.tflite files") as error:
         edgewise.estimate(file, "rpi-pico", signature="decode")
-    assert str(file) in error.value.advice and error.value.advice.endswith("tflite, and estimate its result")
+    assert str(file) in error.value.advice and error.value.advice.endswith(
+        "--signature decode --to tflite --precision int8 --data DATA, and estimate its result"
+    )
 
 
 def test_a_damaged_pt2_archive_is_one_clear_error(tmp_path):

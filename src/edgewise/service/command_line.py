@@ -63,8 +63,9 @@ def named_for_python() -> Iterator[None]:
         raise
 
 
-_FLAG = re.compile(r"'edgewise [^']*'|(?<![\w-])--([a-z][a-z-]+)")
-"""A flag, or a whole command line in quotes, whose flags keep their names."""
+_VERBS = "bench|profile|compare|convert|estimate|evaluate|optimize|calibrate|gate|inspect|devices|doctor|exec|runs"
+_FLAG = re.compile(rf"'edgewise [^']*'|\bedgewise (?:{_VERBS}) (?:[^,;]|,(?! ))*|(?<![\w-])--([a-z][a-z-]+)")
+"""A flag, or a whole command line, in quotes or up to ", " or ";", whose flags keep their names."""
 
 
 def _field_of(flag: re.Match[str]) -> str:
