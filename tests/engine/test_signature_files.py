@@ -12,19 +12,23 @@ import numpy as np
 import pytest
 
 import edgewise
+from edgewise.cli.main import run
 from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadField, BadInput, BadModel, Unavailable
+from edgewise.estimating.mcu.cortex_m import emulation_availability
 from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.result_builder import provenance_of
 from edgewise.registry import Availability
 from edgewise.runtime.tflite_buffers import has_buffers_behind
 from edgewise.verbs.command_line import words_of
 from edgewise.verbs.estimate.request import EstimateRequest
+from edgewise.verbs.estimate.work import firmware
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.optimize.work import _REPEATED_FOR_ONE
 from edgewise.verbs.profile.request import ProfileRequest
 from exported_programs import small_network
 from litert_networks import write_subgraphs
+from protobuf_writer import saved_model
 
 pytestmark = pytest.mark.engine
 SIZES = {"encode": (64, 16), "decode": (16, 64, 64)}
@@ -300,6 +304,37 @@ def test_a_profile_of_an_estimated_device_takes_one_signature():
         ProfileRequest(models=("codec.tflite",), device="cortex-m33", signatures=("a", "b")).as_estimate()
 
 
+@pytest.mark.skipif(not emulation_availability(), reason="what compiles and emulates firmware is not installed")
+def test_the_firmware_of_a_signature_has_that_part_of_the_file_alone(tmp_path, capsys):
+    source = str(write_codec(tmp_path / "codec.tflite", int8=True))
+    made = []
+    for words in ([], ["--signature", "encode"], ["--signature", "decode"]):
+        folder = tmp_path / f"firmware{len(made)}"
+        assert run(["firmware", source, "-d", "cortex-m4", "-o", str(folder), *words]) == 0
+        made.append((folder / "constants.bin").read_bytes())
+    default, encode, decode = made
+    assert default == encode != decode
+    capsys.readouterr()
+    assert run(["firmware", source, "-d", "cortex-m4", "-o", str(tmp_path / "no"), "--signature", "other"]) == 2
+    assert "decode" in capsys.readouterr().err and not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("estimate", [
+    lambda file: edgewise.estimate(file, "nucleo-f207zg"),
+    lambda file: edgewise.estimate(file, "ethos-u55-128"),
+    edgewise.fits,
+    lambda file: firmware(str(file), file.parent / "fw", device="cortex-m4"),
+])  # fmt: skip
+def test_what_can_be_converted_is_estimated_after_the_command_that_is_named(tmp_path, estimate):
+    """TensorFlow's SavedModel, whose layers are not read at all."""
+    folder = saved_model(tmp_path / "net")
+    with pytest.raises((BadModel, Unavailable)) as error:
+        estimate(folder)
+    if isinstance(error.value, BadModel):  # Vela may not be installed
+        how = f"edgewise convert {folder} --to tflite --precision int8 --data DATA, and estimate its result"
+        assert error.value.advice == how
+
+
 def test_a_program_of_a_pt2_archive_is_an_archive_of_its_own_with_its_weights_alone(tmp_path):
     file = tmp_path / "two.pt2"
     with zipfile.ZipFile(file, "w") as written:
@@ -320,7 +355,9 @@ def test_a_program_of_a_pt2_archive_is_an_archive_of_its_own_with_its_weights_al
         }
     with pytest.raises(BadModel, match=r"only \.tflite files") as error:
         edgewise.estimate(file, "rpi-pico", signature="decode")
-    assert str(file) in error.value.advice and error.value.advice.endswith("tflite, and estimate its result")
+    assert str(file) in error.value.advice and error.value.advice.endswith(
+        "--signature decode --to tflite --precision int8 --data DATA, and estimate its result"
+    )
 
 
 def test_a_damaged_pt2_archive_is_one_clear_error(tmp_path):

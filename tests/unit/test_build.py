@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -274,3 +276,58 @@ def test_each_folder_has_its_own_modules(tmp_path, monkeypatch):
             module = import_module(target, target)
             assert call(find(module, "make", target), {}, target) == (name, name)
             assert name == sys.modules["blocks"].NAME and sys.modules["net"] is module
+
+
+def test_a_folders_own_modules_go_before_those_that_the_callers_code_imported(tmp_path, monkeypatch):
+    """A notebook's `blocks` is not that of the model's folder, and is the notebook's again afterwards."""
+    from edgewise.model.callable_loader import import_module, own_code
+
+    for name in ("notebook", "model"):
+        (tmp_path / name / "nb_parts").mkdir(parents=True)
+        (tmp_path / name / "nb_parts" / "__init__.py").write_text("")
+        (tmp_path / name / "nb_blocks.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "nb_parts" / "head.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "nb_net.py").write_text(
+            f"import nb_blocks, nb_parts.head\nNAMES = nb_blocks.NAME, {name!r}\n"
+        )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "notebook")
+    names = ("nb_blocks", "nb_parts", "nb_parts.head", "nb_net")
+    own = {name: importlib.import_module(name) for name in names}
+    try:
+        for _ in range(2):
+            with own_code("model/nb_net.py"):
+                module = import_module("model/nb_net.py", "model/nb_net.py:NAMES")
+                assert module.NAMES == ("model", "model")
+                assert sys.modules["nb_parts.head"].NAME == "model"
+            assert {name: sys.modules[name] for name in names} == own
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("package", [True, False])
+def test_a_module_has_one_name_as_a_module_and_as_a_file(tmp_path, package):
+    """Exporters write the names of classes into layers: one network, one file."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "blocks.py").write_text("class Block: pass\n")
+    (tmp_path / "pkg" / "net.py").write_text(
+        "class Net: pass\ndef block():\n    from .blocks import Block\n    return Block\n"
+    )
+    if package:
+        (tmp_path / "pkg" / "__init__.py").write_text("")
+    program = (
+        "import sys\nfrom edgewise.model.callable_loader import import_module, own_code\nname = sys.argv[1]\n"
+        "with own_code(name):\n    module = import_module(name, name)\n    told = [module.Net.__module__]\n"
+        "    if sys.argv[2:]:\n        told += [module.block().__module__]\n        from pkg import net\n"
+        "        assert net is module\nprint(*told)\n"
+    )
+
+    def tell(folder: Path, *arguments: str) -> list[str]:
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.split()
+
+    name = "pkg.net" if package else "net"
+    assert tell(tmp_path, "pkg.net", "relative") == [name, "pkg.blocks"]
+    assert tell(tmp_path, "pkg/net.py", *["relative"] * package) == [name, "pkg.blocks"][: 1 + package]
+    assert tell(tmp_path / "pkg", "net.py") == [name]

@@ -124,6 +124,10 @@ def test_command_lines_in_advice_keep_their_flags():
         raise BadInput("no --batch fits", advice="'edgewise bench MODEL --dry-run --json' writes one; add --batch 1")
     assert caught.value.message == "no batches fits"
     assert caught.value.advice == "'edgewise bench MODEL --dry-run --json' writes one; add batches 1"
+    with pytest.raises(BadInput) as caught, named_for_python():
+        raise BadInput("edgewise needs --data", advice="edgewise convert a,b --to tflite, and estimate it with --shape")
+    assert caught.value.message == "edgewise needs data"
+    assert caught.value.advice == "edgewise convert a,b --to tflite, and estimate it with shapes"
 
 
 @pytest.mark.parametrize(

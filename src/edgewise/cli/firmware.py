@@ -7,7 +7,7 @@ from pathlib import Path
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option
-from edgewise.verbs.shared_options import PLAIN
+from edgewise.verbs.shared_options import PLAIN, SIGNATURE
 
 
 @takes(
@@ -26,6 +26,7 @@ from edgewise.verbs.shared_options import PLAIN
         "Model that the firmware reports; kws01, ic01, vww01 and ad01 are those of MLPerf Tiny",
         default="custom",
     ),
+    SIGNATURE.worded("Entry point of a file with several signatures (default: the first)", panel=PLAIN),
     option("--force", PLAIN, "Write into a folder that is not empty", bool),
 )
 def command(values: Values) -> None:
@@ -36,10 +37,15 @@ def command(values: Values) -> None:
     The image runs in QEMU, too. README.md in the folder has the steps for your own board.
     """
     from edgewise.cli.console import err
-    from edgewise.estimating.mcu.runner import write_firmware
+    from edgewise.verbs.estimate.work import firmware
 
     folder = values["output"]
-    image = write_firmware(
-        values["model"], folder, device=values["device"], identity=values["model_id"], force=values["force"]
+    image = firmware(
+        str(values["model"]),
+        folder,
+        device=values["device"],
+        identity=values["model_id"],
+        signature=values["signature"] or "",
+        force=values["force"],
     )
     err().print(f"wrote {image}; {folder / 'README.md'} has the next steps", soft_wrap=True, markup=False)

@@ -10,6 +10,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ _of_files: dict[Path, ModuleType] = {}
 """The modules of files: two files called model.py are two modules."""
 _folders: dict[str, Path] = {}
 """Module that the user's code imported from a folder of the user's → that folder."""
+_LIBRARIES = {"site-packages", "dist-packages"}
 _set_aside: dict[Path, dict[str, ModuleType]] = {}
 """Folder → its modules whose names another folder's modules have now: two folders may each have a blocks.py."""
 
@@ -40,9 +42,13 @@ def is_factory(text: str) -> bool:
 @contextlib.contextmanager
 def own_code(module_name: str) -> Iterator[None]:
     """The user's folders on the module path while its code runs; what it prints goes to stderr."""
+    file = file_of(module_name)
     beside = Path(module_name).resolve().parent if module_name.endswith(".py") else Path.cwd()
-    added = [str(folder) for folder in dict.fromkeys((beside, Path.cwd())) if str(folder) not in sys.path]
-    sys.path[:0] = added
+    root = beside if file is None else file.parents[len(_packages_of(file))]
+    added = [str(folder) for folder in dict.fromkeys((beside, Path.cwd(), root)) if str(folder) not in sys.path]
+    sys.path[:0] = [folder for folder in added if folder != str(root) or root in (beside, Path.cwd())]
+    sys.path += [folder for folder in added if folder not in sys.path]  # libraries go before other packages there
+    lent = _lent_names(beside)
     _give_names_to(beside)
     known = set(sys.modules)
     # TensorFlow's C++ libraries log below errors when they are first imported.
@@ -52,8 +58,9 @@ def own_code(module_name: str) -> Iterator[None]:
             yield
     finally:
         for name in sys.modules.keys() - known:
-            if (folder := _folder_of(name)) in (beside, Path.cwd()):
+            if (folder := _folder_of(name)) in (beside, Path.cwd(), root):
                 _folders[name] = folder
+        _take_back(lent, beside)
         for path in added:
             with contextlib.suppress(ValueError):
                 sys.path.remove(path)
@@ -72,6 +79,37 @@ def _give_names_to(folder: Path) -> None:
     _folders.update(dict.fromkeys(mine, folder))
 
 
+def _lent_names(folder: Path) -> dict[str, ModuleType]:
+    """Modules that the caller's own code has imported, a notebook's say, where `folder` has another file of that name.
+
+    They are taken out of `sys.modules` until `_take_back`. Those of libraries stay: other libraries need them.
+    """
+    found = {}
+    for name, module in list(sys.modules.items()):
+        first = name.partition(".")[0]
+        file = getattr(sys.modules.get(first), "__file__", None)
+        if not file or first in (*sys.stdlib_module_names, "__main__", "edgewise") or name in _folders:
+            continue
+        own = next((each for each in _files_named(folder, first) if each.is_file()), None)
+        if own is not None and own != Path(file).resolve() and not _LIBRARIES & set(Path(file).parts):
+            found[name] = module
+    for name in found:
+        del sys.modules[name]
+    return found
+
+
+def _files_named(folder: Path, module: str) -> tuple[Path, Path]:
+    return folder / module / "__init__.py", folder / f"{module}.py"
+
+
+def _take_back(lent: Mapping[str, ModuleType], folder: Path) -> None:
+    """Give the names to the modules that had them; those that `folder` gave them to meanwhile are set aside."""
+    firsts = {name.partition(".")[0] for name in lent}
+    for name in [each for each in sys.modules if each.partition(".")[0] in firsts]:
+        _set_aside.setdefault(_folders.pop(name, folder), {})[name] = sys.modules.pop(name)
+    sys.modules.update(lent)
+
+
 def _folder_of(name: str) -> Path | None:
     """The folder on the module path that has the module."""
     path = Path(getattr(sys.modules[name], "__file__", None) or "")
@@ -79,18 +117,32 @@ def _folder_of(name: str) -> Path | None:
     return path.parents[above] if above < len(path.parents) else None
 
 
+def file_of(name: str) -> Path | None:
+    """The user's file of a module: that file itself, or that of ``package.module`` in the current folder; else None."""
+    file = Path(name) if name.endswith(".py") else Path(*name.split(".")).with_suffix(".py")
+    return file.resolve() if file.is_file() else None
+
+
 def import_module(name: str, target: str) -> ModuleType:
     """The module called `name`, or in the file of that name; inside `own_code`. Raises `BadInput`."""
-    if not name.endswith(".py"):
-        try:
-            with explained(target):
-                return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            raise BadInput(f"there is no module {error.name!r} for {target}", advice=ADVICE) from error
-    file = Path(name)
-    if not file.is_file():
-        raise BadInput(f"no such file: {name}", advice=ADVICE)
-    place = file.resolve()
+    place = file_of(name)
+    if name.endswith(".py"):
+        if place is None:
+            raise BadInput(f"no such file: {name}", advice=ADVICE)
+        return _import_file(place, name, target)
+    try:
+        with explained(target):
+            if place is not None and _name_of(place) != name and name not in sys.modules:
+                spec = importlib.util.find_spec(name)
+                if spec is not None and spec.origin and Path(spec.origin).resolve() == place:
+                    return _import_file(place, name, target)
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise BadInput(f"there is no module {error.name!r} for {target}", advice=ADVICE) from error
+
+
+def _import_file(place: Path, name: str, target: str) -> ModuleType:
+    """The module in the file `place`, which `name` names: as a file, or as ``folder.module``."""
     if (module := _of_files.get(place)) is not None:
         sys.modules[module.__name__] = module  # another file may have the same name
         return module
@@ -102,11 +154,16 @@ def import_module(name: str, target: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise BadInput(f"{name} can't be imported", advice=ADVICE)
     sys.modules[own] = module = importlib.util.module_from_spec(spec)
+    if not name.endswith(".py"):
+        sys.modules[name] = module  # for modules that import it by this name
+        if "." not in own:
+            module.__spec__, module.__package__ = None, name.rpartition(".")[0]  # its relative imports lead there
     try:
         with explained(target):
             spec.loader.exec_module(module)
     except BaseException as error:
-        sys.modules.pop(own, None)
+        for each in (own, name):
+            sys.modules.pop(each, None)
         if isinstance(error, ModuleNotFoundError):
             raise BadInput(
                 f"{name} needs the module {error.name!r}, which is not installed", advice=f"pip install {error.name}"
@@ -116,16 +173,32 @@ def import_module(name: str, target: str) -> ModuleType:
     return module
 
 
+def _packages_of(file: Path) -> tuple[str, ...]:
+    """The packages that a file is in, the outermost first."""
+    found = itertools.takewhile(
+        lambda each: each.name.isidentifier() and (each / "__init__.py").is_file(), file.parents
+    )
+    return tuple(each.name for each in found)[::-1]
+
+
 def _name_of(file: Path) -> str:
     """The name of a file's module, as `import` has it: exporters write it into layers, so it has no folder in it.
 
-    Names of libraries get a "_", so that these are still found.
+    Folders that are packages are in the name, however the file is named: ``pkg/net.py``, ``pkg.net`` or, inside pkg,
+    ``net.py``. Names of libraries get a "_", so that these are still found.
     """
+    packages = _packages_of(file)
+    homes = {file.parent, Path.cwd(), file.parents[len(packages)]}
+    others = [each for each in sys.path if Path(each or ".").resolve() not in homes]
+
+    def is_taken(name: str) -> bool:
+        found = importlib.machinery.PathFinder.find_spec(name, others)
+        return name in sys.stdlib_module_names or (found is not None and found.loader is not None)
+
     name = re.sub(r"\W", "_", file.stem)
-    others = [each for each in sys.path if Path(each or ".").resolve() not in (file.parent, Path.cwd())]
-    found = importlib.machinery.PathFinder.find_spec(name, others)
-    taken = name in sys.stdlib_module_names or (found is not None and found.loader is not None)
-    return name + "_" * taken
+    if packages and not is_taken(packages[0]):
+        return ".".join((*packages, name))
+    return name + "_" * is_taken(name)
 
 
 def find(module: ModuleType, attribute: str, target: str, *, also: Callable[[Any], bool] = lambda _: False) -> Any:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput, BadModel, Unavailable
-from edgewise.model.callable_loader import name_type, own_code
+from edgewise.model.callable_loader import file_of, name_type, own_code
 from edgewise.model.model_object import ModelObject, make_object
 from edgewise.model.signature import TensorSpec
 
@@ -313,7 +313,7 @@ def _literal(name: str, value: Any, label: str) -> str:
 def _source_digest(target: str) -> str | None:
     """SHA-256 of the file that a function is in; None where there is no such file."""
     name = target.rpartition(":")[0]
-    file = name if name.endswith(".py") else getattr(sys.modules.get(name), "__file__", None)
+    file = file_of(name) or getattr(sys.modules.get(name), "__file__", None)
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else None
 
 

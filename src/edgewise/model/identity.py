@@ -96,6 +96,10 @@ def _choose_signature(reader: Reader, file: Path, known: Mapping[str, Signature]
     return "" if wanted == next(iter(known), "") else wanted
 
 
+class NoLayers(BadModel):
+    """A model of a format whose layers edgewise can't read."""
+
+
 def read_graph(
     path: str | os.PathLike[str] | ModelRef,
     *,
@@ -125,7 +129,7 @@ def read_graph(
             if chosen and isinstance(reader, ReadsGraphs):
                 return reader.read_graph(file, shapes=shapes, signature=chosen)
         if not isinstance(reader, ReadsGraph):
-            raise BadModel(
+            raise NoLayers(
                 f"{_name(reader, file)}: edgewise can't read the layers of the format {reader.title}",
                 advice=advise_conversion(reader.format, file) or "update the plug-in that reads it",
             )

@@ -274,6 +274,11 @@ class OpenVinoTflite(_TfliteTable):
     file = "openvino_tflite.json"
     package = "openvino"
 
+    @property
+    def source(self) -> str:
+        """What was tried."""
+        return f"{self.engine} has a translator for the operator, found by reading it alone; none was compiled or run"
+
     def judge_builtin(self, operator: Operator) -> Answer:
         """Whether there is a translator."""
         tried = self.table["translators"].get(operator.op)
@@ -289,6 +294,11 @@ class OpenVinoIr(_Table):
     file = "openvino_ir.json"
     package = "openvino"
     formats: Sequence[str] = ("openvino",)
+
+    @property
+    def source(self) -> str:
+        """What was tried."""
+        return f"{self.engine} lists the operator in its operator sets; none was compiled or run"
 
     @property
     def limits(self) -> str:

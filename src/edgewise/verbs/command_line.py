@@ -28,8 +28,8 @@ def named_for_python() -> Iterator[None]:
         raise
 
 
-_FLAG = re.compile(r"'edgewise [^']*'|(?<![\w-])--([a-z][a-z-]+)")
-"""A flag, or a whole command line in quotes, whose flags keep their names."""
+_FLAG = re.compile(r"'edgewise [^']*'|\bedgewise [a-z]+ (?:[^,;]|,(?! ))*|(?<![\w-])--([a-z][a-z-]+)")
+"""A flag, or a whole command line, in quotes or up to ", " or ";", whose flags keep their names."""
 
 
 def _field_of(flag: re.Match[str]) -> str:

@@ -64,8 +64,6 @@ def write_firmware(path: Path, folder: Path, *, device: str, identity: str, forc
         raise BadInput(f"no firmware can be made for {device}", advice=advice)
     if not (state := emulation_availability()):
         raise Unavailable(f"firmware can't be made: {state.reason}", advice=state.install_hint)
-    if not path.is_file():
-        raise BadInput(f"{path} does not exist or is not a file")
     try:
         if folder.exists() and any(folder.iterdir()) and not force:
             raise BadInput(f"{folder} is not empty", advice="name another folder, or use --force to write into it")

@@ -12,6 +12,7 @@ from edgewise.device.calibrations import file_of
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.estimating.base import is_known
+from edgewise.model.identity import open_model
 from edgewise.model.precision import find_precision
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, load, save
@@ -34,6 +35,7 @@ from edgewise.verbs.calibrate.device_runs import (
     read_measurements,
     reading,
 )
+from edgewise.verbs.estimate.work import advising_conversion
 
 if TYPE_CHECKING:
     from edgewise.store import Store
@@ -188,7 +190,8 @@ def _from_word(word: str) -> list[_Model]:
         return [_from_row(row, path.parent, ModelFiles([])) for row in read_table(path)]
     if not path.exists() and not Catalogue().lacking(named):
         return [_Model(subject=named)]
-    return [_from_file(path)]
+    with advising_conversion(word, open_model(path).ref, int8=False):
+        return [_from_file(path)]
 
 
 def _from_row(row: Row, folder: Path, files: ModelFiles) -> _Model:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from edgewise.converting.paths import reachable_from
 from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadInput, BadModel
-from edgewise.estimating.base import Estimate, find_device
+from edgewise.estimating.base import AS_TFLITE, Estimate, find_device
 from edgewise.estimating.boards import CORE_TITLES
 from edgewise.estimating.fits import Fits, Groups, Limits, boards_by_core, estimates_of_core, rank
 from edgewise.estimating.memory_only import fit_of
@@ -21,7 +23,7 @@ from edgewise.estimating.model_facts import with_model_facts
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.graph import Graph
-from edgewise.model.identity import describe_file, open_model
+from edgewise.model.identity import NoLayers, describe_file, open_model
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Measurement, ModelRef
 from edgewise.run.battery import Quantity, battery_life
@@ -50,6 +52,20 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
         return _refused_if_too_large(with_fit(found, graph))
 
     return _on_file(request, work)
+
+
+def firmware(
+    model: str, folder: Path, *, device: str, identity: str = "custom", signature: str = "", force: bool = False
+) -> Path:
+    """Write the firmware of a model, or of its `signature`, as `write_firmware`, which has the errors."""
+    from edgewise.estimating.mcu.runner import write_firmware
+
+    ref = open_model(model, signature).ref
+    with job_folder() as scratch, advising_conversion(model, ref, int8=True):
+        if ref.format != "tflite":
+            raise BadModel(f"{model}: firmware is made of .tflite files only", advice=AS_TFLITE)
+        taken, _ = take_signature(model, signature, scratch, always=True)
+        return write_firmware(Path(taken), folder, device=device, identity=identity, force=force)
 
 
 def _named(advice: str, request: EstimateRequest) -> str:
@@ -103,18 +119,13 @@ def _on_all_cores(groups: Groups, path: Path, graph: Graph, *, settings: Mapping
 def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) -> T:
     """What `work` returns for the request's file or its signature, or for what its function makes, in int8."""
     if not is_factory(request.model):
-        if not open_model(request.model, request.signature).ref.signatures:
-            return work(Path(request.model))
-        with job_folder() as folder:
+        ref = open_model(request.model, request.signature).ref
+        with job_folder() as folder, advising_conversion(request.model, ref, int8=True):
+            if not ref.signatures:
+                return work(Path(request.model))
             # Vela would add the time of all signatures.
             taken, whole = take_signature(request.model, request.signature, folder, always=True)
-            try:
-                found = work(Path(taken))
-            except BadModel as error:
-                if whole is None or whole.format == "tflite":
-                    raise
-                how = f"edgewise convert {request.model} --signature {whole.signature} --to tflite"
-                raise BadModel(error.message, advice=f"{how}, and estimate its result") from error
+            found = work(Path(taken))
             return found if whole is None else _of_signature(found, whole, chosen=bool(request.signature))
     from edgewise.optimizing.untrained import build_int8
 
@@ -126,6 +137,27 @@ def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) 
         # The file that was estimated is gone afterwards, where notes tell how it was made.
         source = {**found.model, **built.source, **file, **({"path": None} if notes else {})}
         return replace(found, model=source, conditions=(*notes, *found.conditions))
+
+
+@contextmanager
+def advising_conversion(model: str, ref: ModelRef, *, int8: bool) -> Iterator[None]:
+    """Where an estimate needs a .tflite file and `model` is no such file: the command that makes one, as advice.
+
+    The estimate is then of the file that runs on the device, and not of what this would become.
+
+    Args:
+        int8: whether what estimates it reads files in int8 only.
+    """
+    try:
+        yield
+    except BadInput as error:
+        unread = isinstance(error, NoLayers)
+        if (error.advice != AS_TFLITE and not unread) or "tflite" not in reachable_from(ref.format):
+            raise
+        source = shlex.join([model, *(["--signature", ref.signature] if ref.signature else [])])
+        how = f"edgewise convert {source} --to tflite" + " --precision int8 --data DATA" * int8
+        message = error.message if not unread else f"{model} can't be estimated as it is"
+        raise BadModel(message, advice=f"{how}, and estimate its result") from error
 
 
 def _of_signature(found: T, ref: ModelRef, *, chosen: bool) -> T:
