@@ -21,7 +21,8 @@ import numpy as np
 
 from edgewise.registry import Availability
 from edgewise.runtime.base import LoadOptions, Provider
-from edgewise.runtime.onnxruntime import OnnxRuntime, OnnxSession
+from edgewise.runtime.onnxruntime import OnnxRuntime
+from edgewise.runtime.onnxruntime_session import OnnxSession
 
 TURNS, PER_TURN = 100, 4
 """A round of a 1 ms model: turns of each side, inferences a turn."""

@@ -9,8 +9,9 @@ import pytest
 
 import edgewise.data
 from edgewise.runtime.base import CannotProfile, LoadOptions, ProfilesLayers
-from edgewise.runtime.litert import CompiledSession, InterpreterSession, LiteRt
+from edgewise.runtime.litert import LiteRt
 from edgewise.runtime.litert_capi import CHECKED
+from edgewise.runtime.litert_sessions import CompiledSession, InterpreterSession
 from edgewise.runtime.litert_xnnpack import KINDS_OF_STEPS, type_of
 
 RUNTIME = LiteRt()

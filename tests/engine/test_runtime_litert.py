@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from edgewise.runtime.base import InvalidModel, LoadOptions, ReportsEngineLatency, RunsConcurrently, UnsupportedModel
-from edgewise.runtime.litert import LiteRt, _count_delegated, _explain
+from edgewise.runtime.litert import LiteRt, _explain
+from edgewise.runtime.litert_sessions import _count_delegated
 
 pytestmark = [
     pytest.mark.engine,

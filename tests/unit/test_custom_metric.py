@@ -8,7 +8,8 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.evaluating import table_bootstrap
-from edgewise.evaluating.custom_metric import CustomMetric, decode, encode, with_custom_metrics
+from edgewise.evaluating.added_metrics import with_custom_metrics
+from edgewise.evaluating.custom_metric import CustomMetric, decode, encode
 from edgewise.evaluating.dataset import Box, Sample
 from edgewise.evaluating.scores import compare_tables, score
 from edgewise.evaluating.task import HasConfusion, Preparation, ReadsAhead, RunsModel

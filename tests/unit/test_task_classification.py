@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.scores import HasGroups
+from edgewise.evaluating.table_bootstrap import HasGroups
 from edgewise.evaluating.task import HasConfusion, tasks
 from edgewise.evaluating.tasks.classification import AudioClassification, Classification, ClassificationTable
 from task_setting import context, judge_all

@@ -13,7 +13,8 @@ import pytest
 from test_task_text import IDS, LOGITS, Data, tokenizer  # noqa: F401 - a fixture
 
 from edgewise.errors import BadInput
-from edgewise.evaluating.custom_metric import CustomScorer, WholeTable, with_custom_metrics
+from edgewise.evaluating.added_metrics import CustomScorer, with_custom_metrics
+from edgewise.evaluating.custom_metric import WholeTable
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.scores import compare_tables, score
 from edgewise.evaluating.task import HasConfusion, Preparation, RunsModel, TaskContext

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from edgewise.comparing.subjects import native_runtime
 from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
+from edgewise.evaluating.added_metrics import with_custom_metrics
 from edgewise.evaluating.checkpoint import Entry
-from edgewise.evaluating.custom_metric import with_custom_metrics
 from edgewise.evaluating.data_options import (
     DataOptions,
     find_task,

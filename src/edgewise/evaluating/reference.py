@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.errors import BadInput
+from edgewise.evaluating.added_metrics import JoinedTable
 from edgewise.evaluating.agreement import BoxTable, compare_boxes, compare_sample, tabulate
-from edgewise.evaluating.custom_metric import JoinedTable
 from edgewise.evaluating.dataset import CorruptSample, Sample
 from edgewise.evaluating.evaluator import Array, ModelAdapter
 from edgewise.evaluating.output_format import OutputFormat

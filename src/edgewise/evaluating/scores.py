@@ -1,7 +1,7 @@
 """From tables to numbers with intervals, and from two tables of the same samples to a paired difference.
 
-A table may offer more than `MetricTable` asks for, each as a Protocol of its own: `HasGroups`, `ExplainsAbsence`,
-`NoInterval`, `LimitsResamples`, `Composed`.
+A table may offer more than `MetricTable` asks for, each as a Protocol of its own: `ExplainsAbsence`, `NoInterval`,
+`Composed`, and for resampling `edgewise.evaluating.table_bootstrap.HasGroups` and `LimitsResamples`.
 """
 
 from __future__ import annotations
@@ -67,20 +67,6 @@ class MetricDifference:
 
 
 @runtime_checkable
-class HasGroups(Protocol):
-    """A table with groups of interchangeable samples, so that resamples are counts of a few groups.
-
-    Attributes:
-        groups: intp (n,): of each sample the number of its group, from 0, every number used.
-    """
-
-    groups: Array
-
-    def values_of(self, counts: Array) -> Mapping[str, float]:
-        """As `MetricTable.values`, where group i counts counts[i] times: float64 (groups,)."""
-
-
-@runtime_checkable
 class ExplainsAbsence(Protocol):
     """A table that explains why a metric is not defined."""
 
@@ -97,19 +83,6 @@ class NoInterval(Protocol):
     """
 
     no_interval: Mapping[str, str]
-
-
-@runtime_checkable
-class LimitsResamples(Protocol):
-    """A table whose values are slow to compute.
-
-    Attributes:
-        most_resamples: at most, and no acceleration is computed.
-        most_seconds: how long all of that may take.
-    """
-
-    most_resamples: int
-    most_seconds: float
 
 
 @runtime_checkable

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.cancellation import check
-from edgewise.evaluating.scores import HasGroups, LimitsResamples
 from edgewise.evaluating.task import MetricTable
 from edgewise.stats.resampling import Bootstrap, Resampler, bootstrap, joint_groups, percentiles
 
@@ -38,6 +37,33 @@ MOST_UNDEFINED = 0.05
 """Share of resamples without a value beyond which there is no interval."""
 
 SAME = 1e-12
+
+
+@runtime_checkable
+class HasGroups(Protocol):
+    """A table with groups of interchangeable samples, so that resamples are counts of a few groups.
+
+    Attributes:
+        groups: intp (n,): of each sample the number of its group, from 0, every number used.
+    """
+
+    groups: NDArray[Any]
+
+    def values_of(self, counts: NDArray[Any]) -> Mapping[str, float]:
+        """As `MetricTable.values`, where group i counts counts[i] times: float64 (groups,)."""
+
+
+@runtime_checkable
+class LimitsResamples(Protocol):
+    """A table whose values are slow to compute.
+
+    Attributes:
+        most_resamples: at most, and no acceleration is computed.
+        most_seconds: how long all of that may take.
+    """
+
+    most_resamples: int
+    most_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

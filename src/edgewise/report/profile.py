@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
-from edgewise.formatting import ABSENT, bound_text, plus_minus, quantity, time_unit_of
+from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS
 from edgewise.record import Layer, Profile, Run
 from edgewise.record.facts import precision_of, threads_of
@@ -16,9 +16,22 @@ from edgewise.report.cells import NOT_MEASURED, failure_of
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import keep_end
+from edgewise.report.profile_cells import (
+    BELOW,
+    layers_of,
+    percent_cell,
+    ranked,
+    share_cell,
+    share_of,
+    sum_cells,
+    time_cell,
+    time_reason,
+    time_unit,
+)
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_of, titled
 from edgewise.report.profile_provenance import how_layers, timing_line
+from edgewise.report.profile_types import type_table
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
@@ -30,8 +43,6 @@ NAMELESS_NOTE = f"includes the steps marked ({NAMELESS}): the engine ran them, b
 LEAST_TAKEN = 0.01
 """Smallest share of the latency added by the profiler that is mentioned."""
 
-_UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
-BELOW = "its time is less than the profiler can tell: an upper bound"
 WHOLE = "whole"
 """The time that the layers are compared with and that their shares refer to."""
 # Of runs that older versions stored:
@@ -48,16 +59,6 @@ def is_profiled(run: Run) -> bool:
     return run.profile is not None and bool(run.layers)
 
 
-def layers_of(run: Run, kind: str) -> list[Layer]:
-    """The layers of one kind in the order of execution."""
-    return [layer for layer in run.layers if layer.kind == kind]
-
-
-def ranked(layers: Iterable[Layer]) -> list[Layer]:
-    """The slowest first; layers without a time come last."""
-    return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
-
-
 def profile_document(
     runs: Sequence[Run], *, top: int = MOST_ROWS, title: str = "", width: int | None = None
 ) -> Document:
@@ -67,8 +68,6 @@ def profile_document(
         top: rows of layers; the rest is folded into one row with its sum.
         width: cells of the terminal, on which the memory over time is drawn; None for no drawing.
     """
-    from edgewise.report.profile_types import type_table
-
     # A label distinguishes the runs where there are several.
     labelled = list(zip(runs, labels_of(runs) if len(runs) > 1 else [""], strict=True))
     profiled = [(run, label) for run, label in labelled if is_profiled(run)]
@@ -129,23 +128,9 @@ def whole_note(run: Run) -> str:
     return WHOLE_IS_LATENCY if run.value("latency") == _profile(run).latency else WHOLE_NOTE
 
 
-def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
-    """The unit that suits the largest of `times` (s) and the factor to it."""
-    largest = max((abs(time) for time in times if time is not None and math.isfinite(time)), default=0.0)
-    word, factor, _ = next(each for each in _UNITS if largest >= each[2])
-    return word, factor
-
-
 def op_words(layer: Layer) -> str:
     """``"Conv +2"``: the type of its most expensive operator and the number of others in the same step."""
     return one_line(layer.op) + (f" +{len(layer.nodes) - 1}" if len(layer.nodes) > 1 else "")
-
-
-def share_of(layer: Layer, profile: Profile) -> float | None:
-    """Its share of the whole."""
-    if layer.share is not None:
-        return layer.share
-    return layer.time / profile.latency if layer.time is not None and profile.latency > 0 else None
 
 
 def layer_table(run: Run, *, top: int | None = MOST_ROWS, label: str = "") -> Table:
@@ -227,8 +212,8 @@ def _layer_row(layer: Layer, profile: Profile, *, factor: float, cumulative: flo
         Cell(text=one_line(layer.title)),
         Cell(text=op_words(layer)),
         time_cell(layer, factor),
-        DASH if share is None else _share_cell(layer, share, profile),
-        DASH if share is None else _percent(cumulative),
+        DASH if share is None else share_cell(layer, share, profile),
+        DASH if share is None else percent_cell(cumulative),
         absent(unknown) if layer.macs is None else _count(layer.macs),
         absent(rate_reason(layer))
         if layer.ops_per_second is None
@@ -264,45 +249,6 @@ def rate_reason(layer: Layer) -> str:
     return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
 
 
-def time_cell(layer: Layer, factor: float) -> Cell:
-    """Its time with the interval, scaled from s by `factor`."""
-    if layer.time is None or not math.isfinite(layer.time):
-        return absent(time_reason(layer))
-    low, high = (None if end is None else end * factor for end in (layer.low, layer.high))
-    value = layer.time * factor
-    if layer.is_bounded and high is not None:
-        return Cell(text=bound_text(high), value=value, low=low, high=high, notes=(BELOW,))
-    return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
-
-
-def time_reason(layer: Layer) -> str:
-    """Why a layer has no time."""
-    return one_line(layer.time_absent_because or "") or NOT_MEASURED
-
-
-def _share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
-    if layer.is_bounded and layer.high is not None and profile.latency > 0:
-        return Cell(text=bound_text(layer.high / profile.latency * 100), value=share * 100)
-    return _percent(share)
-
-
-def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple[Cell, Cell]:
-    """The time of `layers`, scaled from s by `factor`, and its share of the whole; bounds where no time is more."""
-    timed = [layer for layer in layers if layer.time is not None]
-    seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
-    if not timed or not all(layer.is_bounded for layer in timed) or profile.latency <= 0:
-        return Cell(text=significant(seconds * factor), value=seconds * factor), _percent(share)
-    high = sum(layer.high or 0.0 for layer in timed)
-    return (
-        Cell(text=bound_text(high * factor), value=seconds * factor, low=0.0, high=high * factor, notes=(BELOW,)),
-        Cell(text=bound_text(high / profile.latency * 100), value=share * 100),
-    )
-
-
-def _percent(share: float) -> Cell:
-    return Cell(text=f"{share * 100:.1f}", value=share * 100)
-
-
 def _count(number: float) -> Cell:
     return Cell(text=count_words(number), value=number)
 
@@ -324,7 +270,7 @@ def _folded_row(
     notes = (f"{lacking} of them without a time: {'; '.join(reasons)}",) if lacking else ()
     macs = [layer.macs for layer in rest]
     known = [value for value in macs if value is not None]
-    cumulative = _percent(share + sum(share_of(layer, profile) or 0.0 for layer in before)) if before else DASH
+    cumulative = percent_cell(share + sum(share_of(layer, profile) or 0.0 for layer in before)) if before else DASH
     return (
         DASH,
         Cell(text=title, notes=notes),
@@ -346,7 +292,7 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
     rows: list[tuple[Cell, ...]] = []
     for layer in shown:
         share = share_of(layer, profile)
-        percent = absent(time_reason(layer)) if share is None else _share_cell(layer, share, profile)
+        percent = absent(time_reason(layer)) if share is None else share_cell(layer, share, profile)
         name = Cell(text=one_line(layer.title), tone="fair")
         # An overhead without a step of the engine says all in its name.
         words = one_line(layer.op) if layer.engine_nodes and layer.op else "overhead"
@@ -356,7 +302,7 @@ def _other_rows(run: Run, *, most: int | None, factor: float) -> list[tuple[Cell
         rows.append(_folded_row(rest, profile, factor=factor, title=f"… {len(rest)} more overheads"))
     for title, seconds in (("unattributed", profile.unattributed), (WHOLE, profile.latency)):
         cell = Cell(text=significant(seconds * factor), value=seconds * factor)
-        percent = _percent(seconds / profile.latency) if profile.latency > 0 else DASH
+        percent = percent_cell(seconds / profile.latency) if profile.latency > 0 else DASH
         notes = (whole_note(run),) if title == WHOLE else (NAMELESS_NOTE,) if nameless else ()
         rows.append((DASH, Cell(text=title, tone="faint", notes=notes), DASH, cell, percent, *[DASH] * 5))
     return rows

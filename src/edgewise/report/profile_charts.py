@@ -29,7 +29,8 @@ from edgewise.report.charts import (
 )
 from edgewise.report.conditions import labels_of
 from edgewise.report.names import distinct_names, keep_end, layer_names, short_names
-from edgewise.report.profile import header, operator_names, ranked
+from edgewise.report.profile import header, operator_names
+from edgewise.report.profile_cells import ranked
 from edgewise.report.profile_roofline import roofline_chart
 from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
 from edgewise.report.trace import place_in_latency

@@ -28,18 +28,15 @@ from edgewise.report.profile import (
     is_profiled,
     latency_parts,
     layer_table,
-    layers_of,
     memory_line,
     method_sections,
     missing_roofs,
     op_words,
-    ranked,
     reason_of_no_profile,
     sum_line,
-    time_reason,
-    time_unit,
     whole_note,
 )
+from edgewise.report.profile_cells import layers_of, ranked, time_reason, time_unit
 from edgewise.report.profile_csv import tensors_text
 from edgewise.report.profile_diff import diff_table, diff_title
 from edgewise.report.profile_findings import evidence_of, headline_of, nothing_found, ranked_findings, with_fusions

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from edgewise.record import Layer, Peak, Run
 from edgewise.report.chart_text import Spec
 from edgewise.report.charts import INK, SOFT, WIDE, Chart, number_axis
-from edgewise.report.profile import ranked
+from edgewise.report.profile_cells import ranked
 from edgewise.report.profile_style import colours_of, legend, op_of, profile_chart
 from edgewise.units import format_bytes, format_si, significant
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from edgewise.record import Layer, Run
 from edgewise.report.chart_text import Spec, legend_below
 from edgewise.report.charts import SERIES_COLOURS, SOFT, WIDE, Chart, colour_channel, colour_of, wide_chart
-from edgewise.report.profile import layers_of
+from edgewise.report.profile_cells import layers_of
 from edgewise.text import one_line
 
 OVERHEAD = "overhead"

@@ -6,7 +6,7 @@ from functools import partial
 
 from edgewise.record import Layer, Run
 from edgewise.report.document import DASH, Cell, Column, Table, absent
-from edgewise.report.profile import layers_of, sum_cells, time_reason, time_unit
+from edgewise.report.profile_cells import layers_of, sum_cells, time_reason, time_unit
 from edgewise.report.profile_provenance import how_times
 from edgewise.report.provenance import facts_of_run, provenance_of_column
 from edgewise.text import one_line

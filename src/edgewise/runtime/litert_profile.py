@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.arrays import own_copies, time_calls
 from edgewise.runtime.base import CannotProfile, EngineNode, EngineOverhead, EngineProfile, LoadOptions, reset_state
-from edgewise.runtime.litert import CompiledSession, InterpreterSession, replaced_by
 from edgewise.runtime.litert_capi import Event, Library, TimedModel
+from edgewise.runtime.litert_sessions import CompiledSession, InterpreterSession, replaced_by
 from edgewise.runtime.litert_xnnpack import LiteRtOperator, StepMeaning, interpret_steps
 from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns
 

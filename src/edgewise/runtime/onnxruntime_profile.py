@@ -22,8 +22,8 @@ import numpy as np
 from edgewise.runtime.arrays import closed, time_calls
 from edgewise.runtime.base import EngineNode, EngineOverhead, EngineProfile, Role, UnsupportedModel
 from edgewise.runtime.onnx_functions import has_functions, write_inlined
-from edgewise.runtime.onnxruntime import OnnxSession
 from edgewise.runtime.onnxruntime_mapping import MappedNode, map_operators
+from edgewise.runtime.onnxruntime_session import OnnxSession
 from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, read_trace
 from edgewise.runtime.operator_mapping import Outline
 from edgewise.runtime.profiler_cost import MOST_EXTRA, Alternation, share_out, take_turns, time_both

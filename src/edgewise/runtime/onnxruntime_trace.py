@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.runtime.base import CannotProfile
-from edgewise.runtime.onnxruntime import DTYPES
+from edgewise.runtime.onnxruntime_session import DTYPES
 
 _KERNEL = "_kernel_time"
 _BODIES = frozenset({"If", "Loop", "Scan"})

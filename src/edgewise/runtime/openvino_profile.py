@@ -25,8 +25,8 @@ from edgewise.runtime.base import (
     LoadOptions,
     Role,
 )
-from edgewise.runtime.openvino import DTYPES, PASSIVE, OpenVinoSession, call_of, fill
 from edgewise.runtime.openvino_mapping import ExecutionStep, StepOrigin, find_origins
+from edgewise.runtime.openvino_session import DTYPES, PASSIVE, OpenVinoSession, call_of, fill
 from edgewise.runtime.profiler_cost import Alternation, Timed, take_turns, time_both
 
 BLOCKS = 20

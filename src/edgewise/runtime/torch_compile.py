@@ -20,8 +20,8 @@ from edgewise.folders import enclosing_job_folder
 from edgewise.model.eager import EagerModule
 from edgewise.runtime.arrays import closed, tell
 from edgewise.runtime.base import EngineProfile, LoadOptions, UnsupportedModel
-from edgewise.runtime.torch import TorchSession
 from edgewise.runtime.torch_profile import KernelRecorder, profile_torch
+from edgewise.runtime.torch_session import TorchSession
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _SETTLES = 4

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from edgewise.errors import BadInput, Unavailable
-from edgewise.evaluating.custom_metric import MODULE_PREFIX, WholeTable
+from edgewise.evaluating.custom_metric import WholeTable
 from edgewise.evaluating.offline import environment
 from edgewise.evaluating.task import MetricTable, Record, Scorer, TellsAnswers
 from edgewise.text import one_line
 
+MODULE_PREFIX = "hf:"
+"""Of a metric that is a module of the evaluate package, in a folder."""
 _OFFLINE = ("HF_EVALUATE_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")
 _LARGEST_SCRIPT = 4 * 2**20
 
@@ -80,7 +82,7 @@ class HuggingFaceMetric:
         return {"name": self.name, "less_is_better": self.kind == "loss", "sha256": self.sha256}
 
     def keep(self, output: Any, label: Any) -> None:
-        """As `AddedMetric.keep`: the task's record has all that the module takes."""
+        """As `edgewise.evaluating.added_metrics.AddedMetric.keep`: the task's record has all that the module takes."""
 
     def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
         """As `AddedMetric.tabulate`."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.model.graph import BITS, StoredData
-from edgewise.model.readers import openvino
+from edgewise.model.readers import openvino_values
 from edgewise.model.readers.base import check_inside, damaged, missing_weights
 from edgewise.model.readers.openvino_layers import IrLayer
 
@@ -58,15 +58,15 @@ class Weights:
         options = layer.options
         if not {"shape", "element_type", "offset", "size"} <= set(options):
             raise damaged(self.model, f"constant {layer.name!r} has no shape, element type, offset or size")
-        shape = openvino.read_shape(self.model, options["shape"]) if options["shape"].strip() else ()
+        shape = openvino_values.read_shape(self.model, options["shape"]) if options["shape"].strip() else ()
         sizes = tuple(size for size in shape or () if isinstance(size, int))
         if shape is None or len(sizes) != len(shape):
             raise damaged(self.model, f"constant {layer.name!r} has an open shape")
         constant = Constant(
             dtype=name_dtype(options["element_type"]),
             shape=sizes,
-            offset=openvino.read_number(self.model, options["offset"]),
-            size=openvino.read_number(self.model, options["size"]),
+            offset=openvino_values.read_number(self.model, options["offset"]),
+            size=openvino_values.read_number(self.model, options["size"]),
         )
         self._check(layer.name, constant)
         return constant
@@ -118,5 +118,5 @@ class Weights:
 
 def name_dtype(text: str) -> str:
     """The dtype of an element type or of a port's precision, as `edgewise.model.graph.BITS` calls it."""
-    name = openvino.name_type(text)
+    name = openvino_values.name_type(text)
     return _TYPES.get(name, name)

@@ -17,7 +17,7 @@ from edgewise.errors import BadInput
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers import openvino
+from edgewise.model.readers import openvino_values
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, check_shapes, damaged
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.openvino_bodies import (
@@ -192,11 +192,11 @@ class GraphBuilder:
         for key, port in self.wiring.outputs.items():
             if key[0] in packing:
                 continue
-            given = openvino.choose_name(port.names) or openvino.choose_name(by_result.get(key, ""))
+            given = openvino_values.choose_name(port.names) or openvino_values.choose_name(by_result.get(key, ""))
             if key in self.packed and not given:
                 # The name of packed weights stays with the bytes, ahead of the layers that unpack them.
                 packed = self.network.layers[self.packed[key].place]
-                given = openvino.choose_name(packed.outputs[0].names)
+                given = openvino_values.choose_name(packed.outputs[0].names)
             if len(given) > MAX_NAME_CHARACTERS:
                 raise damaged(self.path, f"a tensor has a name of {len(given)} characters")
             if given and given not in self.taken:
@@ -293,7 +293,7 @@ class GraphBuilder:
         layer = self.network.layers[place]
         if "shape" not in layer.options or "element_type" not in layer.options:
             raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
-        shape = openvino.read_shape(self.path, layer.options["shape"])
+        shape = openvino_values.read_shape(self.path, layer.options["shape"])
         name = self._output_name(place)
         if shape is not None:
             self._agree(layer, layer.outputs[0], shape)
@@ -405,7 +405,7 @@ class GraphBuilder:
         layer = self.network.layers[place]
         shape: Shape | None = port.dims
         if layer.type == "ReadValue" and "variable_shape" in layer.options:
-            shape = openvino.read_shape(self.path, layer.options["variable_shape"])
+            shape = openvino_values.read_shape(self.path, layer.options["variable_shape"])
             if shape is not None:
                 self._agree(layer, port, shape)
             shape = port.dims or shape

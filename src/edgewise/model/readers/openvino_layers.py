@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadModel
-from edgewise.model.readers import openvino
+from edgewise.model.readers import openvino_values
 from edgewise.model.readers.base import MAX_NAME_CHARACTERS, MAX_RANK, damaged
 from edgewise.model.signature import Dimension
 
@@ -140,7 +140,7 @@ class _Collector:
         if role == "dim":
             if len(target.dims) >= MAX_RANK:
                 raise damaged(self.path, f"a port has more than {MAX_RANK} dimensions")
-            target.dims += (openvino.read_size(self.path, "".join(self.text)),)
+            target.dims += (openvino_values.read_size(self.path, "".join(self.text)),)
         elif role == "net":
             self.nesting -= 1
 
@@ -258,7 +258,7 @@ def _check_root(path: Path, tag: str, attributes: Mapping[str, str]) -> int:
     """The version of the IR, from the root element. Raises `BadModel`."""
     if tag != "net":
         raise damaged(path, f"its root element is <{tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
-    version = openvino.read_number(path, attributes.get("version", "0"))
+    version = openvino_values.read_number(path, attributes.get("version", "0"))
     if version < OLDEST_VERSION:
         raise damaged(
             path,

@@ -13,7 +13,7 @@ from edgewise.optimizing.base import Capabilities, Facts, Packaged, PassResult, 
 from edgewise.optimizing.calibration import load_calibration
 from edgewise.optimizing.passes import litert_recipes as recipes
 from edgewise.optimizing.passes.litert_files import FloatModel, OperatorAddress, read_float_model
-from edgewise.runtime.litert import replaced_by
+from edgewise.runtime.litert_sessions import replaced_by
 
 FULL = ("every operator", "every operator, int8 in and out")
 """Recipes whose results compute in int8 alone, for devices that support nothing else."""

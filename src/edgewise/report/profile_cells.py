@@ -1,0 +1,81 @@
+"""Layers of a profile: their order, their times and shares as cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from edgewise.formatting import bound_text, plus_minus
+from edgewise.record import Layer, Profile, Run
+from edgewise.report.cells import NOT_MEASURED
+from edgewise.report.document import Cell, absent
+from edgewise.text import one_line
+from edgewise.units import significant
+
+_UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
+BELOW = "its time is less than the profiler can tell: an upper bound"
+
+
+def layers_of(run: Run, kind: str) -> list[Layer]:
+    """The layers of one kind in the order of execution."""
+    return [layer for layer in run.layers if layer.kind == kind]
+
+
+def ranked(layers: Iterable[Layer]) -> list[Layer]:
+    """The slowest first; layers without a time come last."""
+    return sorted(layers, key=lambda layer: (-(layer.time if layer.time is not None else -1.0), layer.index))
+
+
+def time_unit(times: Iterable[float | None]) -> tuple[str, float]:
+    """The unit that suits the largest of `times` (s) and the factor to it."""
+    largest = max((abs(time) for time in times if time is not None and math.isfinite(time)), default=0.0)
+    word, factor, _ = next(each for each in _UNITS if largest >= each[2])
+    return word, factor
+
+
+def share_of(layer: Layer, profile: Profile) -> float | None:
+    """Its share of the whole."""
+    if layer.share is not None:
+        return layer.share
+    return layer.time / profile.latency if layer.time is not None and profile.latency > 0 else None
+
+
+def time_cell(layer: Layer, factor: float) -> Cell:
+    """Its time with the interval, scaled from s by `factor`."""
+    if layer.time is None or not math.isfinite(layer.time):
+        return absent(time_reason(layer))
+    low, high = (None if end is None else end * factor for end in (layer.low, layer.high))
+    value = layer.time * factor
+    if layer.is_bounded and high is not None:
+        return Cell(text=bound_text(high), value=value, low=low, high=high, notes=(BELOW,))
+    return Cell(text=plus_minus(value, low, high), value=value, low=low, high=high)
+
+
+def time_reason(layer: Layer) -> str:
+    """Why a layer has no time."""
+    return one_line(layer.time_absent_because or "") or NOT_MEASURED
+
+
+def share_cell(layer: Layer, share: float, profile: Profile) -> Cell:
+    """The share of a layer; a bound where its time is one."""
+    if layer.is_bounded and layer.high is not None and profile.latency > 0:
+        return Cell(text=bound_text(layer.high / profile.latency * 100), value=share * 100)
+    return percent_cell(share)
+
+
+def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple[Cell, Cell]:
+    """The time of `layers`, scaled from s by `factor`, and its share of the whole; bounds where no time is more."""
+    timed = [layer for layer in layers if layer.time is not None]
+    seconds, share = sum(layer.time or 0.0 for layer in timed), sum(share_of(layer, profile) or 0.0 for layer in timed)
+    if not timed or not all(layer.is_bounded for layer in timed) or profile.latency <= 0:
+        return Cell(text=significant(seconds * factor), value=seconds * factor), percent_cell(share)
+    high = sum(layer.high or 0.0 for layer in timed)
+    return (
+        Cell(text=bound_text(high * factor), value=seconds * factor, low=0.0, high=high * factor, notes=(BELOW,)),
+        Cell(text=bound_text(high / profile.latency * 100), value=share * 100),
+    )
+
+
+def percent_cell(share: float) -> Cell:
+    """A share in percent."""
+    return Cell(text=f"{share * 100:.1f}", value=share * 100)
