@@ -28,15 +28,16 @@ def named_for_python() -> Iterator[None]:
         raise
 
 
-_FLAG = re.compile(r"'edgewise [^']*'|\bedgewise [a-z]+ (?:[^,;]|,(?! ))*|(?<![\w-])--([a-z][a-z-]+)")
+_FLAG = re.compile(r"'edgewise [^']*'|\bedgewise ([a-z]+) (?:[^,;]|,(?! ))*|(?<![\w-])--([a-z][a-z-]+)")
 """A flag, or a whole command line, in quotes or up to ", " or ";", whose flags keep their names."""
 
 
-def _field_of(flag: re.Match[str]) -> str:
-    if flag[1] is None:
-        return flag[0]
+def _field_of(found: re.Match[str]) -> str:
+    if found[2] is None:
+        is_command = found[1] is None or found[1] in (*VERBS.names(), "devices", "doctor", "runs")
+        return found[0] if is_command else "edgewise" + _FLAG.sub(_field_of, found[0].removeprefix("edgewise"))
     options = (one for _, verb in VERBS for one in verb.all_options())
-    return next((one.field for one in options if one.flag == flag[0] and one.field), flag[1].replace("-", "_"))
+    return next((one.field for one in options if one.flag == f"--{found[2]}" and one.field), found[2].replace("-", "_"))
 
 
 def command_of(request: Request) -> str:
