@@ -1,0 +1,36 @@
+"""The verb of docs/extending-verbs.md, installed from a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pages
+import pytest
+
+PAGE = pages.ROOT / "docs" / "extending-verbs.md"
+
+
+@pytest.mark.slow
+def test_the_verb_of_the_documentation_works(tmp_path: Path):
+    environment = pages.workplace(tmp_path)
+    (module,), (points,) = pages.blocks(PAGE, "python"), pages.blocks(PAGE, "toml")
+    (tmp_path / "edgewise_pace.py").write_text(module.text, encoding="utf-8")
+    metadata = tmp_path / "edgewise_pace-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edgewise-pace\nVersion: 1.0\n")
+    group, line = points.text.strip().splitlines()
+    assert group == '[project.entry-points."edgewise.verbs"]'
+    (metadata / "entry_points.txt").write_text(f"[edgewise.verbs]\n{line.replace(chr(34), '')}\n")
+
+    def edgewise(*words):
+        return pages.run([sys.executable, "-m", "edgewise", *words], folder=tmp_path, environment=environment)
+
+    done = edgewise("pace", "300ms", "--within", "2s", "--json", "-o", "page.html")
+    assert done.returncode == 0 and json.loads(done.stdout.partition("wrote")[0]) == {"count": 6}, done.stdout
+    assert "6 inferences fit" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    refused = edgewise("pace", "3s")
+    assert refused.returncode == 2 and "TIME is 3 s, more than --within has" in refused.stdout
+    code = "import edgewise; print(edgewise.pace(0.25, cores=2).count)"
+    assert pages.run([sys.executable, "-c", code], folder=tmp_path, environment=environment).stdout == "8\n"
