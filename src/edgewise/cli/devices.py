@@ -11,7 +11,7 @@ from edgewise.cli.console import err, out, print_json
 from edgewise.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
-    from edgewise.service.devices import DeviceCheck
+    from edgewise.run.device_check import DeviceCheck
 
 app = typer.Typer(no_args_is_help=True, help="Register, list, check and remove the devices that -d names.")
 
@@ -73,7 +73,7 @@ def list_devices(
     from edgewise.report.document import Document
     from edgewise.report.forecast import atlas_devices_table, calibrations_table
     from edgewise.report.text import print_document
-    from edgewise.service.devices import device_document
+    from edgewise.run.device_check import device_document
 
     devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(file)}.values())
     calibrated = summaries()

@@ -25,6 +25,7 @@ class MlperfTiny:
     """Boards whose firmware speaks the protocol of MLPerf Tiny's runner."""
 
     name = "mlperf_tiny"
+    executor = "serial-board"
     title = "MLPerf Tiny firmware"
     formats = ("tflite",)
     providers = (Provider(name="firmware", title="the firmware of the board", precisions=()),)

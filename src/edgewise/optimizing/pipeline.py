@@ -36,7 +36,7 @@ from edgewise.optimizing.variant import ORIGINAL, Optimization
 from edgewise.optimizing.variant_cache import VariantCache
 from edgewise.record import DataRef, Job, ModelRef, Run, RuntimeSpec, TargetSpec
 from edgewise.registry import availability_of
-from edgewise.run.facts import availability_at, environment_at, require_python, require_real_processor
+from edgewise.run.facts import availability_at, environment_at, require_real_processor, require_workers
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
 
@@ -53,7 +53,7 @@ def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) 
         BadInput, BadModel, Unavailable: before anything was measured.
         RunFailed: the original does not run.
     """
-    require_python(settings.target)
+    require_workers(settings.target)
     require_real_processor(settings.target)
     with processor_of(environment_at(settings.target)):
         return _find(settings, save=save)

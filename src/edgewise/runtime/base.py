@@ -102,6 +102,9 @@ class Session(Protocol):
 class Runtime(Protocol):
     """An inference engine.
 
+    Where it has an attribute ``executor``, that is the name of what measures it (`edgewise.run.executor`); others are
+    imported by a worker.
+
     Attributes:
         name: what ``-r`` takes and records keep.
         title: its proper name.

@@ -90,10 +90,12 @@ class DeviceTool(Runtime, Protocol):
     """A runtime whose sessions are executions of a program on a device.
 
     Attributes:
+        executor: ``device-tools``.
         clock: what times the inferences, in words.
         modes: what it can find out.
     """
 
+    executor: str
     clock: str
     modes: Sequence[ToolMode]
 
@@ -107,6 +109,7 @@ class DeviceTool(Runtime, Protocol):
 class _OnDevices:
     """The part of `Runtime` that a tool does not have on this machine."""
 
+    executor = "device-tools"
     in_default = False
 
     def availability(self) -> Availability:

@@ -1,0 +1,123 @@
+"""The executor of devices whose shell runs programs: sessions are executions of an engine's benchmark tool there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from edgewise.device.devices import Device
+from edgewise.device.target import LocalTarget, RemoteTarget
+from edgewise.device.transport import RunsPrograms
+from edgewise.errors import BadInput, Unavailable
+from edgewise.record import Job, Measurement, Scenario, Variation
+from edgewise.registry import Availability
+from edgewise.run.device_check import DeviceCheck, missing_engines
+from edgewise.run.device_tool.measurements import tool_measurements_of
+from edgewise.run.device_tool.phone import describe_phone
+from edgewise.run.device_tool.session import run_tool_session
+from edgewise.run.executor import AnyTarget, Executor, Facts, facts_of, only_facts
+from edgewise.run.host_protocol import SessionRequest, SessionResult
+from edgewise.run.worker_executor import WorkerExecutor
+from edgewise.runtime.base import runtimes
+from edgewise.runtime.device_tools import DeviceTool
+
+
+class DeviceTools(WorkerExecutor):
+    """As `Executor`. Where the device has a Python too, engines in Python are measured there by workers."""
+
+    is_worker = False
+    varies = True
+
+    def facts(self, target: AnyTarget) -> Facts | None:
+        """What the device's shell tells, and its Python where it has one."""
+        transport = _shell_of(target)
+        assert isinstance(target, RemoteTarget)
+        try:
+            phone = describe_phone(transport)
+        except OSError as error:
+            raise target.unavailable(error) from error
+        if transport.python:
+            found = super().facts(target)
+            assert found is not None
+            environment = {**phone.environment, "python": found.environment["python"]}
+        else:
+            advice = "set python = PATH for the device (Termux), or use -r benchmark_model"
+            absent = Availability(False, "the device has no Python set", advice)
+            found, environment = only_facts({}, {}, others=absent, cores=phone.cores), dict(phone.environment)
+        engines = {**found.engines, **phone.tools}
+        return replace(found, engines=engines, environment=environment, programs=phone.programs)
+
+    def check(self, job: Job, *, own_inputs: bool) -> None:
+        """As `Executor.check`."""
+        if job.workload.scenario != Scenario() or own_inputs:
+            what = "random inputs" if own_inputs else "the single-stream scenario without --sustained"
+            raise BadInput(f"{job.runtime.name} has only {what}", advice="omit the option, or use an engine with -r")
+
+    def run(
+        self, request: SessionRequest, *, target: AnyTarget, folder: Path, end_by: float | None = None
+    ) -> SessionResult:
+        """As `Executor.run`."""
+        tool, spec, facts = _tool_of(request.job), request.job.target, facts_of(request.job.target)
+        if facts is None or tool.name not in facts.programs or isinstance(target, LocalTarget):
+            raise Unavailable(f"{spec.device} has no {tool.name}", advice=f"edgewise devices check {spec.device}")
+        return run_tool_session(tool, request, target=target, program=facts.programs[tool.name], end_by=end_by)
+
+    def measurements(
+        self,
+        job: Job,
+        sessions: Sequence[SessionResult],
+        *,
+        variation: Variation | None,
+        layered: Sequence[SessionResult],
+        absences: Mapping[str, str],
+    ) -> tuple[Measurement, ...]:
+        """As `Executor.measurements`."""
+        return tool_measurements_of(job, _tool_of(job), sessions, variation=variation)
+
+    def without_workers(self, target: AnyTarget) -> Unavailable | None:
+        """Why no worker can be started there: the device has no Python set."""
+        if _shell_of(target).python:
+            return None
+        return Unavailable(
+            f"{target.name} has no Python set; its benchmark tools work with bench and profile only",
+            advice="set python = PATH for the device (Termux), or compare stored runs of bench",
+        )
+
+    def without_outputs(self, engine: str) -> Unavailable | None:
+        """A tool prints times only."""
+        return Unavailable(
+            f"{engine} works with bench and profile only: it gives no outputs and can't take turns",
+            advice="compare its stored runs; other commands need Python on the device (python = PATH)",
+        )
+
+    def examine(self, device: Device, target: AnyTarget, *, install: Sequence[str] | None) -> DeviceCheck:
+        """The device's tools, and what its Python has if one is set."""
+        if install is not None:
+            raise BadInput("--bootstrap is for devices over ssh", advice="install packages in Termux: pkg, pip")
+        found = Executor.examine(self, device, target, install=install)
+        if not found.engines:
+            return found
+        python = _shell_of(target).python
+        engines = {name: found.engines[name] for name, runtime in runtimes() if isinstance(runtime, DeviceTool)}
+        if python:
+            engines |= {name: found.engines[name] for name, runtime in runtimes() if runtime.in_default}
+        return replace(
+            found,
+            usable=any(engines.values()),
+            python=" ".join(python),
+            version=str(found.environment.get("python") or ""),
+            engines=engines,
+            missing=missing_engines(engines),
+        )
+
+
+def _tool_of(job: Job) -> DeviceTool:
+    tool = runtimes().get(job.runtime.name)
+    assert isinstance(tool, DeviceTool)
+    return tool
+
+
+def _shell_of(target: AnyTarget) -> RunsPrograms:
+    assert isinstance(target.transport, RunsPrograms)
+    return target.transport
