@@ -98,6 +98,18 @@ class Transport(Protocol):
         """
 
 
+class StartsNothing:
+    """The part of `Transport` that a device on which no process can be started does not have."""
+
+    name: str
+
+    def start(
+        self, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], stderr: Path
+    ) -> Process:
+        """Raises OSError."""
+        raise OSError(f"no process can be started on {self.name}")
+
+
 @runtime_checkable
 class Remote(Transport, Protocol):
     """A transport to another machine.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ from edgewise.device.transports.serial import SerialTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.identity import open_model
 from edgewise.progress import InferencesDone, emit
-from edgewise.record import Failure, Job, Measurement, Run, Scenario, Variation, Workload
+from edgewise.record import Failure, Job, Measurement, Run, Workload
 from edgewise.record.run import Cause
 from edgewise.registry import Availability
 from edgewise.run.agreement import Outputs
-from edgewise.run.executor import AnyTarget, Executor, Facts, Reference, only_facts, unknown_machine
+from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, only_facts, unknown_machine
 from edgewise.run.fitness import Finding, Fitness
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
 from edgewise.run.measurements import distribution
@@ -38,8 +37,6 @@ MOST_SHORT = 5
 LONGEST_S = 3600.0
 """The timers of boards count microseconds in 32 bits, which last 71 minutes."""
 PILOT_S = 0.1
-OTHER_MODEL = "check that the board holds this model, and the form in which it takes inputs (?input=uint8)"
-"""What to do about outputs that differ from those of tflite-micro."""
 SCORED = "ad01"
 """The model whose firmware prints an anomaly score, the mean squared error of its reconstruction."""
 ENGINE = "mlperf_tiny"
@@ -51,6 +48,10 @@ class SerialBoards(Executor):
     """As `Executor`, for boards at a serial port, each of which holds one model."""
 
     evaluates = True
+    noun = "a board at a serial port"
+    no_layers = "MLPerf Tiny's protocol times whole inferences only"
+    instead_of_profile = "bench measures the model; edgewise estimate -d cortex-m4 counts instructions per layer"
+    if_outputs_differ = "check that the board holds this model, and the form in which it takes inputs (?input=uint8)"
 
     def facts(self, target: AnyTarget) -> Facts | None:
         """What the board reports of itself, and that only its firmware can be measured."""
@@ -72,28 +73,17 @@ class SerialBoards(Executor):
 
     def check(self, job: Job, *, own_inputs: bool) -> None:
         """As `Executor.check`."""
-        workload, stopping = job.workload, job.workload.stopping
-        if workload.profile:
-            raise Unavailable(
-                "a board at a serial port can't be profiled: MLPerf Tiny's protocol times whole inferences only",
-                advice="bench measures the model; edgewise estimate -d cortex-m4 counts instructions per layer",
-            )
-        if workload.scenario != Scenario() or workload.batch != 1 or job.runtime.threads != 1:
-            raise BadInput(
-                "a board at a serial port has only the single-stream scenario, batch 1 and one thread",
-                advice="omit --scenario, --batch and --threads",
-            )
+        super().check(job, own_inputs=False)
         if job.target.constraints is not None or job.target.memory_limit_bytes is not None:
             raise BadInput("limits are held on this machine only, not on a board", advice="omit --cpus and --memory")
-        if (stopping.duration_s or 0.0) > LONGEST_S:
+        if (job.workload.stopping.duration_s or 0.0) > LONGEST_S:
             raise BadInput(f"--duration of a window on a board must be at most {LONGEST_S:g}s")
 
     def run(
         self, request: SessionRequest, *, target: AnyTarget, folder: Path, end_by: float | None = None
     ) -> SessionResult:
         """Load the inputs and time windows of inferences."""
-        result = SessionResult(index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
-        transport = _transport_of(target)
+        result, transport = SessionResult(index=request.index), _transport_of(target)
         try:
             _fill(result, request, transport=transport, folder=folder, end_by=end_by)
         except (OSError, EdgewiseError, UnsupportedModel) as error:
@@ -104,15 +94,7 @@ class SerialBoards(Executor):
             raise
         return result
 
-    def measurements(
-        self,
-        job: Job,
-        sessions: Sequence[SessionResult],
-        *,
-        variation: Variation | None,
-        layered: Sequence[SessionResult],
-        absences: Mapping[str, str],
-    ) -> tuple[Measurement, ...]:
+    def measurements(self, job: Job, sessions: Sequence[SessionResult], beside: Beside) -> tuple[Measurement, ...]:
         """As `Executor.measurements`."""
         return board_measurements_of(job, sessions)
 
@@ -123,15 +105,14 @@ class SerialBoards(Executor):
             advice="compare stored runs of bench: edgewise compare RUN RUN",
         )
 
-    def reference(self, run: Run, *, printed: bool) -> Reference | None:
+    def reference(self, run: Run, *, has_outputs: bool) -> Outputs | None:
         """What tflite-micro computes on this machine."""
-        if not printed:
-            return Reference(absent_because="the board printed no m-results")
+        if not has_outputs:
+            raise Unavailable("the board printed no m-results")
         try:
-            return Reference(outputs=_reference_outputs(run), advice=OTHER_MODEL)
+            return _reference_outputs(run)
         except EdgewiseError as error:
-            because = f"nothing to compare the board's outputs with: {error.message}"
-            return Reference(absent_because=because, advice=OTHER_MODEL)
+            raise Unavailable(f"nothing to compare the board's outputs with: {error.message}") from error
 
     def fitness(self, environment: Mapping[str, Any], activity: Mapping[str, float | None]) -> Fitness:
         """As `Executor.fitness`."""

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from edgewise.cancellation import CancelToken, cancellable, sleep
 from edgewise.clock import now
+from edgewise.errors import EdgewiseError
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
-from edgewise.record import Caution, InputSpec, Job, Run
+from edgewise.record import Caution, Failure, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
 from edgewise.run.executor import executor_for, target_of
 from edgewise.run.host import SessionInterrupted
@@ -22,6 +23,7 @@ from edgewise.run.plan import Plan, with_other_sizes
 from edgewise.run.protocol import Mode
 from edgewise.run.run_builder import RunBuilder, Sensors, with_cautions
 from edgewise.run.variation import History
+from edgewise.text import one_line
 
 JOB_BUDGET_S = 60.0
 """A job whose sessions take longer ends after its second, unless the user prescribed the protocol; the run says so."""
@@ -211,7 +213,16 @@ class Dispatcher:
         request, target = self._builder.request(job, index=index, mode=mode), target_of(job.target)
         session_folder = folder / f"{mode}-{index}"
         session_folder.mkdir()
-        return executor_for(job).run(request, target=target, folder=session_folder, end_by=self._end_by)
+        executor = executor_for(job)
+        try:
+            return executor.run(request, target=target, folder=session_folder, end_by=self._end_by)
+        except Exception as error:  # a plug-in may raise anything; what other sessions measured is kept
+            if executor.is_worker or isinstance(error, EdgewiseError):
+                raise
+            message = f"{job.runtime.name} failed: {type(error).__name__}: {one_line(str(error))[:300]}"
+            advice = "report it to the authors of the plug-in"
+            failure = Failure(cause="EngineError", message=message, phase="steady", advice=advice)
+            return SessionResult(index=index, failure=failure)
 
 
 def _despite_cancellation(*, cancelled: bool) -> AbstractContextManager[None]:

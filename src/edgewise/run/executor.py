@@ -17,7 +17,7 @@ from edgewise.device.devices import Device
 from edgewise.device.target import LocalTarget, RemoteTarget, find_target
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
-from edgewise.record import Job, Measurement, Run, TargetSpec, Variation
+from edgewise.record import Job, Measurement, Run, Scenario, TargetSpec, Variation
 from edgewise.registry import Availability, Registry
 from edgewise.run.agreement import Outputs
 from edgewise.run.device_check import DeviceCheck, Missing
@@ -77,18 +77,18 @@ def unknown_machine(model: str | None, because: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """What a run's own outputs are compared with where no other run is.
+class Beside:
+    """What measurements need beside the sessions.
 
     Attributes:
-        outputs: of another computation of the same inference; None where there is none.
-        absent_because: why there is none.
-        advice: what to do where they differ.
+        variation: what runs on this device differ by; None where it is not known.
+        layered: sessions that timed layers in turns with ordinary inferences.
+        absences: metric → why no sensor tells it.
     """
 
-    outputs: Outputs | None = None
-    absent_because: str = ""
-    advice: str = ""
+    variation: Variation | None
+    layered: Sequence[SessionResult] = ()
+    absences: Mapping[str, str] = field(default_factory=dict)
 
 
 class Executor(Protocol):
@@ -100,12 +100,19 @@ class Executor(Protocol):
     Attributes:
         is_worker: whether sessions are processes of edgewise, which take turns, give outputs and report their progress.
         evaluates: whether `evaluate`, too, works with the engines that are not the worker's.
+        noun: a device in words; empty for its name.
+        no_layers, instead_of_profile: why `profile` does not measure it, and what to do instead.
         varies: whether intervals include what runs on a kind of machine usually differ by, though no session times it.
+        if_outputs_differ: what to do where outputs differ from those of `reference`.
     """
 
     is_worker: bool = False
     evaluates: bool = False
     varies: bool = False
+    if_outputs_differ: str = ""
+    noun: str = ""
+    no_layers: str = "it times whole inferences only"
+    instead_of_profile: str = "bench measures the model"
 
     def facts(self, target: AnyTarget) -> Facts | None:
         """What the target tells; None for this machine. Raises `Unavailable`."""
@@ -122,22 +129,8 @@ class Executor(Protocol):
         Raises KeyboardInterrupt; every other failure is in the result.
         """
 
-    def measurements(
-        self,
-        job: Job,
-        sessions: Sequence[SessionResult],
-        *,
-        variation: Variation | None,
-        layered: Sequence[SessionResult],
-        absences: Mapping[str, str],
-    ) -> tuple[Measurement, ...]:
-        """Every measurement that complete sessions support, headline first.
-
-        Args:
-            variation: what runs on this device differ by; None where it is not known.
-            layered: sessions that timed layers in turns with ordinary inferences.
-            absences: metric → why no sensor tells it.
-        """
+    def measurements(self, job: Job, sessions: Sequence[SessionResult], beside: Beside) -> tuple[Measurement, ...]:
+        """Every measurement that complete sessions support, headline first."""
 
     def check(self, job: Job, *, own_inputs: bool) -> None:
         """Raise `BadInput` or `Unavailable` for a setting of a job that can't be measured.
@@ -145,11 +138,16 @@ class Executor(Protocol):
         Args:
             own_inputs: whether the user gave inputs.
         """
+        who = self.noun or job.target.device
         if job.workload.profile:
-            raise Unavailable(
-                f"{job.runtime.name} can't be profiled: {job.target.device} times whole inferences only",
-                advice="bench measures the model",
+            raise Unavailable(f"{who} can't be profiled: {self.no_layers}", advice=self.instead_of_profile)
+        if job.workload.scenario != Scenario() or job.workload.batch != 1 or job.runtime.threads != 1:
+            raise BadInput(
+                f"{who} has only the single-stream scenario, batch 1 and one thread",
+                advice="omit --scenario, --batch and --threads",
             )
+        if own_inputs:
+            raise BadInput(f"{who} takes no inputs of yours", advice="omit --input-data")
 
     def without_workers(self, target: AnyTarget) -> Unavailable | None:
         """Why no worker can be started on the target, and so no command but bench measures it; None where one can."""
@@ -167,11 +165,10 @@ class Executor(Protocol):
             advice="compare its stored runs",
         )
 
-    def reference(self, run: Run, *, printed: bool) -> Reference | None:
-        """What the outputs of `run` are compared with even where no other run is; None for nothing.
+    def reference(self, run: Run, *, has_outputs: bool) -> Outputs | None:
+        """The outputs of another computation, which those of a run are compared with even where it is the only one.
 
-        Args:
-            printed: whether the run has outputs.
+        None for an executor without references. Raises `EdgewiseError` where they are missing this time.
         """
         return None
 

@@ -22,7 +22,7 @@ from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
 from edgewise.run.complexity import complexity_of, with_engine_memory
-from edgewise.run.executor import Reference, executor_for, facts_of
+from edgewise.run.executor import Beside, executor_for, facts_of
 from edgewise.run.facts import environment_at
 from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.measurements import headline_of, session_record, without_processor
@@ -208,7 +208,8 @@ class RunBuilder:
         sustained = None
         if complete:
             absences = place.sensors.absences
-            measured = executor.measurements(job, complete, variation=variation, layered=layered, absences=absences)
+            beside = Beside(variation=variation, layered=layered, absences=absences)
+            measured = executor.measurements(job, complete, beside)
             if complete[0].bins and not emulated:
                 sustained = sustained_of(job, complete[0], absences=absences)
                 measured = without_interval(measured, sustained)
@@ -294,9 +295,7 @@ class RunBuilder:
                 # Exports of one network may name its inputs differently.
                 fed = workload.inputs if model.origin is None else tuple(each.shape for each in workload.inputs)
                 group = groups[model.family, fed, workload.seed, workload.input_data]
-                reference = references.get(run.id)
-                group += [] if reference is None or reference.outputs is None else [reference.outputs]
-                group.append(self.outputs[run.id])
+                group += filter(None, (references.get(run.id), self.outputs[run.id]))
         models = {run.job.model.family: run.job.model for run in runs}
         changing = {run.id for run in runs if any(caution.code == NOT_REPEATABLE for caution in run.cautions)}
         verdicts = {
@@ -319,22 +318,22 @@ class RunBuilder:
             if any(caution.code == NOT_REPEATABLE for caution in cautions):  # with the reason, which the session lacks
                 others = tuple(each for each in run.cautions if each.code != NOT_REPEATABLE)
                 compared = replace(compared, cautions=others)
-            if (reference := references.get(run.id)) is not None and reference.advice:
-                cautions = tuple(replace(caution, advice=reference.advice) for caution in cautions)
+            if advice := executor_for(run.job).if_outputs_differ:
+                cautions = tuple(replace(caution, advice=advice) for caution in cautions)
             answer.append(with_cautions(compared, cautions + mixed.get(run.id, ())))
             self.save(answer[-1])
         return answer
 
-    def _references(self, runs: Sequence[Run]) -> dict[str, Reference]:
-        """What runs are compared with that needs no other run, by their ids; why there is none is noted."""
-        found = {}
+    def _references(self, runs: Sequence[Run]) -> dict[str, Outputs | None]:
+        """What runs are compared with that needs no other run, by their ids; None where it is missing: why is noted."""
+        found: dict[str, Outputs | None] = {}
         for run in runs:
-            if (printed := run.id in self.outputs) or run.status == "done":
-                reference = executor_for(run.job).reference(run, printed=printed)
-                if reference is not None:
-                    found[run.id] = reference
-                    if reference.outputs is None:
-                        self._unkept[run.id] = reference.absent_because
+            if (has_outputs := run.id in self.outputs) or run.status == "done":
+                try:
+                    outputs = executor_for(run.job).reference(run, has_outputs=has_outputs)
+                    found |= {} if outputs is None else {run.id: outputs}
+                except EdgewiseError as error:
+                    found[run.id], self._unkept[run.id] = None, error.message
         return found
 
 

@@ -15,12 +15,12 @@ from edgewise.device.transport import Remote, TellsEmulator
 from edgewise.device.transports.container import ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.folders import job_folder
-from edgewise.record import Job, Measurement, TargetSpec, Variation
+from edgewise.record import Job, Measurement, TargetSpec
 from edgewise.registry import Availability, Registry, availability_of
 from edgewise.run import fitness
 from edgewise.run.device_check import DeviceCheck, Missing, missing_engines
 from edgewise.run.environment import fingerprint
-from edgewise.run.executor import AnyTarget, Executor, Facts, facts_of
+from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, facts_of
 from edgewise.run.facts import ask
 from edgewise.run.facts_worker import observe
 from edgewise.run.host import run_session
@@ -55,17 +55,11 @@ class WorkerExecutor(Executor):
         """As `Executor.run`."""
         return run_session(request, target=target, folder=folder, end_by=end_by)
 
-    def measurements(
-        self,
-        job: Job,
-        sessions: Sequence[SessionResult],
-        *,
-        variation: Variation | None,
-        layered: Sequence[SessionResult],
-        absences: Mapping[str, str],
-    ) -> tuple[Measurement, ...]:
+    def measurements(self, job: Job, sessions: Sequence[SessionResult], beside: Beside) -> tuple[Measurement, ...]:
         """As `Executor.measurements`."""
-        return measurements_of(job, sessions, meter_absences=absences, variation=variation, layered=layered)
+        return measurements_of(
+            job, sessions, meter_absences=beside.absences, variation=beside.variation, layered=beside.layered
+        )
 
     def without_workers(self, target: AnyTarget) -> Unavailable | None:
         """Nothing stands against it."""

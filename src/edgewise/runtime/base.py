@@ -132,6 +132,30 @@ class Runtime(Protocol):
         """
 
 
+class OnDevices:
+    """The part of `Runtime` that an engine which only devices have does not have on this machine.
+
+    Attributes:
+        where, hint: where it runs, as a sentence, and what to do about it.
+    """
+
+    in_default = False
+    where = "it runs on Android devices"
+    hint = "name one with -d adb://SERIAL"
+
+    def availability(self) -> Availability:
+        """Only devices have it."""
+        return Availability(False, self.where, self.hint)
+
+    def import_engine(self) -> str:
+        """Nothing can be imported."""
+        raise UnsupportedModel(f"{self.where}: {self.hint}")
+
+    def load(self, path: Path, options: LoadOptions) -> Any:
+        """Nothing can be loaded here."""
+        raise UnsupportedModel(f"{self.where}: {self.hint}")
+
+
 @runtime_checkable
 class SweepsProviders(Protocol):
     """A runtime of which a sweep without ``-r`` and ``--provider`` measures other providers than the first alone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from edgewise.device.devices import Device
 from edgewise.device.target import LocalTarget, RemoteTarget
 from edgewise.device.transport import RunsPrograms
 from edgewise.errors import BadInput, Unavailable
-from edgewise.record import Job, Measurement, Scenario, Variation
+from edgewise.record import Job, Measurement, Scenario
 from edgewise.registry import Availability
 from edgewise.run.device_check import DeviceCheck, missing_engines
 from edgewise.run.device_tool.measurements import tool_measurements_of
 from edgewise.run.device_tool.phone import describe_phone
 from edgewise.run.device_tool.session import run_tool_session
-from edgewise.run.executor import AnyTarget, Executor, Facts, facts_of, only_facts
+from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, facts_of, only_facts
 from edgewise.run.host_protocol import SessionRequest, SessionResult
 from edgewise.run.worker_executor import WorkerExecutor
 from edgewise.runtime.base import runtimes
@@ -63,17 +63,9 @@ class DeviceTools(WorkerExecutor):
             raise Unavailable(f"{spec.device} has no {tool.name}", advice=f"edgewise devices check {spec.device}")
         return run_tool_session(tool, request, target=target, program=facts.programs[tool.name], end_by=end_by)
 
-    def measurements(
-        self,
-        job: Job,
-        sessions: Sequence[SessionResult],
-        *,
-        variation: Variation | None,
-        layered: Sequence[SessionResult],
-        absences: Mapping[str, str],
-    ) -> tuple[Measurement, ...]:
+    def measurements(self, job: Job, sessions: Sequence[SessionResult], beside: Beside) -> tuple[Measurement, ...]:
         """As `Executor.measurements`."""
-        return tool_measurements_of(job, _tool_of(job), sessions, variation=variation)
+        return tool_measurements_of(job, _tool_of(job), sessions, variation=beside.variation)
 
     def without_workers(self, target: AnyTarget) -> Unavailable | None:
         """Why no worker can be started there: the device has no Python set."""

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from edgewise.child_process import signal_name
@@ -58,9 +57,7 @@ def run_tool_session(
 
     Raises KeyboardInterrupt; everything else is in the result.
     """
-    result = SessionResult(
-        index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"), link=LinkUse()
-    )
+    result = SessionResult(index=request.index, link=LinkUse())
     try:
         _fill(result, tool, request, target=target, program=program, end_by=end_by)
     except ToolFailed as error:
