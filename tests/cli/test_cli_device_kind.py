@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 
 import numpy as np
 import pytest
 
 from edgewise.cli.main import run as edgewise_command
+from edgewise.device.agent import lock_file, try_lock
+from edgewise.device.lease import measuring_on
 from edgewise.device.target import close_targets
+from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
 
 POINTS = """[edgewise.transports]
@@ -91,6 +96,14 @@ def test_stored_runs_of_it_are_shown_compared_and_exported(model, capsys, tmp_pa
         assert "scripted" in (tmp_path / name).read_text()
 
 
+def test_a_device_has_a_lock_of_its_own_under_any_name(model):
+    with measuring_on(DEVICE):
+        here = try_lock(lock_file(), "somebody")
+        there = try_lock(lock_file().with_name("edgewise-measuring-lab_3.lock"), "somebody")
+    assert isinstance(here, int) and isinstance(there, str)
+    os.close(here)
+
+
 def test_devices_and_doctor_show_what_it_tells(model, capsys):
     found = document(capsys, "devices", "check", DEVICE)
     assert found["usable"] and found["engines"]["scripted"]["version"] == "7"
@@ -153,4 +166,6 @@ def test_an_executor_that_can_not_be_used_is_one_clear_error_and_others_work(
     model = write_fake_model(tmp_path / "m.fake")
     for command in (("bench", model), ("devices", "check"), ("doctor",)):
         assert message in shown(capsys, *command, *(("-d",) if command[0] != "devices" else ()), DEVICE, code=3)
-    assert document(capsys, "bench", model, "-r", "fake", "--sessions", "1")["runs"][0]["status"] == "done"
+    assert document(capsys, "bench", model, "--sessions", "1")["runs"][0]["status"] == "done"
+    plan = make_plan([model], axes=Axes(), scenario=Scenario(), stopping=Stopping(), target=TargetSpec())
+    assert [job.runtime.name for job in plan.jobs] == ["fake"]

@@ -96,7 +96,54 @@ class SerialBoards(Executor):
 
     def measurements(self, job: Job, sessions: Sequence[SessionResult], beside: Beside) -> tuple[Measurement, ...]:
         """As `Executor.measurements`."""
-        return board_measurements_of(job, sessions)
+        windows = [window for session in sessions for window in session.facts["board"]["windows"]]
+        inferences, resolution = sum(each["inferences"] for each in windows), sessions[0].facts["board"]["resolution_s"]
+        emulated = sessions[0].facts["board"]["emulated"]
+        shortest = min(each["board_s"] for each in windows)
+        method = (
+            f"the board's timer (steps of {resolution * 1e6:g} µs) around {len(windows)} windows of at least "
+            f"{shortest:.3g} s, {inferences} inferences in {len(sessions)} session(s); the value is the median of the "
+            "windows' means, so there are no percentiles"
+        )
+        if emulated:
+            method = f"emulated board, whose timer counts instructions: {method}"
+        row = distribution(
+            "latency",
+            [[value * 1e-9 for value in session.samples["latency"]] for session in sessions],
+            method,
+            basis="simulated" if emulated else "measured",
+        )
+        # Each end of a window is cut to a step of the timer.
+        step = max(resolution / each["inferences"] for each in windows)
+        if row.low is not None and row.high is not None:
+            row = replace(row, low=max(0.0, row.low - step), high=row.high + step)
+        if row.summary is not None:
+            row = replace(row, summary=replace(row.summary, percentiles={}))
+        because = "MLPerf Tiny's protocol reports times and outputs only"
+        unmetered = f"{because}; power meters are not read beside a board at a serial port"
+        assert row.value  # no window is empty
+        rate = Measurement.of(
+            "throughput",
+            1 / row.value,
+            "1 / latency: one inference at a time",
+            basis="simulated" if emulated else "derived",
+            low=1 / row.high if row.high else None,
+            high=1 / row.low if row.low else None,
+        )
+        rows = [row, rate]
+        rows += [
+            Measurement.absent(metric, because)
+            for metric in (
+                "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak",
+                "temperature", "clock_rate",
+            )
+        ]  # fmt: skip
+        rows += [Measurement.absent(metric, unmetered) for metric in ("energy", "power")]
+        rows += [
+            Measurement.absent(metric, "the board holds the model") for metric in ("deployment_time", "network_bytes")
+        ]
+        rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
+        return tuple(rows)
 
     def without_workers(self, target: AnyTarget) -> Unavailable | None:
         """A board runs its firmware only."""
@@ -272,53 +319,3 @@ def _reference_outputs(run: Run) -> Outputs:
         run_id="tflite-micro", label="tflite-micro on this machine", arrays=(printed,),
         reduced="the board prints rounded numbers",
     )  # fmt: skip
-
-
-def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[Measurement, ...]:
-    """Every measurement that complete sessions support, latency first."""
-    windows = [window for session in sessions for window in session.facts["board"]["windows"]]
-    inferences, resolution = sum(each["inferences"] for each in windows), sessions[0].facts["board"]["resolution_s"]
-    emulated = sessions[0].facts["board"]["emulated"]
-    shortest = min(each["board_s"] for each in windows)
-    method = (
-        f"the board's timer (steps of {resolution * 1e6:g} µs) around {len(windows)} windows of at least "
-        f"{shortest:.3g} s, {inferences} inferences in {len(sessions)} session(s); the value is the median of the "
-        "windows' means, so there are no percentiles"
-    )
-    if emulated:
-        method = f"emulated board, whose timer counts instructions: {method}"
-    row = distribution(
-        "latency",
-        [[value * 1e-9 for value in session.samples["latency"]] for session in sessions],
-        method,
-        basis="simulated" if emulated else "measured",
-    )
-    # Each end of a window is cut to a step of the timer.
-    step = max(resolution / each["inferences"] for each in windows)
-    if row.low is not None and row.high is not None:
-        row = replace(row, low=max(0.0, row.low - step), high=row.high + step)
-    if row.summary is not None:
-        row = replace(row, summary=replace(row.summary, percentiles={}))
-    because = "MLPerf Tiny's protocol reports times and outputs only"
-    unmetered = f"{because}; power meters are not read beside a board at a serial port"
-    assert row.value  # no window is empty
-    rate = Measurement.of(
-        "throughput",
-        1 / row.value,
-        "1 / latency: one inference at a time",
-        basis="simulated" if emulated else "derived",
-        low=1 / row.high if row.high else None,
-        high=1 / row.low if row.low else None,
-    )
-    rows = [row, rate]
-    rows += [
-        Measurement.absent(metric, because)
-        for metric in (
-            "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak",
-            "temperature", "clock_rate",
-        )
-    ]  # fmt: skip
-    rows += [Measurement.absent(metric, unmetered) for metric in ("energy", "power")]
-    rows += [Measurement.absent(metric, "the board holds the model") for metric in ("deployment_time", "network_bytes")]
-    rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
-    return tuple(rows)

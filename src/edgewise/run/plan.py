@@ -320,9 +320,9 @@ def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: 
     Args:
         rare: whether few runtimes read the model's format, so that those count too that no other sweep includes.
     """
-    place = target_of(target)
-    if with_tools and name_of_executor(runtime) == name_of_executor(place.transport) != WORKER:
-        return True
+    place, own = target_of(target), name_of_executor(runtime)
+    if own != WORKER and (not with_tools or own == name_of_executor(place.transport)):
+        return with_tools
     return executor_at(target).without_workers(place) is None and (runtime.in_default or rare)
 
 

@@ -7,19 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise.device.devices import Device
-from edgewise.device.target import LocalTarget, RemoteTarget
+from edgewise.device.link import LinkLost
+from edgewise.device.target import LinkUse, LocalTarget, RemoteTarget
 from edgewise.device.transport import RunsPrograms
-from edgewise.errors import BadInput, Unavailable
-from edgewise.record import Job, Measurement, Scenario
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.record import Failure, Job, Measurement, Scenario
 from edgewise.registry import Availability
 from edgewise.run.device_check import DeviceCheck, missing_engines
 from edgewise.run.device_tool.measurements import tool_measurements_of
 from edgewise.run.device_tool.phone import describe_phone
-from edgewise.run.device_tool.session import run_tool_session
+from edgewise.run.device_tool.session import ToolFailed, measure_session
 from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, facts_of, only_facts
-from edgewise.run.host_protocol import SessionRequest, SessionResult
+from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
 from edgewise.run.worker_executor import WorkerExecutor
-from edgewise.runtime.base import runtimes
+from edgewise.runtime.base import UnsupportedModel, runtimes
 from edgewise.runtime.device_tools import DeviceTool
 
 
@@ -34,19 +35,18 @@ class DeviceTools(WorkerExecutor):
         transport = _shell_of(target)
         assert isinstance(target, RemoteTarget)
         try:
-            phone = describe_phone(transport)
+            told = describe_phone(transport)
         except OSError as error:
             raise target.unavailable(error) from error
-        if transport.python:
-            found = super().facts(target)
-            assert found is not None
-            environment = {**phone.environment, "python": found.environment["python"]}
-        else:
+        if not transport.python:
             advice = "set python = PATH for the device (Termux), or use -r benchmark_model"
-            absent = Availability(False, "the device has no Python set", advice)
-            found, environment = only_facts({}, {}, others=absent, cores=phone.cores), dict(phone.environment)
-        engines = {**found.engines, **phone.tools}
-        return replace(found, engines=engines, environment=environment, programs=phone.programs)
+            others = Availability(False, "the device has no Python set", advice)
+            return only_facts(told.engines, told.environment, others=others, cores=told.cores, programs=told.programs)
+        found = super().facts(target)
+        assert found is not None
+        environment = {**told.environment, "python": found.environment["python"]}
+        engines = {**found.engines, **told.engines}
+        return replace(found, engines=engines, environment=environment, programs=told.programs)
 
     def check(self, job: Job, *, own_inputs: bool) -> None:
         """As `Executor.check`."""
@@ -61,7 +61,22 @@ class DeviceTools(WorkerExecutor):
         tool, spec, facts = _tool_of(request.job), request.job.target, facts_of(request.job.target)
         if facts is None or tool.name not in facts.programs or isinstance(target, LocalTarget):
             raise Unavailable(f"{spec.device} has no {tool.name}", advice=f"edgewise devices check {spec.device}")
-        return run_tool_session(tool, request, target=target, program=facts.programs[tool.name], end_by=end_by)
+        result = SessionResult(index=request.index, link=LinkUse())
+        try:
+            measure_session(result, tool, request, target=target, program=facts.programs[tool.name], end_by=end_by)
+        except ToolFailed as error:
+            result.failure = error.failure
+        except UnsupportedModel as error:
+            advice = ADVICE["Unsupported"]
+            result.failure = Failure(cause="Unsupported", message=str(error), phase="load", advice=advice)
+        except LinkLost as error:
+            message = f"the link to {target.name} was lost: {error}"
+            result.failure = Failure(cause="LinkLost", message=message, phase="steady", advice=ADVICE["LinkLost"])
+        except (OSError, EdgewiseError) as error:
+            message = f"{tool.name} could not be run on {target.name}: {error}"
+            advice = getattr(error, "advice", "")
+            result.failure = Failure(cause="Unavailable", message=message, phase="load", advice=advice)
+        return result
 
     def measurements(self, job: Job, sessions: Sequence[SessionResult], beside: Beside) -> tuple[Measurement, ...]:
         """As `Executor.measurements`."""
