@@ -19,7 +19,7 @@ from edgewise.cli.main import run as edgewise_command
 from edgewise.device import target
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.dispatch import Dispatcher
-from edgewise.run.facts import facts_of
+from edgewise.run.executor import facts_of
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import METERS_OFF
 from ssh_devices import SSHD, SshServer, register

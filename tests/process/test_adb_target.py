@@ -328,6 +328,14 @@ def test_engines_run_in_a_python_there(phone, far_python, capsys, tmp_path, monk
     assert not list((phone.tmp / "edgewise" / "work").iterdir())
 
 
+def test_doctor_shows_a_phone_with_a_python(phone, far_python, capsys, tmp_path, monkeypatch):  # noqa: F811
+    register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
+    assert edgewise_command(["doctor", "-d", "phone"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "phone Cortex-A510 + Cortex-A710, 8 usable cores" in told and str(far_python) in told.replace(" ", "")
+    assert " free" not in told and "clock +" not in told  # nothing there tells them
+
+
 def test_a_worker_ends_where_the_link_drops_and_the_next_run_works(phone, far_python, tmp_path, monkeypatch):  # noqa: F811
     register(tmp_path / "devices.toml", monkeypatch, python=str(far_python))
     path, pid = tmp_path / "m.fake", tmp_path / "pid"

@@ -22,7 +22,8 @@ from edgewise.progress import SessionStarted, reporting_to
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.registry import Availability
 from edgewise.run.dispatch import Dispatcher
-from edgewise.run.facts import availability_at, facts_of
+from edgewise.run.executor import facts_of
+from edgewise.run.facts import availability_at
 from edgewise.run.host_protocol import HostProtocol
 from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.metering import ROUNDS
@@ -223,14 +224,16 @@ def test_doctor_names_what_an_unusable_device_lacks(far, capsys):
 
 
 def test_an_engine_that_is_missing_on_the_device_is_missing_in_its_examination(far, capsys, tmp_path, monkeypatch):
-    from edgewise.run import facts
+    from edgewise.run import executor, worker_executor
 
     far()
     told = facts_of(TargetSpec(device="far", transport="far"))
-    absent = facts._there(target.find_target("far").transport, "onnxruntime", Availability(False, "not installed"))
+    absent = worker_executor._there(
+        target.find_target("far").transport, "onnxruntime", Availability(False, "not installed")
+    )
     without = {**told.engines, "onnxruntime": absent}
     traits = {**told.traits, "thermal": Traits(rate_hz=7.0)}  # read on the device, not here
-    monkeypatch.setitem(facts._KNOWN, target.find_target("far"), replace(told, engines=without, traits=traits))
+    monkeypatch.setitem(executor._KNOWN, target.find_target("far"), replace(told, engines=without, traits=traits))
     assert edgewise_command(["doctor", "-d", "far", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {row["name"]: row["rate_hz"] for row in found["meters"]}["thermal"] == 7.0
@@ -257,12 +260,12 @@ def test_bench_measures_on_every_device_that_is_named(far, capsys):
 
 
 def test_bench_tells_of_a_device_without_the_engine_and_measures_on_the_others(far, capsys, monkeypatch):
-    from edgewise.run import facts
+    from edgewise.run import executor
 
     far()
     told = facts_of(TargetSpec(device="far", transport="far"))
     absent = {**told.engines, "onnxruntime": Availability(False, "not installed on far", "on far: pip")}
-    monkeypatch.setitem(facts._KNOWN, target.find_target("far"), replace(told, engines=absent))
+    monkeypatch.setitem(executor._KNOWN, target.find_target("far"), replace(told, engines=absent))
     words = ["bench", str(MODEL), "-r", "onnxruntime", "--iterations", "5", "--sessions", "1", "--no-store", "--quiet"]
     command = [*words, "-d", "far,local"]
     assert edgewise_command(command) == 4

@@ -13,7 +13,7 @@ from edgewise.verbs.option import Values, argument, option
 from edgewise.verbs.shared_options import JSON_TOO, PLAIN
 
 if TYPE_CHECKING:
-    from edgewise.verbs.devices.work import DeviceCheck
+    from edgewise.run.device_check import DeviceCheck
 
 SCHEMA = 1
 _FILE = option(
@@ -63,7 +63,7 @@ def list_devices(values: Values) -> None:
     from edgewise.report.document import Document
     from edgewise.report.forecast import atlas_devices_table, calibrations_table
     from edgewise.report.text import print_document
-    from edgewise.verbs.devices.work import device_document
+    from edgewise.run.device_check import device_document
 
     devices = list({LOCAL: Device(name=LOCAL, url=LOCAL), **read_devices(values["file"])}.values())
     calibrated, with_atlas = summaries(), values["atlas"]

@@ -21,13 +21,13 @@ from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, option
 
 if TYPE_CHECKING:
-    from edgewise.verbs.devices.work import DeviceCheck
+    from edgewise.run.device_check import DeviceCheck
 
 T = TypeVar("T")
 TONES: dict[str, Tone] = {"A": "good", "B": "good", "C": "poor", "D": "bad"}
 QUIET_S = 1.0
 OF_CHECK = ("python", "version", "free_bytes", "clock", "missing")
-"""Keys of `edgewise.verbs.devices.work.DeviceCheck` that the row of a remote device has too."""
+"""Keys of `edgewise.run.device_check.DeviceCheck` that the row of a remote device has too."""
 CALIBRATION_STEP_S = 4.0
 """Time between the starts of two sessions while calibrating."""
 
@@ -146,8 +146,7 @@ def examine(
     from edgewise.record import TargetSpec
     from edgewise.record.caution import CAUTIONS
     from edgewise.run.environment import fingerprint
-    from edgewise.run.facts import activity_at
-    from edgewise.run.fitness import assess_fitness
+    from edgewise.run.executor import executor_of, target_of
     from edgewise.run.meters.base import meters
     from edgewise.run.variation import SpeedHistory, half_width_of, stored_history
     from edgewise.runtime.base import runtimes
@@ -157,14 +156,16 @@ def examine(
     environment = fingerprint() if found is None else found.environment
     speed = SpeedHistory(environment, stored_history(store))
     variation = speed.usual()
-    board = "board" in environment
-    quiet = {} if board else activity_at(spec, QUIET_S, sleep=sleep)
-    fitness = assess_fitness(environment, quiet)
+    target = target_of(spec)
+    executor = executor_of(target.transport)
+    quiet = executor.activity(target, QUIET_S, sleep=sleep)
+    fitness = executor.fitness(environment, quiet)
     mechanisms = examine_mechanisms() if found is None else {}
-    there = {} if found is None or board else {key: found.to_document()[key] for key in OF_CHECK}
+    is_bare = executor.words(environment) is not None
+    there = {} if found is None or is_bare else {key: found.to_document()[key] for key in OF_CHECK}
     return {
         "schema": 1,
-        "runtimes": list(_describe_runtimes(runtimes(), found)),
+        "runtimes": list(_describe_runtimes(runtimes(), found, only_available=is_bare)),
         "meters": list(_describe_meters(meters(), found, device)),
         "limits": [
             {"name": name, "available": not reason, "reason": reason or None} for name, reason in mechanisms.items()
@@ -179,7 +180,7 @@ def examine(
             "watched": quiet,
         },
         "expected_grade": max(fitness.grade, CAUTIONS["variation-assumed"][0])
-        if variation.source == "assumed" and not board
+        if variation.source == "assumed" and executor.varies
         else fitness.grade,
         "variation": {
             "sigma": variation.sigma,
@@ -201,14 +202,16 @@ def _check(device: str) -> DeviceCheck:
     return found
 
 
-def _describe_runtimes(registry: Registry[Any], found: DeviceCheck | None) -> Iterator[dict[str, Any]]:
+def _describe_runtimes(
+    registry: Registry[Any], found: DeviceCheck | None, *, only_available: bool
+) -> Iterator[dict[str, Any]]:
     """One row per runtime; those that are only used by name, such as the fake one, are left out."""
     from edgewise.runtime.base import settings_of
 
     for name, runtime, availability in _ask(registry, {} if found is None else found.engines):
         if runtime is None:
             yield {"name": name, "title": name, **_availability(availability), "formats": [], "providers": []}
-        elif availability if found is not None and "board" in found.environment else runtime.in_default:
+        elif availability if only_available else runtime.in_default:
             yield {
                 "name": name,
                 "title": runtime.title,
@@ -265,9 +268,13 @@ def _availability(availability: Availability) -> dict[str, Any]:
 
 def _document(found: Mapping[str, Any]) -> Document:
     """What `examine` found, for a person."""
+    from edgewise.record import TargetSpec
+    from edgewise.run.executor import executor_at
+
     fitness, variation = found["fitness"], found["variation"]
     findings = zip(fitness["reasons"], fitness["advice"], strict=True)
     (device,) = found["devices"]
+    words = executor_at(TargetSpec(device=device["name"])).words(device["environment"])
     where = "" if device["name"] == LOCAL else f" -d {device['name']}"
     assumed = "every interval of a time includes this variation → measure it with: "
     assumed += f"edgewise doctor --calibrate 10min{where}"
@@ -286,7 +293,7 @@ def _document(found: Mapping[str, Any]) -> Document:
             _plugin_table("Runtimes", found["runtimes"], lambda row: f"reads {', '.join(row['formats'])}"),
             _plugin_table("Meters", found["meters"], _meter_in_words),
             *((limits,) if found["limits"] else ()),
-            _table("Devices", [(one_line(device["name"]), Cell(text=_device_in_words(device)))]),
+            _table("Devices", [(one_line(device["name"]), Cell(text=one_line(words or _device_in_words(device))))]),
         ),
         sections=(
             Section(
@@ -294,7 +301,7 @@ def _document(found: Mapping[str, Any]) -> Document:
                 f"{variation['method']}",
                 lines=(
                     *((_history_in_words(variation["history"], where),) if variation["history"] else ()),
-                    *((assumed,) if variation["source"] == "assumed" and "board" not in device["environment"] else ()),
+                    *((assumed,) if variation["source"] == "assumed" and words is None else ()),
                 ),
             ),
         ),
@@ -365,10 +372,6 @@ def _table(title: str, rows: Sequence[tuple[str, Cell]]) -> Table:
 
 def _device_in_words(device: Mapping[str, Any]) -> str:
     environment = device["environment"]
-    if board := environment.get("board"):
-        words = [environment["device"]["model"], f"firmware {board['profile'] or 'not known'}"]
-        words += [f"model {board['model'] or 'not known'}", f"timer in steps of {board['timer_resolution_s']:.0e} s"]
-        return one_line(", ".join(words))
     cpu, memory = environment["cpu"], environment["memory"]["total_bytes"]
     words = [
         cpu["model"] or "processor not known",
@@ -379,6 +382,8 @@ def _device_in_words(device: Mapping[str, Any]) -> str:
     ]
     if "python" in device:
         words.append(f"Python {device['version']} ({device['python']})")
-        words.append(f"{format_bytes(device['free_bytes'])} free")
-        words.append("clock {offset_s:+.3f} s from this machine's, ± {error_s:.3f} s".format(**device["clock"]))
+        if device["free_bytes"] is not None:
+            words.append(f"{format_bytes(device['free_bytes'])} free")
+        if device["clock"] is not None:
+            words.append("clock {offset_s:+.3f} s from this machine's, ± {error_s:.3f} s".format(**device["clock"]))
     return one_line(", ".join(words))

@@ -10,18 +10,14 @@ from edgewise.comparing.comparison import Comparison, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.metrics import compare_pairs
 from edgewise.comparing.trial import TrialSettings, run_trial
-from edgewise.device.mlperf_tiny import MlperfTiny
-from edgewise.device.target import BoardTarget
 from edgewise.metrics import METRICS
 from edgewise.progress import reporting_to
 from edgewise.record import InTurns, Run
 from edgewise.record.facts import emulation_of
 from edgewise.record.run import RatioVerdict
-from edgewise.run.facts import target_of
+from edgewise.run.executor import executor_for
 from edgewise.run.run_builder import METERS_OFF
 from edgewise.run.variation import History
-from edgewise.runtime.base import runtimes
-from edgewise.runtime.device_tools import DeviceTool
 
 MOST = 8
 """Most finalists, two models in two engines with two numbers of threads: each costs time."""
@@ -35,10 +31,7 @@ _OPPOSITE: dict[RatioVerdict, RatioVerdict] = {
 
 def can_take_turns(run: Run) -> bool:
     """Whether the job of `run` can take turns with others: in an engine's worker, with a clock of its own."""
-    engine = runtimes().get(run.job.runtime.name)
-    if isinstance(engine, DeviceTool | MlperfTiny) or isinstance(target_of(run.job.target), BoardTarget):
-        return False
-    return not run.job.command and not emulation_of(run.environment)
+    return executor_for(run.job).is_worker and not run.job.command and not emulation_of(run.environment)
 
 
 def with_turns(finalists: Sequence[Run], history: History) -> list[Run]:

@@ -17,8 +17,8 @@ from edgewise.cancellation import sleep
 from edgewise.device.agent import lock_file, try_lock, why_no_lock
 from edgewise.device.devices import LOCAL
 from edgewise.device.holder import holder
-from edgewise.device.target import BoardTarget, LocalTarget, RemoteTarget, find_target, report_no_lock
-from edgewise.device.transport import RunsPrograms, SharesMachine
+from edgewise.device.target import LocalTarget, RemoteTarget, find_target, report_no_lock
+from edgewise.device.transport import Attached, SharesMachine
 from edgewise.errors import BadInput
 from edgewise.progress import LogLine, emit
 from edgewise.text import one_line
@@ -60,23 +60,20 @@ def measuring_on(device: str, *, needed: bool = True) -> Iterator[None]:
 
 def _is_this_machine(target: LocalTarget | RemoteTarget) -> bool:
     """Whether processes of the target run on this machine, in containers or not."""
-    if not isinstance(target, RemoteTarget):
-        return not isinstance(target, BoardTarget)
-    return isinstance(target.transport, SharesMachine) and target.transport.shares_this_machine
+    transport = target.transport
+    if target.is_here:
+        return not isinstance(transport, Attached)
+    return isinstance(transport, SharesMachine) and transport.shares_this_machine
 
 
 def _lock_of(target: LocalTarget | RemoteTarget) -> contextlib.AbstractContextManager[None]:
     if _is_this_machine(target):
         return _held_here(LOCAL, lock_file())
-    # Whoever measures a device at this machine without an agent does so from here.
-    if isinstance(target, BoardTarget):
-        identity = os.path.realpath(target.transport.port)
-    elif isinstance(target, RemoteTarget) and isinstance(target.transport, RunsPrograms):
-        identity = target.transport.serial
-    else:
-        assert isinstance(target, RemoteTarget)
+    if not isinstance(target.transport, Attached):
+        assert not isinstance(target, LocalTarget)
         return _held_there(target)
-    identity = re.sub(r"\W", "_", identity)
+    # Whoever measures a device at this machine without an agent does so from here.
+    identity = re.sub(r"\W", "_", target.transport.serial)
     return _held_here(target.name, lock_file().with_name(f"edgewise-measuring-{identity}.lock"))
 
 

@@ -15,24 +15,20 @@ from typing import Any
 from edgewise.device.board import Board, encoding_of
 from edgewise.device.transports.serial import ENVIRONMENT_VARIABLE
 from edgewise.model.signature import TensorSpec
-from edgewise.registry import Availability
-from edgewise.runtime.base import LoadOptions, Provider, UnsupportedModel
+from edgewise.runtime.base import LoadOptions, OnDevices, Provider, UnsupportedModel
 
 INFERENCE_S = 120.0
 
 
-class MlperfTiny:
+class MlperfTiny(OnDevices):
     """Boards whose firmware speaks the protocol of MLPerf Tiny's runner."""
 
     name = "mlperf_tiny"
+    executor = "serial-board"
     title = "MLPerf Tiny firmware"
     formats = ("tflite",)
     providers = (Provider(name="firmware", title="the firmware of the board", precisions=()),)
-    in_default = False
-
-    def availability(self) -> Availability:
-        """Only boards have it."""
-        return Availability(False, "it measures boards at a serial port", "name one with -d serial:///dev/ttyACM0")
+    where, hint = "it measures boards at a serial port", "name one with -d serial:///dev/ttyACM0"
 
     def import_engine(self) -> str:
         """No version: the firmware is the engine."""

@@ -28,7 +28,6 @@ from edgewise.device.bundle import make_bundle
 from edgewise.device.devices import find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
-from edgewise.device.transports.serial import SerialTransport
 from edgewise.errors import Unavailable
 from edgewise.progress import LogLine, emit
 
@@ -181,31 +180,26 @@ def command_of(module: str) -> Sequence[str]:
 
 
 class LocalTarget:
-    """This machine, through a transport that starts processes on it."""
+    """This machine, through a transport that starts processes on it; also a device beside it that runs none."""
 
     is_here = True
 
     def __init__(self, transport: Transport) -> None:
         self.name = transport.name
-        self._transport = transport
+        self.transport = transport
+
+    def close(self) -> None:
+        """It has no connection."""
 
     def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> LocalWorkspace:
         """`folder` itself."""
         del files
-        return LocalWorkspace(self._transport, folder)
+        return LocalWorkspace(self.transport, folder)
 
     def locate(self, workspace: Workspace, name: str, file: Path) -> str:
         """Where it is."""
         del workspace, name
         return str(file)
-
-
-class BoardTarget(LocalTarget):
-    """A board at a serial port of this machine: no processes run on it, and workers for it run here."""
-
-    def __init__(self, transport: SerialTransport) -> None:
-        super().__init__(transport)
-        self.transport = transport
 
 
 class RemoteTarget:
@@ -472,10 +466,7 @@ def find_target(name: str) -> LocalTarget | RemoteTarget:
     """
     if name not in _TARGETS:
         transport = open_transport(find_device(name))
-        if isinstance(transport, SerialTransport):
-            _TARGETS[name] = BoardTarget(transport)
-        else:
-            _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
+        _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
     return _TARGETS[name]
 
 
@@ -484,9 +475,8 @@ def close_targets() -> None:
     """End all connections."""
     while _TARGETS:
         target = _TARGETS.popitem()[1]
-        if isinstance(target, RemoteTarget):
-            target.close()
-        if isinstance(target, RemoteTarget | BoardTarget) and isinstance(target.transport, Closes):
+        target.close()
+        if isinstance(target.transport, Closes):
             target.transport.close()
 
 

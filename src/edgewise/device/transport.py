@@ -75,6 +75,9 @@ class LosesLink(Protocol):
 class Transport(Protocol):
     """A way to start processes somewhere.
 
+    Where it has an attribute ``executor``, that is the name of what measures on its devices (`edgewise.run.executor`);
+    others have a Python that runs workers.
+
     Attributes:
         name: what records and ``--device`` call it.
     """
@@ -93,6 +96,18 @@ class Transport(Protocol):
 
         Raises OSError where it can't be started.
         """
+
+
+class StartsNothing:
+    """The part of `Transport` that a device on which no process can be started does not have."""
+
+    name: str
+
+    def start(
+        self, command: Sequence[str], *, folder: PurePath, environment: Mapping[str, str], stderr: Path
+    ) -> Process:
+        """Raises OSError."""
+        raise OSError(f"no process can be started on {self.name}")
 
 
 @runtime_checkable
@@ -123,16 +138,27 @@ class ShellResult:
 
 
 @runtime_checkable
-class RunsPrograms(Remote, Protocol):
-    """A transport to a device that runs programs through its shell, and so needs no Python there.
+class Attached(Protocol):
+    """A transport to a device at this machine that nobody measures from elsewhere.
 
     Attributes:
-        python: empty where the device has no Python that can be used.
         serial: identifies the device on this machine, whatever names it is registered under.
-        programs: name of a benchmark tool → its path on the device, or a file on this machine to send there.
     """
 
     serial: str
+
+
+@runtime_checkable
+class RunsPrograms(Remote, Attached, Protocol):
+    """A transport to a device that runs programs through its shell, and so needs no Python there.
+
+    Attributes:
+        executor: ``device-tools``.
+        python: empty where the device has no Python that can be used.
+        programs: name of a benchmark tool → its path on the device, or a file on this machine to send there.
+    """
+
+    executor: str = "device-tools"
     programs: Mapping[str, str]
 
     def shell(self, line: str, *, timeout_s: float, most: int) -> ShellResult:

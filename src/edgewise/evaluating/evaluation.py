@@ -44,7 +44,8 @@ from edgewise.record import Caution, Job, Run, Scenario, Stopping, TargetSpec, n
 from edgewise.record.facts import emulation_of
 from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted
-from edgewise.run.facts import environment_at, is_board
+from edgewise.run.executor import executor_at
+from edgewise.run.facts import environment_at
 from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
 from edgewise.run.trust import about_emulation
@@ -126,7 +127,7 @@ def plan_evaluation(
         chosen = axes if axes.runtimes else replace(axes, runtimes=native_runtime(path, target))
         plan = make_plan(
             [path], axes=chosen, scenario=Scenario(), stopping=stopping, target=target, seed=data.seed,
-            with_tools=is_board(target),
+            with_tools=executor_at(target).evaluates,
         )  # fmt: skip
         if plan.skipped and not plan.jobs:
             raise Unavailable("; ".join(plan.skipped), advice="see 'edgewise doctor'")

@@ -41,8 +41,8 @@ from edgewise.run.facts import (
     availability_at,
     environment_at,
     find_engine,
-    require_python,
     require_real_processor,
+    require_workers,
 )
 from edgewise.run.run_builder import METERS_OFF, RunBuilder
 from edgewise.runtime.base import runtimes
@@ -60,7 +60,7 @@ def find_best_variant(settings: SearchSettings, *, save: Callable[[Run], None]) 
         BadInput, BadModel, Unavailable: before anything was measured.
         RunFailed: the original does not run.
     """
-    require_python(settings.target)
+    require_workers(settings.target)
     require_real_processor(settings.target)
     with processor_of(environment_at(settings.target)):
         return _find(settings, save=save)

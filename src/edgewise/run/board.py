@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.clock import now
-from edgewise.device.board import Board, NoAnswer, Window, advice_of, encoding_of
+from edgewise.device.board import NoAnswer, Window, advice_of, encoding_of
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.mlperf_tiny import encode
-from edgewise.device.target import BoardTarget
+from edgewise.device.transports.serial import SerialTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
-from edgewise.folders import job_folder
 from edgewise.model.identity import open_model
 from edgewise.progress import InferencesDone, emit
-from edgewise.record import Failure, Job, Measurement, Run, Scenario, TargetSpec, Workload
+from edgewise.record import Failure, Job, Measurement, Run, Workload
 from edgewise.record.run import Cause
+from edgewise.registry import Availability
 from edgewise.run.agreement import Outputs
-from edgewise.run.environment import fingerprint
+from edgewise.run.executor import AnyTarget, Beside, Executor, Facts, only_facts, unknown_machine
+from edgewise.run.fitness import Finding, Fitness
 from edgewise.run.host_protocol import ADVICE, SessionRequest, SessionResult
 from edgewise.run.measurements import distribution
 from edgewise.runtime.base import UnsupportedModel
@@ -37,73 +37,148 @@ MOST_SHORT = 5
 LONGEST_S = 3600.0
 """The timers of boards count microseconds in 32 bits, which last 71 minutes."""
 PILOT_S = 0.1
-OTHER_MODEL = "check that the board holds this model, and the form in which it takes inputs (?input=uint8)"
-"""What to do about outputs that differ from those of tflite-micro."""
 SCORED = "ad01"
 """The model whose firmware prints an anomaly score, the mean squared error of its reconstruction."""
+ENGINE = "mlperf_tiny"
 EMULATOR = "QEMU"
 """A name with this word is that of an emulated board, whose timer counts instructions."""
 
 
-def describe_board(board: Board) -> dict[str, Any]:
-    """The fingerprint of a machine of which only `board`'s own words are known."""
-    with job_folder() as nothing:
-        found = fingerprint(root=nothing)
-    known = ("architecture", "python", "os.libc")
-    found |= {"architecture": None, "python": None, "os": dict.fromkeys(found["os"]), "state": dict(found["state"])}
-    found["state"]["battery"] = None
-    found["absent"] = dict.fromkeys((*found["absent"], *known), "not part of MLPerf Tiny's protocol")
-    found["absent"].pop("device.model")
-    found["device"] = {"vendor": None, "model": board.name}
-    found["board"] = {
-        "profile": board.profile or None,
-        "model": board.model or None,
-        "baud": board.baud,
-        "timer_resolution_s": board.resolution_us * 1e-6,
-    }
-    return found
+class SerialBoards(Executor):
+    """As `Executor`, for boards at a serial port, each of which holds one model."""
 
+    evaluates = True
+    noun = "a board at a serial port"
+    no_layers = "MLPerf Tiny's protocol times whole inferences only"
+    instead_of_profile = "bench measures the model; edgewise estimate -d cortex-m4 counts instructions per layer"
+    if_outputs_differ = "check that the board holds this model, and the form in which it takes inputs (?input=uint8)"
 
-def check_board_plan(workload: Workload, target: TargetSpec, *, threads: Sequence[int]) -> None:
-    """Raise `BadInput` or `Unavailable` for a setting that a board at a serial port does not have."""
-    stopping = workload.stopping
-    if workload.profile:
-        raise Unavailable(
-            "a board at a serial port can't be profiled: MLPerf Tiny's protocol times whole inferences only",
-            advice="bench measures the model; edgewise estimate -d cortex-m4 counts instructions per layer",
+    def facts(self, target: AnyTarget) -> Facts | None:
+        """What the board reports of itself, and that only its firmware can be measured."""
+        transport = _transport_of(target)
+        try:
+            board = transport.connect()
+        except OSError as error:
+            advice = advice_of(error, transport.baud)
+            raise Unavailable(f"{target.name} can't be used: {error}", advice=advice) from error
+        others = Availability(False, "the board runs only its own firmware", "omit -d to use it on this machine")
+        environment = unknown_machine(board.name, "not part of MLPerf Tiny's protocol")
+        environment["board"] = {
+            "profile": board.profile or None,
+            "model": board.model or None,
+            "baud": board.baud,
+            "timer_resolution_s": board.resolution_us * 1e-6,
+        }
+        return only_facts({ENGINE: Availability(True, version=board.profile)}, environment, others=others)
+
+    def check(self, job: Job, *, own_inputs: bool) -> None:
+        """As `Executor.check`."""
+        super().check(job, own_inputs=False)
+        if job.target.constraints is not None or job.target.memory_limit_bytes is not None:
+            raise BadInput("limits are held on this machine only, not on a board", advice="omit --cpus and --memory")
+        if (job.workload.stopping.duration_s or 0.0) > LONGEST_S:
+            raise BadInput(f"--duration of a window on a board must be at most {LONGEST_S:g}s")
+
+    def run(
+        self, request: SessionRequest, *, target: AnyTarget, folder: Path, end_by: float | None = None
+    ) -> SessionResult:
+        """Load the inputs and time windows of inferences."""
+        result, transport = SessionResult(index=request.index), _transport_of(target)
+        try:
+            _fill(result, request, transport=transport, folder=folder, end_by=end_by)
+        except (OSError, EdgewiseError, UnsupportedModel) as error:
+            transport.close()  # what the board still sends belongs to no later command
+            result.failure = _failure(error, transport.baud)
+        except BaseException:
+            transport.close()
+            raise
+        return result
+
+    def measurements(self, job: Job, sessions: Sequence[SessionResult], beside: Beside) -> tuple[Measurement, ...]:
+        """As `Executor.measurements`."""
+        windows = [window for session in sessions for window in session.facts["board"]["windows"]]
+        inferences, resolution = sum(each["inferences"] for each in windows), sessions[0].facts["board"]["resolution_s"]
+        emulated = sessions[0].facts["board"]["emulated"]
+        shortest = min(each["board_s"] for each in windows)
+        method = (
+            f"the board's timer (steps of {resolution * 1e6:g} µs) around {len(windows)} windows of at least "
+            f"{shortest:.3g} s, {inferences} inferences in {len(sessions)} session(s); the value is the median of the "
+            "windows' means, so there are no percentiles"
         )
-    if workload.scenario != Scenario() or workload.batch != 1 or set(threads) - {1}:
-        raise BadInput(
-            "a board at a serial port has only the single-stream scenario, batch 1 and one thread",
-            advice="omit --scenario, --batch and --threads",
+        if emulated:
+            method = f"emulated board, whose timer counts instructions: {method}"
+        row = distribution(
+            "latency",
+            [[value * 1e-9 for value in session.samples["latency"]] for session in sessions],
+            method,
+            basis="simulated" if emulated else "measured",
         )
-    if target.constraints is not None or target.memory_limit_bytes is not None:
-        raise BadInput("limits are held on this machine only, not on a board", advice="omit --cpus and --memory")
-    if (stopping.duration_s or 0.0) > LONGEST_S:
-        raise BadInput(f"--duration of a window on a board must be at most {LONGEST_S:g}s")
+        # Each end of a window is cut to a step of the timer.
+        step = max(resolution / each["inferences"] for each in windows)
+        if row.low is not None and row.high is not None:
+            row = replace(row, low=max(0.0, row.low - step), high=row.high + step)
+        if row.summary is not None:
+            row = replace(row, summary=replace(row.summary, percentiles={}))
+        because = "MLPerf Tiny's protocol reports times and outputs only"
+        unmetered = f"{because}; power meters are not read beside a board at a serial port"
+        assert row.value  # no window is empty
+        rate = Measurement.of(
+            "throughput",
+            1 / row.value,
+            "1 / latency: one inference at a time",
+            basis="simulated" if emulated else "derived",
+            low=1 / row.high if row.high else None,
+            high=1 / row.low if row.low else None,
+        )
+        rows = [row, rate]
+        rows += [
+            Measurement.absent(metric, because)
+            for metric in (
+                "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak",
+                "temperature", "clock_rate",
+            )
+        ]  # fmt: skip
+        rows += [Measurement.absent(metric, unmetered) for metric in ("energy", "power")]
+        rows += [
+            Measurement.absent(metric, "the board holds the model") for metric in ("deployment_time", "network_bytes")
+        ]
+        rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
+        return tuple(rows)
+
+    def without_workers(self, target: AnyTarget) -> Unavailable | None:
+        """A board runs its firmware only."""
+        return Unavailable(
+            f"{target.name}: a board holds one model and takes no turns, so only bench and evaluate measure it",
+            advice="compare stored runs of bench: edgewise compare RUN RUN",
+        )
+
+    def reference(self, run: Run, *, has_outputs: bool) -> Outputs | None:
+        """What tflite-micro computes on this machine."""
+        if not has_outputs:
+            raise Unavailable("the board printed no m-results")
+        try:
+            return _reference_outputs(run)
+        except EdgewiseError as error:
+            raise Unavailable(f"nothing to compare the board's outputs with: {error.message}") from error
+
+    def fitness(self, environment: Mapping[str, Any], activity: Mapping[str, float | None]) -> Fitness:
+        """As `Executor.fitness`."""
+        step = environment["board"]["timer_resolution_s"]
+        reason = f"the board runs nothing but its firmware; its timer counts in steps of {step * 1e6:g} µs"
+        advice = "windows of at least 1 s make the steps negligible"
+        return Fitness(grade="A", findings=(Finding(ceiling="A", reason=reason, advice=advice),))
+
+    def words(self, environment: Mapping[str, Any]) -> str | None:
+        """As `Executor.words`."""
+        board = environment["board"]
+        words = [environment["device"]["model"], f"firmware {board['profile'] or 'not known'}"]
+        words += [f"model {board['model'] or 'not known'}", f"timer in steps of {board['timer_resolution_s']:.0e} s"]
+        return ", ".join(words)
 
 
-def run_board_session(
-    request: SessionRequest, *, target: BoardTarget, folder: Path, end_by: float | None = None
-) -> SessionResult:
-    """Load the inputs and time windows of inferences.
-
-    Args:
-        folder: for the outputs of the first session.
-        end_by: monotonic time, s, at which the board is given up.
-
-    Raises KeyboardInterrupt; everything else is in the result.
-    """
-    result = SessionResult(index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
-    try:
-        _fill(result, request, target=target, folder=folder, end_by=end_by)
-    except (OSError, EdgewiseError, UnsupportedModel) as error:
-        target.transport.close()  # what the board still sends belongs to no later command
-        result.failure = _failure(error, target.transport.baud)
-    except BaseException:
-        target.transport.close()
-        raise
-    return result
+def _transport_of(target: AnyTarget) -> SerialTransport:
+    assert isinstance(target.transport, SerialTransport)
+    return target.transport
 
 
 def _failure(error: Exception, baud: int) -> Failure:
@@ -121,12 +196,12 @@ def _failure(error: Exception, baud: int) -> Failure:
 
 
 def _fill(
-    result: SessionResult, request: SessionRequest, *, target: BoardTarget, folder: Path, end_by: float | None
+    result: SessionResult, request: SessionRequest, *, transport: SerialTransport, folder: Path, end_by: float | None
 ) -> None:
-    board, job = target.transport.connect(), request.job
+    board, job = transport.connect(), request.job
     workload, stopping = job.workload, job.workload.stopping
     arrays = _inputs(workload)
-    encoding = encoding_of(board.model, target.transport.encoding)
+    encoding = encoding_of(board.model, transport.encoding)
     board.load(encode(_floats(arrays, job) if encoding == "float32" else arrays, encoding))
 
     def infer(count: int, *, warmup: int = 0, expected_s: float = 0.0) -> Window:
@@ -217,7 +292,7 @@ def _real(array: NDArray[Any], tensor: Any) -> NDArray[Any]:
     return real.astype(np.float32)
 
 
-def reference_outputs(run: Run) -> Outputs:
+def _reference_outputs(run: Run) -> Outputs:
     """What tflite-micro computes on this machine from the inputs of `run`, as the board prints it.
 
     Raises:
@@ -244,53 +319,3 @@ def reference_outputs(run: Run) -> Outputs:
         run_id="tflite-micro", label="tflite-micro on this machine", arrays=(printed,),
         reduced="the board prints rounded numbers",
     )  # fmt: skip
-
-
-def board_measurements_of(job: Job, sessions: Sequence[SessionResult]) -> tuple[Measurement, ...]:
-    """Every measurement that complete sessions support, latency first."""
-    windows = [window for session in sessions for window in session.facts["board"]["windows"]]
-    inferences, resolution = sum(each["inferences"] for each in windows), sessions[0].facts["board"]["resolution_s"]
-    emulated = sessions[0].facts["board"]["emulated"]
-    shortest = min(each["board_s"] for each in windows)
-    method = (
-        f"the board's timer (steps of {resolution * 1e6:g} µs) around {len(windows)} windows of at least "
-        f"{shortest:.3g} s, {inferences} inferences in {len(sessions)} session(s); the value is the median of the "
-        "windows' means, so there are no percentiles"
-    )
-    if emulated:
-        method = f"emulated board, whose timer counts instructions: {method}"
-    row = distribution(
-        "latency",
-        [[value * 1e-9 for value in session.samples["latency"]] for session in sessions],
-        method,
-        basis="simulated" if emulated else "measured",
-    )
-    # Each end of a window is cut to a step of the timer.
-    step = max(resolution / each["inferences"] for each in windows)
-    if row.low is not None and row.high is not None:
-        row = replace(row, low=max(0.0, row.low - step), high=row.high + step)
-    if row.summary is not None:
-        row = replace(row, summary=replace(row.summary, percentiles={}))
-    because = "MLPerf Tiny's protocol reports times and outputs only"
-    unmetered = f"{because}; power meters are not read beside a board at a serial port"
-    assert row.value  # no window is empty
-    rate = Measurement.of(
-        "throughput",
-        1 / row.value,
-        "1 / latency: one inference at a time",
-        basis="simulated" if emulated else "derived",
-        low=1 / row.high if row.high else None,
-        high=1 / row.low if row.low else None,
-    )
-    rows = [row, rate]
-    rows += [
-        Measurement.absent(metric, because)
-        for metric in (
-            "latency_first", "load_time", "startup_time", "cpu_utilization", "memory_load", "memory_peak",
-            "temperature", "clock_rate",
-        )
-    ]  # fmt: skip
-    rows += [Measurement.absent(metric, unmetered) for metric in ("energy", "power")]
-    rows += [Measurement.absent(metric, "the board holds the model") for metric in ("deployment_time", "network_bytes")]
-    rows.append(Measurement.of("model_size", job.model.size_bytes, "size of the model's file on this machine"))
-    return tuple(rows)

@@ -11,22 +11,19 @@ from pathlib import Path
 
 from edgewise.cancellation import CancelToken, cancellable, sleep
 from edgewise.clock import now
-from edgewise.device.target import BoardTarget, RemoteTarget
+from edgewise.errors import EdgewiseError
 from edgewise.folders import job_folder
 from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
-from edgewise.record import Caution, InputSpec, Job, Run
+from edgewise.record import Caution, Failure, InputSpec, Job, Run
 from edgewise.run import peaks, profiled
-from edgewise.run.board import run_board_session
-from edgewise.run.device_tool.session import run_tool_session
-from edgewise.run.facts import program_at, target_of
-from edgewise.run.host import SessionInterrupted, run_session
+from edgewise.run.executor import executor_for, target_of
+from edgewise.run.host import SessionInterrupted
 from edgewise.run.host_protocol import SessionResult, refuses_sizes
 from edgewise.run.plan import Plan, with_other_sizes
 from edgewise.run.protocol import Mode
 from edgewise.run.run_builder import RunBuilder, Sensors, with_cautions
 from edgewise.run.variation import History
-from edgewise.runtime.base import runtimes
-from edgewise.runtime.device_tools import DeviceTool
+from edgewise.text import one_line
 
 JOB_BUDGET_S = 60.0
 """A job whose sessions take longer ends after its second, unless the user prescribed the protocol; the run says so."""
@@ -214,15 +211,18 @@ class Dispatcher:
 
     def _run_session(self, job: Job, *, index: int, folder: Path, mode: Mode = "measure") -> SessionResult:
         request, target = self._builder.request(job, index=index, mode=mode), target_of(job.target)
-        tool = runtimes().get(job.runtime.name)
-        if isinstance(tool, DeviceTool) and isinstance(target, RemoteTarget):
-            program = program_at(job.target, tool.name)
-            return run_tool_session(tool, request, target=target, program=program, end_by=self._end_by)
         session_folder = folder / f"{mode}-{index}"
         session_folder.mkdir()
-        if isinstance(target, BoardTarget):
-            return run_board_session(request, target=target, folder=session_folder, end_by=self._end_by)
-        return run_session(request, target=target, folder=session_folder, end_by=self._end_by)
+        executor = executor_for(job)
+        try:
+            return executor.run(request, target=target, folder=session_folder, end_by=self._end_by)
+        except Exception as error:  # a plug-in may raise anything; what other sessions measured is kept
+            if executor.is_worker or isinstance(error, EdgewiseError):
+                raise
+            message = f"{job.runtime.name} failed: {type(error).__name__}: {one_line(str(error))[:300]}"
+            advice = "report it to the authors of the plug-in"
+            failure = Failure(cause="EngineError", message=message, phase="steady", advice=advice)
+            return SessionResult(index=index, failure=failure)
 
 
 def _despite_cancellation(*, cancelled: bool) -> AbstractContextManager[None]:

@@ -64,8 +64,6 @@ def assess_fitness(environment: Mapping[str, Any], counters: Mapping[str, float 
     Returns:
         The grade with its reasons. An unknown property that matters limits the grade to B.
     """
-    if board := environment.get("board"):
-        return _fitness_of_board(board)
     found = [
         *_emulated(environment),
         *_others(environment, counters),
@@ -78,14 +76,6 @@ def assess_fitness(environment: Mapping[str, Any], counters: Mapping[str, float 
     # A stable sort: findings of one ceiling stay in the order above.
     found.sort(key=lambda finding: finding.ceiling, reverse=True)
     return Fitness(grade=found[0].ceiling if found else "A", findings=tuple(found))
-
-
-def _fitness_of_board(board: Mapping[str, Any]) -> Fitness:
-    """The grade of a board that runs nothing but its firmware."""
-    step = board["timer_resolution_s"]
-    reason = f"the board runs nothing but its firmware; its timer counts in steps of {step * 1e6:g} µs"
-    advice = "windows of at least 1 s make the steps negligible"
-    return Fitness(grade="A", findings=(Finding(ceiling="A", reason=reason, advice=advice),))
 
 
 def _ceiling(value: float, steps: tuple[tuple[float, Grade], ...]) -> Grade | None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -79,9 +78,7 @@ class LiveSession:
         folder: Path,
         end_by: float | None = None,
     ) -> None:
-        self.result = SessionResult(
-            index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds")
-        )
+        self.result = SessionResult(index=request.index)
         self._request = request
         self._folder = folder
         self._end_by = end_by

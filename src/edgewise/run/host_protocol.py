@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -70,7 +71,7 @@ class SessionResult:
     """
 
     index: int
-    started_at: str
+    started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
     pid: int = 0
     python: str = ""
     phases: dict[str, float] = field(default_factory=dict)

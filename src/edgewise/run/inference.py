@@ -15,7 +15,7 @@ from edgewise.device.link import LinkLost
 from edgewise.folders import job_folder
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
-from edgewise.run.facts import target_of
+from edgewise.run.executor import target_of
 from edgewise.run.host import LiveSession
 from edgewise.run.run_builder import RunBuilder
 from edgewise.run.sample_mode import load_outputs, read_feeds, write_feeds

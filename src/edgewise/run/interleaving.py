@@ -24,7 +24,8 @@ from edgewise.progress import JobStarted, RunFinished, SessionStarted, emit
 from edgewise.record import Job, Run, Scenario, new_run_id
 from edgewise.record.job import Interleave
 from edgewise.run.dispatch import Interrupted
-from edgewise.run.facts import cores_at, target_of
+from edgewise.run.executor import target_of
+from edgewise.run.facts import cores_at
 from edgewise.run.host import LiveSession
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.run_builder import RunBuilder, Sensors

@@ -21,7 +21,8 @@ from typing import Any
 
 from edgewise.folders import job_folder
 from edgewise.record import Peak, TargetSpec
-from edgewise.run.facts import ask, availability_at, environment_at, target_of
+from edgewise.run.executor import target_of
+from edgewise.run.facts import ask, availability_at, environment_at
 from edgewise.run.trust import BUSY
 from edgewise.runtime.base import runtimes
 

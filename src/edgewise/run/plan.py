@@ -11,23 +11,14 @@ from math import isfinite
 from pathlib import Path
 
 from edgewise.device.devices import LOCAL
-from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.eager import EAGER, example_inputs
 from edgewise.model.identity import Model, open_model
 from edgewise.model.recognition import advise_conversion
 from edgewise.record import InputSpec, Job, Origin, RuntimeSpec, Scenario, Stopping, TargetSpec, Workload
 from edgewise.registry import Registry
-from edgewise.run.board import check_board_plan
-from edgewise.run.facts import (
-    advise_readers,
-    availability_at,
-    cores_at,
-    default_kinds,
-    find_engine,
-    is_board,
-    require_python,
-)
+from edgewise.run.executor import WORKER, executor_at, executor_for, executor_of, name_of_executor, target_of
+from edgewise.run.facts import advise_readers, availability_at, cores_at, find_engine, require_workers
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import (
     ExplainsProviders,
@@ -38,7 +29,6 @@ from edgewise.runtime.base import (
     runtimes,
     settings_of,
 )
-from edgewise.runtime.device_tools import DeviceTool
 from edgewise.workload.input_shapes import ASSUMED, batch_of, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
 
@@ -142,8 +132,8 @@ def make_plan(
     """The plan of a sweep; with `profile` every job's layers are timed too.
 
     Args:
-        with_tools: whether the benchmark tools of a device can do the work, which give no outputs and take no turns;
-            engines then also run with each provider of a sweep.
+        with_tools: whether engines can do the work that no worker runs, which give no outputs and take no turns; the
+            others then also run with each provider of a sweep.
 
     Raises:
         BadInput: a setting or a model that can't be used.
@@ -159,7 +149,7 @@ def make_plan(
     )
     digest = _digest(input_data) if input_data is not None else None
     if not with_tools:
-        require_python(target)
+        require_workers(target)
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []
@@ -177,10 +167,6 @@ def make_plan(
         choices = list(_choose_engines(model, wanted, registry, skipped, target, with_tools=with_tools))
         if not choices and not isinstance(path, NetworkFile):
             raise _no_engine(model, axes, registry, target)
-        for tool in {name for name, runtime, *_ in choices if isinstance(runtime, DeviceTool)}:
-            if scenario != Scenario() or input_data is not None:
-                what = "random inputs" if input_data is not None else "the single-stream scenario without --sustained"
-                raise BadInput(f"{tool} has only {what}", advice="omit the option, or use an engine with -r")
         taken |= {f"{name}/{provider.name}": settings_of(runtime, provider) for name, runtime, provider, _ in choices}
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
@@ -203,8 +189,6 @@ def make_plan(
                 profile=profile,
                 stopping=stopping,
             )
-            if is_board(target):
-                check_board_plan(workload, target, threads=axes.threads)
             workloads.append(workload)
         for (name, runtime, provider, precision), threads, workload in product(
             choices, axes.threads or (_default_threads(scenario, target),), workloads
@@ -221,7 +205,9 @@ def make_plan(
                     if word in taken[f"{name}/{provider.name}"]
                 },
             )
-            jobs.append(Job(model=model.ref, runtime=spec, target=target, workload=workload))
+            job = Job(model=model.ref, runtime=spec, target=target, workload=workload)
+            executor_for(job).check(job, own_inputs=input_data is not None)
+            jobs.append(job)
     skipped += _unknown_settings(axes.settings, taken)
     if paths and not jobs:
         raise BadInput("no engine can run it with these settings", advice="; ".join(dict.fromkeys(skipped)))
@@ -292,11 +278,8 @@ def _choose_engines(
             why = f"runs only the signature {model.ref.signatures[0]}" if reads else f"does not read {model.ref.format}"
             skipped += [f"{model.ref.name}: {name} {why}"] if axes.runtimes or reads else []
             continue
-        if isinstance(runtime, DeviceTool) and not with_tools:
-            raise Unavailable(
-                f"{name} works with bench and profile only: it gives no outputs and can't take turns",
-                advice="compare its stored runs; other commands need Python on the device (python = PATH)",
-            )
+        if not with_tools and (refusal := executor_of(runtime).without_outputs(name)) is not None:
+            raise refusal
         availability = availability_at(target, name, runtime)
         if not availability:
             if axes.runtimes:
@@ -337,10 +320,10 @@ def is_default(runtime: Runtime, target: TargetSpec, *, with_tools: bool, rare: 
     Args:
         rare: whether few runtimes read the model's format, so that those count too that no other sweep includes.
     """
-    engines, tools = default_kinds(target)
-    if tools and with_tools and isinstance(runtime, MlperfTiny if is_board(target) else DeviceTool):
-        return True
-    return engines and (runtime.in_default or rare)
+    place, own = target_of(target), name_of_executor(runtime)
+    if own != WORKER and (not with_tools or own == name_of_executor(place.transport)):
+        return with_tools
+    return executor_at(target).without_workers(place) is None and (runtime.in_default or rare)
 
 
 def _choose_providers(runtime: Runtime, wanted: Sequence[str], *, sweeps: bool) -> list[Provider]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.device.devices import LOCAL
-from edgewise.device.mlperf_tiny import MlperfTiny
 from edgewise.errors import EdgewiseError
 from edgewise.model.identity import read_graph
 from edgewise.model.precision import reduced_precision
@@ -22,12 +21,11 @@ from edgewise.record import Caution, Constraints, Job, Measurement, ModelRef, Ru
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
-from edgewise.run.board import OTHER_MODEL, board_measurements_of, reference_outputs
 from edgewise.run.complexity import complexity_of, with_engine_memory
-from edgewise.run.device_tool.measurements import tool_measurements_of
-from edgewise.run.facts import environment_at, facts_of
+from edgewise.run.executor import Beside, executor_for, facts_of
+from edgewise.run.facts import environment_at
 from edgewise.run.host_protocol import SessionRequest, SessionResult
-from edgewise.run.measurements import headline_of, measurements_of, session_record, without_processor
+from edgewise.run.measurements import headline_of, session_record, without_processor
 from edgewise.run.meters.base import Meter, meters, watches_from_host
 from edgewise.run.plan import count_cores
 from edgewise.run.power_meter.meter import meter_of
@@ -37,7 +35,6 @@ from edgewise.run.sustained.result import completed, sustained_of, without_inter
 from edgewise.run.trust import NOT_REPEATABLE, about_emulation, cautions_of, grade_of
 from edgewise.run.variation import History, SpeedHistory, cautions_about, stored_history
 from edgewise.runtime.base import LoadOptions, runtimes
-from edgewise.runtime.device_tools import DeviceTool
 from edgewise.units import format_bytes
 
 
@@ -203,20 +200,16 @@ class RunBuilder:
         place = self._place(job.target)
         emulated = emulation_of(place.environment)
         records = tuple(session_record(session, timed=not emulated) for session in complete)
-        tool = self._runtimes.get(job.runtime.name)
+        executor = executor_for(job)
         headline = headline_of(job, complete, None) if complete else None
-        variation = place.speed.variation(job, records, headline=headline, always=isinstance(tool, DeviceTool))
+        variation = place.speed.variation(job, records, headline=headline, always=executor.varies)
         measurements: tuple[Measurement, ...] = ()
         cautions: tuple[Caution, ...] = ()
         sustained = None
         if complete:
             absences = place.sensors.absences
-            if isinstance(tool, DeviceTool):
-                measured = tool_measurements_of(job, tool, complete, variation=variation)
-            elif isinstance(tool, MlperfTiny):
-                measured = board_measurements_of(job, complete)
-            else:
-                measured = measurements_of(job, complete, meter_absences=absences, variation=variation, layered=layered)
+            beside = Beside(variation=variation, layered=layered, absences=absences)
+            measured = executor.measurements(job, complete, beside)
             if complete[0].bins and not emulated:
                 sustained = sustained_of(job, complete[0], absences=absences)
                 measured = without_interval(measured, sustained)
@@ -250,9 +243,9 @@ class RunBuilder:
     def tell_headline(self, job: Job, sessions: Sequence[SessionResult]) -> None:
         """Report the headline of the sessions so far, as `build` computes it, to whoever watches.
 
-        Tools and boards have statistics of their own, and a sustained measurement reports its bins.
+        Without a worker statistics are the device's own, and a sustained measurement reports its bins.
         """
-        own = isinstance(self._runtimes.get(job.runtime.name), DeviceTool | MlperfTiny)
+        own = not executor_for(job).is_worker
         complete = [session for session in sessions if session.failure is None]
         place = self._place(job.target)
         if own or not complete or complete[0].bins or not is_watched() or emulation_of(place.environment):
@@ -295,20 +288,14 @@ class RunBuilder:
     def with_agreement(self, runs: Sequence[Run]) -> list[Run]:
         """The runs with their outputs compared, network by network; changed ones are saved again."""
         groups: dict[tuple[Any, ...], list[Outputs]] = defaultdict(list)
+        references = self._references(runs)
         for run in runs:
             if run.id in self.outputs:
                 model, workload = run.job.model, run.job.workload
                 # Exports of one network may name its inputs differently.
                 fed = workload.inputs if model.origin is None else tuple(each.shape for each in workload.inputs)
                 group = groups[model.family, fed, workload.seed, workload.input_data]
-                if self._of_board(run):
-                    try:
-                        group.append(reference_outputs(run))
-                    except EdgewiseError as error:
-                        self._unkept[run.id] = f"nothing to compare the board's outputs with: {error.message}"
-                group.append(self.outputs[run.id])
-            elif self._of_board(run) and run.status == "done":
-                self._unkept[run.id] = "the board printed no m-results"
+                group += filter(None, (references.get(run.id), self.outputs[run.id]))
         models = {run.job.model.family: run.job.model for run in runs}
         changing = {run.id for run in runs if any(caution.code == NOT_REPEATABLE for caution in run.cautions)}
         verdicts = {
@@ -319,7 +306,7 @@ class RunBuilder:
         mixed = _mixed_precisions([run for run in runs if run.id in verdicts])
         answer = []
         for run in runs:
-            if run.id in self._unkept and (len(runs) > 1 or self._of_board(run)):
+            if run.id in self._unkept and (len(runs) > 1 or run.id in references):
                 rows = absent_measurements(self._unkept[run.id])
                 self.save(run := replace(run, measurements=run.measurements + rows))
             if run.id not in verdicts:
@@ -331,14 +318,23 @@ class RunBuilder:
             if any(caution.code == NOT_REPEATABLE for caution in cautions):  # with the reason, which the session lacks
                 others = tuple(each for each in run.cautions if each.code != NOT_REPEATABLE)
                 compared = replace(compared, cautions=others)
-            if self._of_board(run):
-                cautions = tuple(replace(caution, advice=OTHER_MODEL) for caution in cautions)
+            if advice := executor_for(run.job).if_outputs_differ:
+                cautions = tuple(replace(caution, advice=advice) for caution in cautions)
             answer.append(with_cautions(compared, cautions + mixed.get(run.id, ())))
             self.save(answer[-1])
         return answer
 
-    def _of_board(self, run: Run) -> bool:
-        return isinstance(self._runtimes.get(run.job.runtime.name), MlperfTiny)
+    def _references(self, runs: Sequence[Run]) -> dict[str, Outputs | None]:
+        """What runs are compared with that needs no other run, by their ids; None where it is missing: why is noted."""
+        found: dict[str, Outputs | None] = {}
+        for run in runs:
+            if (has_outputs := run.id in self.outputs) or run.status == "done":
+                try:
+                    outputs = executor_for(run.job).reference(run, has_outputs=has_outputs)
+                    found |= {} if outputs is None else {run.id: outputs}
+                except EdgewiseError as error:
+                    found[run.id], self._unkept[run.id] = None, error.message
+        return found
 
 
 def _judge(group: Sequence[Outputs], model: ModelRef, changing: Set[str]) -> dict[str, Verdict]:

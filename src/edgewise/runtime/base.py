@@ -102,6 +102,9 @@ class Session(Protocol):
 class Runtime(Protocol):
     """An inference engine.
 
+    Where it has an attribute ``executor``, that is the name of what measures it (`edgewise.run.executor`); others are
+    imported by a worker.
+
     Attributes:
         name: what ``-r`` takes and records keep.
         title: its proper name.
@@ -127,6 +130,30 @@ class Runtime(Protocol):
 
         Raises `UnsupportedModel`, `InvalidModel`, MemoryError or the engine's own exceptions.
         """
+
+
+class OnDevices:
+    """The part of `Runtime` that an engine which only devices have does not have on this machine.
+
+    Attributes:
+        where, hint: where it runs, as a sentence, and what to do about it.
+    """
+
+    in_default = False
+    where = "it runs on Android devices"
+    hint = "name one with -d adb://SERIAL"
+
+    def availability(self) -> Availability:
+        """Only devices have it."""
+        return Availability(False, self.where, self.hint)
+
+    def import_engine(self) -> str:
+        """Nothing can be imported."""
+        raise UnsupportedModel(f"{self.where}: {self.hint}")
+
+    def load(self, path: Path, options: LoadOptions) -> Any:
+        """Nothing can be loaded here."""
+        raise UnsupportedModel(f"{self.where}: {self.hint}")
 
 
 @runtime_checkable

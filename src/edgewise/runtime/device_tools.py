@@ -11,22 +11,20 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from edgewise.model.signature import Shape
-from edgewise.registry import Availability
 from edgewise.runtime.base import (
     EngineNode,
     EngineProfile,
-    LoadOptions,
+    OnDevices,
     Provider,
     Runtime,
-    Session,
     UnsupportedModel,
 )
 from edgewise.runtime.litert_xnnpack import interpret_steps
 
+EXECUTOR = "device-tools"
 ToolMode = Literal["measure", "layers", "memory"]
 
 
@@ -90,10 +88,12 @@ class DeviceTool(Runtime, Protocol):
     """A runtime whose sessions are executions of a program on a device.
 
     Attributes:
+        executor: ``device-tools``.
         clock: what times the inferences, in words.
         modes: what it can find out.
     """
 
+    executor: str
     clock: str
     modes: Sequence[ToolMode]
 
@@ -104,31 +104,14 @@ class DeviceTool(Runtime, Protocol):
         """Understand standard output and error together, and the file of results. Raises ValueError."""
 
 
-class _OnDevices:
-    """The part of `Runtime` that a tool does not have on this machine."""
-
-    in_default = False
-
-    def availability(self) -> Availability:
-        """Only devices have it."""
-        return Availability(False, "it runs on Android devices", "name one with -d adb://SERIAL")
-
-    def import_engine(self) -> NoReturn:
-        """Nothing can be imported."""
-        raise UnsupportedModel("the tool runs on Android devices: -d adb://SERIAL")
-
-    def load(self, path: Path, options: LoadOptions) -> Session:
-        """Nothing can be loaded here."""
-        self.import_engine()
-
-
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 
 
-class BenchmarkModel(_OnDevices):
+class BenchmarkModel(OnDevices):
     """LiteRT's (TensorFlow Lite's) ``benchmark_model``."""
 
     name = "benchmark_model"
+    executor = EXECUTOR
     title = "LiteRT benchmark_model"
     formats = ("tflite",)
     providers = (
@@ -300,10 +283,11 @@ def _node(row: Mapping[str, str]) -> EngineNode:
     )
 
 
-class OrtPerfTest(_OnDevices):
+class OrtPerfTest(OnDevices):
     """ONNX Runtime's ``onnxruntime_perf_test``."""
 
     name = "onnxruntime_perf_test"
+    executor = EXECUTOR
     title = "onnxruntime_perf_test"
     formats = ("onnx", "ort")
     providers = (

@@ -23,12 +23,10 @@ def check_target(transport: Transport, *, folder: Path) -> None:
     Args:
         folder: an empty folder for the check's own files.
     """
-    target: LocalTarget | RemoteTarget
-    if isinstance(transport, Remote):
-        target = RemoteTarget(transport)
-    else:
+    remote = RemoteTarget(transport) if isinstance(transport, Remote) else None
+    if remote is None:
         check_transport(transport, folder=folder)
-        target = LocalTarget(transport)
+    target = remote or LocalTarget(transport)
     model = folder / "model.bin"
     model.write_bytes(_CONTENT)
     try:
@@ -36,12 +34,11 @@ def check_target(transport: Transport, *, folder: Path) -> None:
             place = folder / check.__name__.strip("_")
             place.mkdir()
             check(target, place, model)
-        if isinstance(target, RemoteTarget):
-            _check_cache(target, folder, model)
-            _check_clock(target)
+        if remote is not None:
+            _check_cache(remote, folder, model)
+            _check_clock(remote)
     finally:
-        if isinstance(target, RemoteTarget):
-            target.close()
+        target.close()
 
 
 def _check_files(target: LocalTarget | RemoteTarget, folder: Path, model: Path) -> None:

@@ -85,6 +85,7 @@ class AdbTransport:
         settings: see `Adb.settings`.
     """
 
+    executor = "device-tools"
     home: PurePath = PurePosixPath(FOLDER)
 
     def __init__(self, name: str, program: str, serial: str, settings: Mapping[str, str]) -> None:

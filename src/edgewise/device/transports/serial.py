@@ -49,11 +49,14 @@ class SerialTransport:
         encoding: of inputs, one of `ENCODINGS`; None where the model of the board decides.
     """
 
+    executor = "serial-board"
+
     def __init__(self, name: str, port: str, baud: int, encoding: str | None) -> None:
         self.name = name
         self.port = port
         self.baud = baud
         self.encoding = encoding
+        self.serial = os.path.realpath(port)
         self._board: Board | None = None
 
     def connect(self) -> Board:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from edgewise.folders import job_folder
 from edgewise.registry import Availability
 from edgewise.run.counters import usable_cores
 from edgewise.run.environment import fingerprint
+from edgewise.run.executor import Facts
 from edgewise.runtime.base import runtimes
 from edgewise.runtime.device_tools import DeviceTool
 from edgewise.text import one_line
@@ -43,25 +43,11 @@ _COLDEST_C = -50.0
 """Sensors that are not there report less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phone:
-    """What a device's shell told.
+def describe_phone(transport: RunsPrograms) -> Facts:
+    """What the shell of a device tells, asked at once: its engines are the tools. Raises OSError.
 
-    Attributes:
-        environment: as `edgewise.run.environment.fingerprint`, with ``android``: SoC, version, ABI.
-        cores: processors that its shell may use.
-        tools: name of a tool → whether it can be used there; its version is the start of its SHA-256.
-        programs: name of a tool → its path there, or a file on this machine that must be sent.
+    In ``environment``, ``android`` has SoC, version and ABI; the version of a tool is the start of its SHA-256.
     """
-
-    environment: Mapping[str, Any]
-    cores: tuple[int, ...]
-    tools: Mapping[str, Availability]
-    programs: Mapping[str, str]
-
-
-def describe_phone(transport: RunsPrograms) -> Phone:
-    """Ask the shell of a device, at once. Raises OSError."""
     names = [name for name, runtime in runtimes() if isinstance(runtime, DeviceTool)]
     own = {name: file for name in names if (file := _own_file(transport, name)) is not None}
     lines = [f'for f in {" ".join(_FILES)}; do [ -r "$f" ] && echo "== $f" && cat "$f"; done']
@@ -93,7 +79,7 @@ def describe_phone(transport: RunsPrograms) -> Phone:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text[:MOST_FILE], encoding="utf-8")
         environment, cores = fingerprint(root=root), usable_cores(root)
-    return Phone(environment=_android(environment, told), cores=cores, tools=tools, programs=programs)
+    return Facts(engines=tools, sensors={}, environment=_android(environment, told), cores=cores, programs=programs)
 
 
 def read_conditions(transport: RunsPrograms) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from edgewise.child_process import signal_name
@@ -14,7 +13,6 @@ from edgewise.clock import now
 from edgewise.device.link import LinkLost, TargetError
 from edgewise.device.target import LinkUse, RemoteTarget, digest_of
 from edgewise.device.transport import RunsPrograms, ShellResult
-from edgewise.errors import EdgewiseError
 from edgewise.model.identity import open_model
 from edgewise.profiling.message import read_profile
 from edgewise.record import Failure, Job
@@ -47,37 +45,7 @@ class ToolFailed(Exception):
         self.failure = failure
 
 
-def run_tool_session(
-    tool: DeviceTool, request: SessionRequest, *, target: RemoteTarget, program: str, end_by: float | None = None
-) -> SessionResult:
-    """Execute the tool once on the device, and once more for its memory in the first session.
-
-    Args:
-        program: path of the tool on the device, or of a file on this machine.
-        end_by: monotonic time, s, at which the tool is given up.
-
-    Raises KeyboardInterrupt; everything else is in the result.
-    """
-    result = SessionResult(
-        index=request.index, started_at=datetime.now(UTC).isoformat(timespec="milliseconds"), link=LinkUse()
-    )
-    try:
-        _fill(result, tool, request, target=target, program=program, end_by=end_by)
-    except ToolFailed as error:
-        result.failure = error.failure
-    except UnsupportedModel as error:
-        result.failure = Failure(cause="Unsupported", message=str(error), phase="load", advice=ADVICE["Unsupported"])
-    except LinkLost as error:
-        message = f"the link to {target.name} was lost: {error}"
-        result.failure = Failure(cause="LinkLost", message=message, phase="steady", advice=ADVICE["LinkLost"])
-    except (OSError, EdgewiseError) as error:
-        message = f"{tool.name} could not be run on {target.name}: {error}"
-        advice = getattr(error, "advice", "")
-        result.failure = Failure(cause="Unavailable", message=message, phase="load", advice=advice)
-    return result
-
-
-def _fill(
+def measure_session(
     result: SessionResult,
     tool: DeviceTool,
     request: SessionRequest,
@@ -86,6 +54,14 @@ def _fill(
     program: str,
     end_by: float | None,
 ) -> None:
+    """Execute the tool once on the device, and once more for its memory in the first session.
+
+    Args:
+        program: path of the tool on the device, or of a file on this machine.
+        end_by: monotonic time, s, at which the tool is given up.
+
+    Raises `ToolFailed`, `UnsupportedModel`, `EdgewiseError` and OSError.
+    """
     transport, job = target.transport, request.job
     assert isinstance(transport, RunsPrograms) and result.link is not None
     if job.target.constraints is not None or job.target.memory_limit_bytes is not None:
