@@ -64,7 +64,6 @@ def inspect(
     signature: str = "",
     hash_weights: bool = False,
     sparsity: bool = False,
-    measure: bool = False,
 ) -> Inspection:
     """Count what a model costs, plan its memory, and ask which engines support its operators, without timing it.
 
@@ -81,7 +80,6 @@ def inspect(
         signature: entry point of a file that has several; "" is its first.
         hash_weights: read weight files too, for the model's hash.
         sparsity: read all weights of a file, count their zeros and find patterns (`Inspection.sparsity`).
-        measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
 
     Returns:
         An `edgewise.model.inspection.Inspection`; its `to_dict` is what ``edgewise inspect --json`` prints.
@@ -101,7 +99,6 @@ def inspect(
             signature=signature,
             hash_weights=hash_weights,
             sparsity=sparsity,
-            measure=measure,
         )
     inspection: Inspection = found[0]
     return inspection
