@@ -447,7 +447,6 @@ def compare(
     fps: float | None = None,
     time_budget: float | None = None,
     rounds: int | None = None,
-    duet: bool = False,
     stored: bool = False,
     meters: bool = False,
     timeout: float = 120.0,
@@ -477,7 +476,6 @@ def compare(
         runtimes: empty means the engine whose own format a model has.
         time_budget: s; None means 60 for two variants and 30 for every further one.
         rounds: largest number of rounds of fresh processes.
-        duet: all at once, on cores of their own, instead of in turns.
         stored: use the samples of runs even where their models could be measured again beside the others.
         metrics: ids of the metric catalogue; empty means those that the runs have.
         until: the metric whose verdict ends the measurement; None means the scenario's headline.

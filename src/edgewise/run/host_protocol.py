@@ -96,7 +96,6 @@ class SessionRequest:
         beside: meters that are read here while the worker works.
         options: `edgewise.runtime.base.LoadOptions` as a mapping.
         outputs: whether the outputs are wanted.
-        cores: the only processors that the worker may use; empty leaves it all.
     """
 
     job: Job
@@ -107,7 +106,6 @@ class SessionRequest:
     meters: tuple[str, ...] = ()
     beside: tuple[Meter, ...] = ()
     outputs: bool = False
-    cores: tuple[int, ...] = ()
 
 
 _UNKEPT = frozenset({"alive", "progress", "ready", "turned", "inferred"})
@@ -243,7 +241,6 @@ class HostProtocol:
             beside_rate_hz=slowest_rate(request.beside),
             outputs=request.outputs,
             mode=request.mode,
-            cores=list(request.cores),
             memory_limit=job.target.memory_limit_bytes,
         )
 
