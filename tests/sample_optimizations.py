@@ -102,7 +102,7 @@ def losers() -> tuple[Candidate, ...]:
                 predicted=Prediction(speedup=None, because=NO_TIME), metrics=lost),
         variant("onnx-fp16", stage="judged", why="Top-1 accuracy −4.10 pt [−4.70, −3.50]: a drop of 4.10 pt is over "
                 "--max-accuracy-drop 1pt", metrics=lost),
-        variant("onnx-prune", stage="loaded", why="broken: output 0 is not finite for 3 of 16 samples", metrics=off),
+        variant("nncf-weights", stage="loaded", why="broken: output 0 is not finite for 3 of 16 samples", metrics=off),
         variant("ort-int4", stage="made", why="failed in phase load: no kernel for MatMulNBits", metrics=small),
         variant("torch-prune", stage="planned", why="MemoryError: the pass needed more than 4 GB", model=None, passes=()),
     )  # fmt: skip

@@ -64,7 +64,6 @@ def inspect(
     signature: str = "",
     hash_weights: bool = False,
     sparsity: bool = False,
-    measure: bool = False,
 ) -> Inspection:
     """Count what a model costs, plan its memory, and ask which engines support its operators, without timing it.
 
@@ -81,7 +80,6 @@ def inspect(
         signature: entry point of a file that has several; "" is its first.
         hash_weights: read weight files too, for the model's hash.
         sparsity: read all weights of a file, count their zeros and find patterns (`Inspection.sparsity`).
-        measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
 
     Returns:
         An `edgewise.model.inspection.Inspection`; its `to_dict` is what ``edgewise inspect --json`` prints.
@@ -101,7 +99,6 @@ def inspect(
             signature=signature,
             hash_weights=hash_weights,
             sparsity=sparsity,
-            measure=measure,
         )
     inspection: Inspection = found[0]
     return inspection
@@ -450,7 +447,6 @@ def compare(
     fps: float | None = None,
     time_budget: float | None = None,
     rounds: int | None = None,
-    duet: bool = False,
     stored: bool = False,
     meters: bool = False,
     timeout: float = 120.0,
@@ -480,7 +476,6 @@ def compare(
         runtimes: empty means the engine whose own format a model has.
         time_budget: s; None means 60 for two variants and 30 for every further one.
         rounds: largest number of rounds of fresh processes.
-        duet: all at once, on cores of their own, instead of in turns.
         stored: use the samples of runs even where their models could be measured again beside the others.
         metrics: ids of the metric catalogue; empty means those that the runs have.
         until: the metric whose verdict ends the measurement; None means the scenario's headline.

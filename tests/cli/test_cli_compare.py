@@ -11,7 +11,6 @@ import pytest
 import edgewise
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
-from edgewise.run import interleaving
 from edgewise.testing import write_fake_model
 from threaded_workers import Line, ThreadTransport, install, interrupt_round, play_worker
 
@@ -213,7 +212,6 @@ def test_names_and_settings_behind_a_model(models, capsys):
         (["a.fake", "b.fake", "--scenario", "burst"], "burst"),
         (["a.fake", "b.fake", "--scenario", "paced"], "arrivals per second"),
         (["a.fake", "b.fake", "--fps", "30"], "paced"),
-        (["a.fake", "b.fake", "--scenario", "offline", "--duet"], "single-stream"),
         (["a.fake", "b.fake", "--vary", "colour=red"], "colour"),
         (["a.fake", "b.fake", "--vary", "threads=0,1"], "threads"),
         (["a.fake", "b.fake", "--threads", "two"], "two"),
@@ -257,14 +255,6 @@ def test_another_task_is_refused_after_one_round(models, transport, capsys):
     fake("three.fake", outputs=THREE)
     assert "a different task" in refused(capsys, "a.fake", "three.fake", "-q")
     assert len(transport.jobs) == 2
-
-
-def test_a_duet_needs_cores(models, transport, monkeypatch, capsys):
-    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0,))
-    assert "needs 2 cores; usable cores: 1" in refused(capsys, "a.fake", "b.fake", "--duet")
-    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1))
-    code, document = compare(capsys, "a.fake", "b.fake", "--duet", "-q")
-    assert code == 0 and row(document, "latency")["design"] == "duet"
 
 
 def test_offline_is_about_throughput(models, capsys):

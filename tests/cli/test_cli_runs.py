@@ -14,7 +14,7 @@ from edgewise.record import SCHEMA, Failure, RuntimeSpec, Scenario
 from edgewise.store import from_document, open_store, to_document
 from edgewise.store.redaction import redact_run
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 
 
 def golden(name="done"):

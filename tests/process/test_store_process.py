@@ -18,7 +18,7 @@ import pytest
 from edgewise.errors import StoreError
 from edgewise.store import from_document, open_store
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 LIMIT_S = 120
 
 # Every script begins with this: `golden` is a run, `numbered(name, n)` another with that id and many samples.

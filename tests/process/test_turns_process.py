@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +17,6 @@ import pytest
 import edgewise
 import warm_start
 from edgewise.comparing.comparison import ComparisonResult
-from edgewise.run.counters import usable_cores
 from edgewise.testing import write_fake_model
 from patience import wait_until
 
@@ -117,27 +114,15 @@ def test_a_worker_that_is_killed_from_outside_in_its_turn(tmp_path):
     assert "Killed" in err and "Traceback" not in err
 
 
-def test_cores_that_are_not_there_are_a_failed_run_with_that_reason(tmp_path, monkeypatch):
-    """Measured on all cores, it would be no duet, and nobody would know."""
-    monkeypatch.setattr("edgewise.run.interleaving.cores_at", lambda target: (100_000, 100_001))
-    findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake"), duet=True)
-    assert Counter(variant.run.status for variant in findings.variants) == {"failed": 1, "cancelled": 1}
-    (failure,) = [variant.run.failure for variant in findings.variants if variant.run.failure]
-    assert failure.cause == "Unsupported"
-    assert re.match(r"the worker can't be pinned to cores \[10000[01]\]: ", failure.message)
-    assert not any(variant.run.measurements for variant in findings.variants if variant.run.status == "done")
-    assert workers() == []
-
-
 # --- the host's own ends ---
 
 
 @contextlib.contextmanager
-def comparing(folder: Path, *paths: Path, words: tuple[str, ...] = ()):
+def comparing(folder: Path, *paths: Path):
     """`edgewise compare` as a process of its own, reaped whatever happens."""
     command = [
         sys.executable, "-m", "edgewise", "compare", *map(str, paths), "--json", "--metrics", "latency",
-        "--store", f"sqlite:///{folder}/store.db", *words,
+        "--store", f"sqlite:///{folder}/store.db",
     ]  # fmt: skip
     pipe = subprocess.PIPE
     environment = {**os.environ, "TMPDIR": str(folder)}
@@ -207,34 +192,3 @@ def test_a_killed_host_leaves_no_worker_and_what_it_looked_at(tmp_path):
     found = rounds_stored(tmp_path)
     assert set(found) == {"a.fake", "b.fake"} and len(set(found.values())) == 1
     assert found["a.fake"][0] == "done" and found["a.fake"][1] >= 1
-
-
-@pytest.fixture(scope="module")
-def duet(tmp_path_factory) -> list[list[set[int]]]:
-    """Of each of two workers that are in their turns at once: the processors that each of its threads may use."""
-    if len(usable_cores()) < 2:
-        pytest.skip("one processor only may be used here")
-    folder = tmp_path_factory.mktemp("duet")
-    marks = [folder / "a-reached", folder / "b-reached"]
-    paths = [model(folder, f"{mark.name[0]}.fake", **in_a_turn("hang", touch=mark)) for mark in marks]
-    with comparing(folder, *paths, words=("--duet", "--timeout", "120s")) as process:
-        wait_until(lambda: all(mark.exists() for mark in marks), process)
-        children = psutil.Process(process.pid).children()
-        # The first thread is the one that infers.
-        cores = [
-            [set(os.sched_getaffinity(one.id)) for one in sorted(child.threads(), key=lambda one: one.id != child.pid)]
-            for child in children
-        ]
-    _, alive = psutil.wait_procs(children, timeout=600)
-    assert not alive
-    return cores
-
-
-def test_a_duet_pins_each_worker_to_a_core_of_its_own(duet):
-    first, second = (threads[0] for threads in duet)
-    assert len(first) == len(second) == 1 and first != second
-    assert first | second <= set(usable_cores())
-
-
-def test_a_duet_pins_all_threads_of_a_worker(duet):
-    assert all(cores == threads[0] for threads in duet for cores in threads)

@@ -175,7 +175,7 @@ def test_any_runs_survive_the_store_and_its_index(some):
         assert store.merge(some).skipped == len(some)
 
 
-@given(st.recursive(json_values | st.just({"schema": 1}), lambda inner: st.dictionaries(
+@given(st.recursive(json_values | st.just({"schema": 2}), lambda inner: st.dictionaries(
     st.sampled_from(["schema", "id", "job", "model", "measurements", "sessions", "samples", "summary", "status"]), inner
 )))  # fmt: skip
 @settings(max_examples=20, deadline=None)

@@ -40,9 +40,9 @@ def test_processes_that_took_turns_are_pairs():
     assert (row.a, row.b) == ("before", "after")
 
 
-def test_duets_are_pairs_too():
+def test_stored_runs_that_ran_at_once_are_no_pairs():
     (row,) = compare_runs(pair_of("latency", noise(5, seed=1), noise(5, seed=2), interleave="duet"), Criteria())
-    assert (row.design, row.verdict) == ("duet", "same")
+    assert (row.design, row.verdict) == ("sessions", "same")
 
 
 def test_runs_apart_are_groups_and_commands_differ():

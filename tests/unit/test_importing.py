@@ -646,6 +646,11 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
         (b"m-infer-start-10\nm-lap-us-5\nm-lap-us-5\n", "expected two laps"),
         (b"# Inferences : 0\nRuntime : 1 sec\nMedian throughput is 1 inf./sec.", "line 1: a window without"),
         (b'{"orig_model_path": "m", "benchmark_result": {"99.0%": "x"}}', "benchmark_result.99.0%: latency_p99 is"),
+        (b'{"orig_model_path": "m", "scenario": "as!nc"}', "scenario: the scenario is 'as!nc'; expected one of sync, "),
+        (
+            b"Configuration setup\nAPI;both\nlatency (ms);1",
+            "line 2: the scenario is 'both'; expected one of sync, async",
+        ),
     ],
 )
 def test_errors_name_the_place(content, message, tmp_path):

@@ -138,9 +138,9 @@ def test_workers_start_in_random_order(tmp_path, transport, monkeypatch):
     assert set(first) == {"a", "b"}
 
 
-def starts_by_round(transport, jobs: int) -> list[list[tuple[str, tuple[int, ...]]]]:
-    """(model, cores) in the order of the starts, one list per round."""
-    started = [(Path(job["model"]).name, tuple(job["cores"])) for job in transport.jobs]
+def starts_by_round(transport, jobs: int) -> list[list[str]]:
+    """Models in the order of the starts, one list per round."""
+    started = [Path(job["model"]).name for job in transport.jobs]
     return [started[place : place + jobs] for place in range(0, len(started), jobs)]
 
 
@@ -148,14 +148,6 @@ def test_every_second_round_has_the_places_the_other_way_round(tmp_path, transpo
     measure(jobs_of(tmp_path, "a", "b", "c"), rounds=6)
     rounds = starts_by_round(transport, 3)
     assert rounds[1::2] == [found[::-1] for found in rounds[::2]]
-
-
-def test_in_a_duet_cores_are_swapped_in_every_second_round(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1))
-    measure(jobs_of(tmp_path, "a", "b"), rounds=6, duet=True)
-    rounds = [dict(found) for found in starts_by_round(transport, 2)]
-    for first, second in zip(rounds[::2], rounds[1::2], strict=True):
-        assert (first["a"], first["b"]) == (second["b"], second["a"])
 
 
 def test_all_processes_of_a_round_are_alive_before_the_first_turn(tmp_path, transport, monkeypatch):
@@ -200,11 +192,11 @@ class Player:
         return True
 
 
-def turns_of(clock, *seconds: float, duet: bool = False, turns: int = 100) -> int:
+def turns_of(clock, *seconds: float, turns: int = 100) -> int:
     """How many turns each has in a round, where one turn takes them so long."""
     assert interleaving.TURNS == 100
     live = dict(enumerate(Player(clock, each) for each in seconds))
-    assert interleaving._take_turns(live, turns, order=Random(1), duet=duet) is None
+    assert interleaving._take_turns(live, turns, order=Random(1)) is None
     (count,) = {player.turns for player in live.values()}
     return count
 
@@ -249,26 +241,17 @@ def test_a_schedule_may_ask_for_few_turns(tmp_path, monkeypatch):
     assert len(turn_counts(a)[0]) == len(turn_counts(b)[0]) == 7
 
 
-def test_a_round_of_a_duet_ends_by_what_its_turns_took_at_once(monkeypatch, clock):
-    monkeypatch.setattr(interleaving, "TURNS", 100)
-    # The first to tell was waited for 0.125 s, the second, which ran meanwhile, as long again: 0.1875 s on average.
-    assert turns_of(clock, 0.5, 0.5, duet=True) == interleaving.LEAST_TURNS
-    assert turns_of(clock, 0.125, 0.125, duet=True) == 8
-
-
-def test_places_and_cores_of_odd_rounds_are_those_of_the_round_before_reversed():
+def test_places_of_odd_rounds_are_those_of_the_round_before_reversed():
     jobs = range(4)
-    state = interleaving._State(
-        jobs=[], sessions=[], ids=[], created="", places=list(jobs), cores=[(8,), (9,), (10,), (11,)], order=Random(3)
-    )
+    state = interleaving._State(jobs=[], sessions=[], ids=[], created="", places=list(jobs), order=Random(3))
     seen = []
     for state.rounds in range(40):
         state.take_places()
-        seen.append((tuple(state.places), tuple(state.cores)))
-    assert [(places[::-1], cores[::-1]) for places, cores in seen[::2]] == seen[1::2]
-    assert len({places for places, _ in seen[::2]}) > 10 and len({cores for _, cores in seen[::2]}) > 10
-    # So everyone is as often before as after everyone else, and as often on the one core as on its counterpart.
-    before = Counter((a, b) for places, _ in seen for a in jobs for b in jobs if places.index(a) < places.index(b))
+        seen.append(tuple(state.places))
+    assert [places[::-1] for places in seen[::2]] == seen[1::2]
+    assert len(set(seen[::2])) > 10
+    # So everyone is as often before as after everyone else.
+    before = Counter((a, b) for places in seen for a in jobs for b in jobs if places.index(a) < places.index(b))
     assert set(before.values()) == {20} and len(before) == 12
 
 
@@ -321,7 +304,7 @@ def test_the_call_is_the_headline_and_the_engines_own_clock_is_kept(tmp_path):
         assert run.value("latency_engine") == pytest.approx(9e-4)
 
 
-# --- scenarios, duets ---
+# --- scenarios ---
 
 
 @pytest.mark.parametrize(
@@ -337,40 +320,6 @@ def test_scenarios_with_a_schedule_run_one_after_the_other(tmp_path, transport, 
     assert transport.orders == [] and all(job["mode"] == "measure" for job in transport.jobs)
     assert a.value(metric) == pytest.approx(value, rel=0.01)
     assert len(a.sessions) == len(b.sessions) == 2
-
-
-def test_a_duet_has_all_turns_at_once_on_cores_of_their_own(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "cores_at", lambda target: (3, 5, 8))
-    runs = measure(jobs_of(tmp_path, "a", "b"), rounds=8, duet=True, judge=never).runs
-    assert {run.job.workload.interleave for run in runs} == {"duet"}
-    pairs = [transport.jobs[place : place + 2] for place in range(0, 16, 2)]
-    assert all(sorted(core for job in pair for core in job["cores"]) == [3, 5] for pair in pairs)
-    mine = {tuple(job["cores"]) for pair in pairs for job in pair if job["model"].endswith("a")}
-    assert mine == {(3,), (5,)}  # no variant always has the better core
-
-
-def test_a_duet_of_several_threads_gets_that_many_cores_each(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "cores_at", lambda target: tuple(range(6)))
-    jobs = jobs_of(tmp_path, "a", "b")
-    jobs[1] = replace(jobs[1], runtime=replace(jobs[1].runtime, threads=3))
-    measure(jobs, duet=True)
-    cores = [set(job["cores"]) for job in transport.jobs]
-    assert all(len(one) == 3 for one in cores) and not cores[0] & cores[1]
-
-
-def test_too_few_cores_are_no_duet(tmp_path, transport, monkeypatch):
-    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1, 2))
-    jobs = [replace(job, runtime=replace(job.runtime, threads=2)) for job in jobs_of(tmp_path, "a", "b")]
-    with pytest.raises(BadInput, match="needs 4 cores; usable cores: 3") as caught:
-        measure(jobs, duet=True)
-    assert "--duet" in caught.value.advice
-    assert transport.jobs == []
-
-
-def test_a_duet_is_for_a_single_stream(tmp_path, transport):
-    with pytest.raises(BadInput, match="single-stream"):
-        measure(jobs_of(tmp_path, "a", "b", scenario=Scenario(kind="offline")), duet=True)
-    assert transport.jobs == []
 
 
 def test_jobs_of_two_scenarios_run_one_after_the_other(tmp_path):

@@ -100,7 +100,7 @@ def test_the_same_pass_on_two_files_has_two_names(tmp_path):
         ORIGINAL: (),
         "onnx-simplify @ onnxruntime": (("onnx-simplify", "", ()),),
         "onnx-to-openvino @ openvino": (("onnx-to-openvino", "", ()),),
-        "onnx-prune 30 % @ onnxruntime": (("onnx-simplify", "", ()), ("onnx-prune", "30 %", ())),
+        "onnx-fp16 @ onnxruntime": (("onnx-simplify", "", ()), ("onnx-fp16", "", ())),
     }
     known = {name: candidate(path, *passes, name=name) for name, passes in parents.items()}
     known[ORIGINAL] = replace(known[ORIGINAL], parent=None)
@@ -113,7 +113,7 @@ def test_the_same_pass_on_two_files_has_two_names(tmp_path):
 
     # The search starts from one file of each format: the original or its simplified form, and the converted one.
     for first in (ORIGINAL, "onnx-simplify @ onnxruntime"):
-        bases = (first, "onnx-to-openvino @ openvino", "onnx-prune 30 % @ onnxruntime")
+        bases = (first, "onnx-to-openvino @ openvino", "onnx-fp16 @ onnxruntime")
         names = [
             task(base, one, label).result_name("openvino", suffix=suffix)
             for base in bases
@@ -123,8 +123,8 @@ def test_the_same_pass_on_two_files_has_two_names(tmp_path):
         ]
         assert len(set(names)) == len(names) == 24
     assert task(ORIGINAL).result_name("openvino") == "nncf-ptq @ openvino"
-    added = task("onnx-prune 30 % @ onnxruntime")
-    assert added.result_name("openvino") == "onnx-prune 30 % + nncf-ptq @ openvino"
+    added = task("onnx-fp16 @ onnxruntime")
+    assert added.result_name("openvino") == "onnx-fp16 + nncf-ptq @ openvino"
 
 
 class Int8:
@@ -133,7 +133,7 @@ class Int8:
 
 
 class Prune(Int8):
-    name = "onnx-prune"
+    name = "torch-prune"
     capabilities = Capabilities(kind="pruning", reads=("onnx",), writes="onnx")
 
 

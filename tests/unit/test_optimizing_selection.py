@@ -158,7 +158,7 @@ def test_where_nothing_is_proven_the_original_stands_beside_the_nearest(course):
 
 
 def test_a_variant_of_the_first_race_that_the_second_has_nothing_faster_than_is_chosen(course):
-    other = "onnx-prune @ litert"
+    other = "litert-weights @ litert"
     _, one = course(
         [judged(ORIGINAL), judged(INT8), judged(other)],
         {INT8: (2.0, 1.95, 2.05), other: (1.9, 1.85, 1.95)},

@@ -380,7 +380,7 @@ def p99_row(**facts):
     return row("latency_p99", **{"verdict": "slower", "ratio": 1.066, "design": "sessions", **sides, **facts})
 
 
-@pytest.mark.parametrize("design", ["interleaved", "duet", "sessions"])
+@pytest.mark.parametrize("design", ["interleaved", "sessions"])
 def test_a_ratio_against_the_columns_says_so_in_every_metric_in_the_table_and_in_the_headline(design):
     cell = before_after_table(replace(two_variants(), comparisons=(p99_row(design=design),)), "B").rows[0][3]
     assert cell.text == "1.066 (1.010 to 1.371)"

@@ -1,7 +1,6 @@
 """Zeros and patterns of weights: exact counts on planted ones, in every format whose weights can be read."""
 
 import zipfile
-from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -12,13 +11,10 @@ import torch_weights
 from edgewise.errors import BadModel
 from edgewise.model import sparsity
 from edgewise.model.identity import read_graph
-from edgewise.model.sparsity import LayerSparsity, SparsityGain, count_zeros
-from edgewise.optimizing.base import PassSettings, PassTask
-from edgewise.optimizing.microbenchmarks import PassTiming
-from edgewise.optimizing.sparsity import MakeDense, _gain, make_dense, measure_gains
+from edgewise.model.sparsity import LayerSparsity, count_zeros
 from edgewise.report.sparsity import sparsity_section
 from exported_programs import graph as torch_graph
-from exported_programs import meta, node, program, small_network, write_program
+from exported_programs import meta, node, program
 from openvino_writer import Ir, const, layer, parameter, port, result
 from tflite_writer import FLOAT, INT4, INT8, one_step
 
@@ -282,77 +278,12 @@ def test_a_pytorch_export_with_plain_weights(tmp_path):
     assert only(packed).absent_because == "edgewise can't read this weight from torch files"
 
 
-def test_dense_weights_have_no_zeros_and_keep_the_others(tmp_path):
-    array = weights(16, 16)
-    array[RANDOM.random(array.shape) < 0.5] = 0
-    path = write_onnx(tmp_path / "m.onnx", "MatMul", array)
-    (tmp_path / "copies").mkdir()
-    copy = tmp_path / "copies" / path.name
-    copy.write_bytes(path.read_bytes())
-    graph = read_graph(path)
-    assert make_dense(graph, look(path), path, copy.parent) == 1
-    dense = numpy_helper.to_array(onnx.load(copy).graph.initializer[0])
-    assert not (dense == 0).any()
-    assert (dense[array != 0] == array[array != 0]).all()
-    assert {*dense[array == 0]} <= {*array[array != 0]}
-    assert only(copy).zeros == 0
-
-
-def test_weights_in_a_folder_beside_the_model_become_dense_too(tmp_path):
-    array = weights(64, 64)
-    array[:, ::2] = 0
-    path = write_onnx(tmp_path / "m.onnx", "MatMul", array)
-    model = onnx.load(path)
-    (tmp_path / "data").mkdir()
-    path.unlink()
-    onnx.save(model, path, save_as_external_data=True, location="data/w.bin", size_threshold=0)
-    folder = tmp_path / "dense"
-    made = MakeDense().apply(PassTask(model=str(path), format="onnx", settings=PassSettings(), folder=folder))
-    assert made.model == folder / "m.onnx"
-    dense = numpy_helper.to_array(onnx.load(made.model).graph.initializer[0])
-    assert not (dense == 0).any() and (dense[array != 0] == array[array != 0]).all()
-    assert only(path).zeros == 64 * 32
-
-
-def timing(*ratios):
-    return PassTiming(original=(1.0,) * len(ratios), changed=ratios)
-
-
-def test_verdicts_rest_on_the_interval_over_processes():
-    gain = _gain("layer", "onnxruntime", [timing(*[1.99, 2.0, 2.01] * 6)] * 3)
-    assert (gain.engine, gain.speedup, gain.verdict, gain.pairs) == ("onnxruntime/cpu", 2.0, "gain", 54)
-    none = _gain("layer", "onnxruntime", [timing(*[0.99, 1.0, 1.01] * 6)] * 3)
-    assert none.verdict == "no gain"
-    apart = [timing(*[factor * each for each in [0.99, 1.0, 1.01] * 6]) for factor in (0.8, 1.0, 1.4)]
-    assert _gain("layer", "onnxruntime", apart).verdict == "inconclusive"
-
-
-def test_a_part_without_times_has_the_reason():
-    late = _gain("layer", "openvino", [timing(1.0), None, None])
-    assert (late.speedup, late.verdict, late.absent_because) == (None, None, "the time for timing was used up")
-    failed = _gain("layer", "openvino", [PassTiming(failed="the engine rejects the model")] * 3)
-    assert failed.absent_because == "the engine rejects the model"
-
-
-def test_pytorch_exports_are_not_timed(tmp_path):
-    path = write_program(tmp_path / "m.pt2", small_network())
-    graph = read_graph(path)
-    gains, why = measure_gains(path, graph, look(path))
-    assert (gains, "checksums" in why) == ((), True)
-
-
 def test_the_summary_of_a_network_without_weights():
     assert sparsity_section(sparsity.Sparsity(layers=())).lines == (
         "no weights with two or more dimensions were found",
     )
 
 
-def test_the_summary_names_the_best_verdict_of_every_engine(tmp_path):
+def test_the_summary_has_the_total(tmp_path):
     found = look(write_onnx(tmp_path / "m.onnx", "MatMul", np.zeros((4, 4), np.float32)))
-    gains = (
-        SparsityGain(part="a", engine="x/cpu", speedup=1.0, low=0.9, high=1.01),
-        SparsityGain(part="b", engine="x/cpu", speedup=2.0, low=1.9, high=2.1),
-        SparsityGain(part="a", engine="y/cpu", absent_because="late"),
-    )
-    lines = sparsity_section(replace(found, gains=gains)).lines
-    assert lines == ("16 of 16 weights are zero (100.0 %)", "x/cpu: gain; y/cpu: not timed")
+    assert sparsity_section(found).lines == ("16 of 16 weights are zero (100.0 %)",)

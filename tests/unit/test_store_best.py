@@ -1,6 +1,5 @@
 """The kept best runs and the matrix of them, against looking at every run."""
 
-import os
 import random
 import sqlite3
 from collections import Counter, defaultdict
@@ -160,29 +159,6 @@ def test_damaged_best_runs_are_said_and_made_again(tmp_path, column):
         opened.save(next(iter(stored.values())))
         opened.reindex()
         assert kept_rows(opened) == before
-
-
-def test_an_older_store_gets_its_best_runs_from_the_index(tmp_path, monkeypatch):
-    from sqlalchemy import text
-
-    path = tmp_path / "runs.db"
-    with open_store(str(path)) as opened:
-        for stored in random_changes(opened, 5, steps=20):  # noqa: B007
-            pass
-        before = kept_rows(opened)
-        with opened._database.writing() as connected:
-            for table in ("best", "run_counts"):
-                connected.execute(text(f"DROP TABLE {table}"))
-            connected.execute(text("UPDATE alembic_version SET version_num = '0006'"))
-    access = os.access
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "access", lambda one, mode: str(tmp_path) not in str(one) and access(one, mode))
-        with open_store(str(path)) as opened, pytest.raises(StoreError, match="kept no best runs") as caught:
-            opened.matrix()
-        assert "copy it" in caught.value.advice
-    with open_store(str(path)) as opened:
-        assert kept_rows(opened) == before
-        check_matrices(opened, stored)
 
 
 def test_a_lucky_value_of_a_worse_grade_is_not_the_best(store):

@@ -1,6 +1,5 @@
 """Counts and facets of stored runs, against counting the runs one by one."""
 
-import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgewise.record import Run, RuntimeSpec
-from edgewise.store import connection, counts, filters, open_store
+from edgewise.store import counts, filters
 from edgewise.store.counts import FACETS, Count, Facet
 from edgewise.store.tables import run_counts
 from random_runs import START, random_changes, random_run
@@ -97,15 +96,14 @@ WANTED = st.fixed_dictionaries(
 )
 
 
-@given(WANTED, st.sampled_from([0, 5, 20_000]), st.sampled_from([0, 1000]), st.booleans())
+@given(WANTED, st.sampled_from([0, 5, 20_000]), st.sampled_from([0, 1000]))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_filter_finds_and_counts_what_reading_each_run_does(random_store, wanted, few, tagged, kept):
+def test_any_filter_finds_and_counts_what_reading_each_run_does(random_store, wanted, few, tagged):
     """`few` and `tagged` decide what is looked up in an index, and what is checked on each run."""
     opened, stored = random_store
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(filters, "FEW", few)
         patched.setattr(counts, "TAGGED", tagged)
-        patched.setattr(opened, "_database", replace(opened._database, kept=kept))
         check_all(opened, stored, [wanted])
 
 
@@ -236,14 +234,6 @@ def test_counts_stay_those_of_the_runs(store, seed):
     assert kept_rows(store) == set()
 
 
-def test_without_kept_counts_the_runs_are_read(store):
-    choose = random.Random(7)
-    stored = {run.id: run for run in (random_run(number, choose) for number in range(40))}
-    store.merge(stored.values())
-    store._database = replace(store._database, kept=False)
-    check_all(store, stored)
-
-
 @pytest.mark.parametrize("limit", ["COUNTED", "SOUGHT"])
 def test_what_was_not_counted_to_the_end_says_so(store, monkeypatch, limit):
     monkeypatch.setattr(counts, limit, 10)
@@ -300,26 +290,3 @@ def test_pages_backwards_meet_without_gap_or_overlap(store):
     assert [one for page in reversed(pages) for one in page] == every[:-1]
     assert [row.id for row in store.list(after=every[10], before=every[4])] == every[5:10]
     assert [row.id for row in store.list(after=every[3])] == every[:3]
-
-
-def test_an_older_store_gets_the_counts_from_its_index(tmp_path, monkeypatch):
-    from sqlalchemy import text
-
-    choose, path = random.Random(9), tmp_path / "runs.db"
-    stored = {run.id: run for run in (random_run(number, choose) for number in range(20))}
-    with open_store(str(path)) as opened:
-        opened.merge(stored.values())
-        before = kept_rows(opened)
-        with opened._database.writing() as connected:
-            connected.execute(text("DROP TABLE run_counts"))
-            connected.execute(text("UPDATE alembic_version SET version_num = '0006'"))
-    access = os.access
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "access", lambda one, mode: str(tmp_path) not in str(one) and access(one, mode))
-        with open_store(str(path)) as opened:
-            assert opened.read_only and not opened._database.kept
-            check_all(opened, stored)
-    monkeypatch.setattr(connection, "index_again", lambda connected: pytest.fail("the documents were read"))
-    with open_store(str(path)) as opened:
-        assert kept_rows(opened) == before
-        check_all(opened, stored)

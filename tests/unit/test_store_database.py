@@ -32,7 +32,7 @@ from edgewise.store.location import find_location
 from edgewise.store.tables import shapes_of
 from stores import DATABASES, POSTGRESQL, new_store
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
@@ -478,29 +478,6 @@ def test_reference_times_are_found_by_machine(store):
     assert store.get(run(1).id).sessions  # the runs are kept
 
 
-def test_readings_of_an_older_store_have_no_job(tmp_path, monkeypatch):
-    from sqlalchemy import text
-
-    path, key = tmp_path / "runs.db", machine_key(read(1)["environment"])
-    with open_store(str(path)) as opened:
-        opened.save(run(1, **read(1)))
-        with opened._database.writing() as connected:
-            connected.execute(text("ALTER TABLE readings DROP COLUMN job"))
-            connected.execute(text("UPDATE alembic_version SET version_num = '0009'"))
-    access = os.access
-    with monkeypatch.context() as patched:
-        patched.setattr(
-            os, "access", lambda one, mode: tmp_path not in [*Path(one).parents, Path(one)] and access(one, mode)
-        )
-        with open_store(str(path)) as opened:
-            assert opened.read_only
-            assert [(each.job, each.value) for each in opened.readings(key)] == [(None, run(1).value("latency"))] * 2
-    monkeypatch.setattr(connection, "index_again", lambda connection: pytest.fail("the documents were read"))
-    with open_store(str(path)) as opened:
-        opened.save(run(2, **read(2)))
-        assert [each.job for each in opened.readings(key)] == [run(2).job.key] * 2 + [None] * 2
-
-
 def rows_of(store):
     from sqlalchemy import select
 
@@ -590,48 +567,6 @@ def described(store) -> dict[str, object]:
         }
 
 
-def test_a_store_of_revision_0008_gets_its_newest_shapes_and_keeps_its_counts(store, monkeypatch):
-    from sqlalchemy import func, select, text
-
-    from edgewise.store.tables import run_counts
-
-    shapes = [(1, 3, 8, 8), (1, 3, 16, 16), (1, 3, 16, 16), ()]
-    for number, shape in enumerate(shapes):
-        one = run(
-            number,
-            job=replace(run(0).job, workload=Workload(inputs=(InputSpec(name="x", shape=shape, dtype="float32"),))),
-        )
-        store.save(one)
-    newest, rows = described(store), store.list()
-    assert [row.shapes for row in rows] == ["scalar", "1x3x16x16", "1x3x16x16", "1x3x8x8"]
-    with store._database.writing() as connected:
-        connected.execute(text("ALTER TABLE runs DROP COLUMN shapes"))
-        connected.execute(text("CREATE TABLE older AS SELECT * FROM best"))
-        connected.execute(text("DROP TABLE best"))
-        connected.execute(text("ALTER TABLE older RENAME TO best"))
-        connected.execute(text("ALTER TABLE best DROP COLUMN shapes"))
-        for name in ("model", "runtime", "device", "status"):
-            connected.execute(text(f"DROP INDEX ix_runs_{name}"))
-            connected.execute(text(f"CREATE INDEX ix_runs_{name} ON runs ({name}, created, id)"))
-        connected.execute(text("UPDATE run_counts SET runs = runs + 1"))
-        connected.execute(text("UPDATE alembic_version SET version_num = '0008'"))
-    monkeypatch.setattr(connection, "_MOST_SHAPES", 2)
-    connection._bring_up_to_date(store._database)
-    assert described(store) == newest
-    assert [row.shapes for row in store.list()] == ["scalar", "1x3x16x16", None, None]
-    cells = store.matrix().cells
-    assert [(cell.shapes, cell.run, cell.runs) for cell in cells] == [
-        (None, run(1).id, 2), ("1x3x16x16", run(2).id, 1), ("scalar", run(3).id, 1)
-    ]  # fmt: skip
-    with store._database.reading() as connected:  # the counts were not made again, which takes longest
-        assert connected.scalar(select(func.min(run_counts.c.runs))) > len(shapes)
-    store.reindex()
-    assert store.list() == rows
-    assert [(cell.shapes, cell.runs) for cell in store.matrix().cells] == [
-        ("1x3x16x16", 2), ("1x3x8x8", 1), ("scalar", 1)
-    ]  # fmt: skip
-
-
 def test_shapes_are_one_text_and_long_ones_stay_apart():
     def shapes(*found: tuple[int, ...]) -> str | None:
         inputs = tuple(InputSpec(name=f"x{number}", shape=shape, dtype="float32") for number, shape in enumerate(found))
@@ -645,58 +580,53 @@ def test_shapes_are_one_text_and_long_ones_stay_apart():
     assert first[:187] == second[:187] and first != second
 
 
-def test_a_store_of_the_first_revision_gets_the_tables_that_the_code_describes(store):
+def make_older(store, revision, *statements):
+    """Make the store one of an older edgewise."""
     from sqlalchemy import text
 
-    newest = described(store)
     with store._database.writing() as connected:
-        connected.execute(text("DROP TABLE readings"))
-        connected.execute(text("ALTER TABLE runs DROP COLUMN machine"))
-        connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        for statement in (*statements, f"UPDATE alembic_version SET version_num = '{revision}'"):
+            connected.execute(text(statement))
+
+
+@pytest.mark.parametrize("revision", ["0001", "0010"])
+def test_the_tables_of_an_older_store_are_made_again_from_its_documents(store, revision):
+    for one in (run(1), run(2, tags=("t",)), golden()):
+        store.save(one)
+    newest, rows, index = described(store), store.list(), rows_of(store)
+    make_older(
+        store, revision, "DROP TABLE readings", "ALTER TABLE runs DROP COLUMN machine", "UPDATE runs SET value = 7",
+        "DROP TABLE jobs", "DROP INDEX ix_runs_model", "UPDATE run_counts SET runs = 9",
+    )  # fmt: skip
     assert described(store) != newest
     connection._bring_up_to_date(store._database)
-    assert described(store) == newest
+    assert (described(store), store.list(), rows_of(store)) == (newest, rows, index)
+    assert (store.count().value, store.get("t")) == (3, run(2, tags=("t",)))
     with store._database.reading() as connected:
-        assert connection._revision(connected, name="") == connection.REVISIONS[-1]
+        assert connection._revision(connected, name="") == connection.REVISION
 
 
-def test_a_store_of_schema_1_lists_its_records_as_they_are_read(store):
-    """Revision 0001 indexed `latency` by the engine's own clock."""
-    from sqlalchemy import select, text
-
-    from edgewise.store.tables import measurements
-
-    old = json.loads((GOLDEN / "openvino.json").read_text(encoding="utf-8"))
-    by_engine, call = (row["value"] for row in old["measurements"][:2])
-    store.save(golden("openvino"))
+def test_an_older_store_with_a_run_that_can_not_be_read_is_refused_and_left_alone(store):
     store.save(run(1))
-    with store._database.writing() as connected:
-        for table in ("runs", "measurements"):
-            word = "latency" if table == "measurements" else "none"
-            connected.execute(text(f"UPDATE {table} SET value = :value WHERE metric IN ('latency', :word)"),
-                              {"value": by_engine, "word": word})  # fmt: skip
-        connected.execute(text("UPDATE documents SET document = :document, schema = 1 WHERE id = :id"),
-                          {"document": json.dumps(old), "id": old["id"]})  # fmt: skip
-        connected.execute(text("UPDATE documents SET document = '{' WHERE id = :id"), {"id": run(1).id})
-        connected.execute(text("DROP TABLE readings"))
-        connected.execute(text("ALTER TABLE runs DROP COLUMN machine"))
-        connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    connection._bring_up_to_date(store._database)
-    # What can't be read keeps its index.
-    assert {row.id: row.value for row in store.list()} == {old["id"]: call, run(1).id: by_engine}
-    with store._database.reading() as connected:
-        wanted = select(measurements.c.metric, measurements.c.value).where(measurements.c.run == old["id"])
-        rows = {row.metric: row.value for row in connected.execute(wanted)}
-    assert (rows["latency"], rows["latency_engine"]) == (call, by_engine)
-    assert store.get(old["id"]).value("latency") == call
+    store.save(run(2))
+    old = json.dumps({**to_document(run(1)), "schema": 1})
+    make_older(
+        store,
+        "0004",
+        f"UPDATE documents SET document = '{old}', schema = 1 WHERE id = '{run(1).id}'",
+        "DROP TABLE jobs",
+    )
+    before = described(store)
+    with pytest.raises(StoreError, match=r"can't read 1 of its runs: run .* schema 1, which this edgewise") as caught:
+        connection._bring_up_to_date(store._database)
+    assert "export its runs with that edgewise" in caught.value.advice
+    assert described(store) == before and store.get(run(2).id) == run(2)
 
 
 def test_a_read_only_store_of_an_older_revision_is_refused_with_advice(tmp_path, monkeypatch):
-    from sqlalchemy import text
-
     path = tmp_path / "runs.db"
-    with open_store(str(path)) as opened, opened._database.writing() as connected:
-        connected.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    with open_store(str(path)) as opened:
+        make_older(opened, "0001")
     access = os.access
     monkeypatch.setattr(
         os, "access", lambda one, mode: tmp_path not in [*Path(one).parents, Path(one)] and access(one, mode)
@@ -704,28 +634,6 @@ def test_a_read_only_store_of_an_older_revision_is_refused_with_advice(tmp_path,
     with pytest.raises(StoreError, match="read-only, and its tables are from an older edgewise") as caught:
         open_store(str(path))
     assert "copy it" in caught.value.advice
-
-
-def test_a_store_that_lacks_indexes_gets_them_without_reading_its_documents(tmp_path, monkeypatch):
-    from sqlalchemy import inspect, text
-
-    path = tmp_path / "runs.db"
-    with open_store(str(path)) as opened:
-        opened.save(run(1))
-        with opened._database.writing() as connected:
-            connected.execute(text("DROP INDEX ix_runs_model"))
-            connected.execute(text("UPDATE alembic_version SET version_num = '0004'"))
-    access = os.access
-    with monkeypatch.context() as patched:
-        patched.setattr(
-            os, "access", lambda one, mode: tmp_path not in [*Path(one).parents, Path(one)] and access(one, mode)
-        )
-        with open_store(str(path)) as opened:
-            assert opened.read_only and [row.id for row in opened.list(model="net")] == [run(1).id]
-    monkeypatch.setattr(connection, "index_again", lambda connection: pytest.fail("the documents were read"))
-    with open_store(str(path)) as opened, opened._database.reading() as connected:
-        assert "ix_runs_model" in {index["name"] for index in inspect(connected).get_indexes("runs")}
-        assert connection._revision(connected, name="") == connection.REVISIONS[-1]
 
 
 def test_sqlite_is_set_up_to_survive(tmp_path):

@@ -13,7 +13,7 @@ from edgewise.record import SCHEMA, Failure, Measurement, Run
 from edgewise.store import exchange, from_document, open_store, to_document
 from edgewise.store.exchange import csv_lines, export_runs, import_runs, read_runs
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "schema1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 
 
 def golden(name="done"):
@@ -191,7 +191,7 @@ def test_where_nothing_can_be_written(tmp_path, name, match):
         (b"{}", "schema: a record must have its schema number"),
         (b'{"runs": 5}', "runs: is not a list"),
         (b'{"runs": [5]}', r"runs\[0\]: a record is a JSON object"),
-        (b'{"runs": [{"schema": 1, "id": 5}]}', r"runs\[0\]: id: input should be a valid string"),
+        (b'{"runs": [{"schema": 2, "id": 5}]}', r"runs\[0\]: id: input should be a valid string"),
         (b'{"schema": 3, "runs": []}', "written by a newer edgewise"),
         (b'{"schema": 3}', "written by a newer edgewise"),
         (b'{"runs": [{"schema": 7}]}', r"runs\[0\]: .*written by a newer edgewise"),
@@ -307,14 +307,3 @@ def is_number(text):
     except ValueError:
         return False
     return True
-
-
-def test_a_file_of_schema_1_is_imported_with_latency_as_the_call(tmp_path):
-    old = json.loads((GOLDEN / "openvino.json").read_text())
-    values = {row["metric"]: row["value"] for row in old["measurements"]}
-    for name, document in (("bundle", {"schema": 1, "kind": "edgewise-bundle", "runs": [old]}), ("run", old)):
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps(document))
-        (run,) = import_runs(path)
-        assert run.value("latency") == values["latency_call"]
-        assert run.value("latency_engine") == values["latency"]

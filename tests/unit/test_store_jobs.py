@@ -1,7 +1,6 @@
 """Jobs in a store: who may claim, finish, cancel and repeat one."""
 
 import os
-import sqlite3
 import threading
 from uuid import RFC_4122, UUID
 
@@ -9,7 +8,6 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.record import new_run_id
-from edgewise.store import open_store
 from stores import DATABASES, POSTGRESQL, new_store
 
 BENCH = {"verb": "bench", "models": ["a.onnx"]}
@@ -146,18 +144,6 @@ def test_an_unknown_job(jobs, job_id):
     for ask in (jobs.get, jobs.cancel, jobs.again, lambda one: jobs.list(before=one)):
         with pytest.raises(BadInput, match="there is no such job"):
             ask(job_id)
-
-
-def test_an_older_store_gets_the_table_and_keeps_its_runs(tmp_path):
-    path = tmp_path / "runs.db"
-    open_store(str(path)).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE jobs")
-        connection.execute("UPDATE alembic_version SET version_num = '0005'")
-    connection.close()
-    with open_store(str(path)) as opened:
-        job_id = add(opened.jobs)
-        assert opened.jobs.get(job_id).status == "queued"
 
 
 def test_ids_sort_as_they_were_made_within_a_millisecond(monkeypatch):

@@ -14,7 +14,6 @@ from edgewise.comparing.trial import MOST_VARIANTS, TrialSettings, run_trial
 from edgewise.errors import BadInput
 from edgewise.progress import Event, SessionStarted, reporting_to
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
-from edgewise.run import interleaving
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import Sensors
 from edgewise.stats.comparison import LOOKS
@@ -134,14 +133,6 @@ def test_paced_compares_paced_latency(tmp_path):
     findings = compare(jobs)
     assert row(findings, "latency_paced").ratio == pytest.approx(2.0)
     assert findings.stopped_because == "the verdict on latency_paced is decided"
-
-
-def test_a_duet_says_that_times_are_those_of_a_duet(tmp_path, monkeypatch):
-    monkeypatch.setattr(interleaving, "cores_at", lambda target: (0, 1))
-    findings = compare([job_of(tmp_path, "a"), job_of(tmp_path, "b", latency_ns=[1_100_000])], duet=True)
-    assert row(findings, "latency").design == "duet"
-    assert row(findings, "latency").ratio == pytest.approx(1.1)
-    assert any("at once" in text for text in findings.notes)
 
 
 def test_three_variants_are_ranked_and_all_verdicts_are_awaited(tmp_path):

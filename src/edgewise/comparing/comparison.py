@@ -12,7 +12,7 @@ from edgewise.record import Run
 from edgewise.shown import Shown
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
-Design = Literal["interleaved", "duet", "sessions", "paired", "intervals", "exact", "same-run", "none"]
+Design = Literal["interleaved", "sessions", "paired", "intervals", "exact", "same-run", "none"]
 
 SCHEMA = 1
 
@@ -60,9 +60,9 @@ class Comparison:
         p_value, p_adjusted: of a ratio of 1, over all looks, without and with Holm's correction over all metrics.
         margin: relative difference that doesn't matter here: the threshold, or the absolute floor over A's value.
         verdict: of B against A. For every metric ``faster`` is the better side and ``slower`` the worse one.
-        design: where the evidence comes from. ``interleaved`` and ``duet``: processes that took turns or ran at once;
-            ``sessions``: fresh processes measured apart; ``paired``: the same samples of a data set; ``intervals``: two
-            quoted intervals; ``exact``: numbers without any spread; ``same-run``: a run is compared with itself.
+        design: where the evidence comes from. ``interleaved``: processes that took turns; ``sessions``: fresh processes
+            measured apart; ``paired``: the same samples of a data set; ``intervals``: two quoted intervals;
+            ``exact``: numbers without any spread; ``same-run``: a run is compared with itself.
         method: how ratio and interval came about.
         because: why there is no ratio or no verdict.
         decides_in_s: how much longer measuring would decide it, if nothing changes; None where that can't be known or

@@ -17,7 +17,6 @@ from edgewise.store.codec import parse_time
 from edgewise.text import one_line
 from edgewise.units import format_bytes
 
-DUET = "all ran at once, each beside the others: times are longer than alone, only their ratios count"
 _MOST_NAMED = 8
 
 T = TypeVar("T")
@@ -64,13 +63,12 @@ def check_fairness(variants: Sequence[Variant]) -> Fairness:
     # What else differs where the shapes do is no layout; and a run that failed early tells no precision.
     stated = _differences([_LAYOUT], runs) if not _differences([_INPUTS], jobs) else []
     stated += _differences(_PRECISIONS, [(label, run) for label, run in runs if run.effective])
-    beside = any(is_together(a, b) and a.job.workload.interleave == "duet" for (_, a), (_, b) in later)
     apart = [text for first, other in later for text in _not_excluded(first, other)]
     return Fairness(
         stated=tuple(dict.fromkeys((*_differences(_STATED, runs), *stated))),
         obstacles=(*_differences(_OBSTACLES, jobs), *_differences([_TASK], runs)),
         not_excluded=(*apart, *_left_out(runs), *_unchecked(runs)),
-        notes=(*_notes(runs), *([DUET] if beside else [])),
+        notes=tuple(_notes(runs)),
     )
 
 
@@ -80,12 +78,9 @@ def check_jobs(a: Job, b: Job, *, labels: tuple[str, str] = ("A", "B")) -> list[
 
 
 def is_together(a: Run, b: Run) -> bool:
-    """Whether session i of `a` belongs to session i of `b`: they took turns, or ran at once."""
-    return (
-        a.group is not None
-        and a.group == b.group
-        and (a.job.workload.interleave is not None and a.job.workload.interleave == b.job.workload.interleave)
-    )
+    """Whether session i of `a` belongs to session i of `b`: they took turns."""
+    ways = {run.job.workload.interleave for run in (a, b)}
+    return a.group is not None and a.group == b.group and ways in ({"turns"}, {"rounds"})
 
 
 def _left_out(runs: Sequence[tuple[str, Run]]) -> list[str]:
@@ -256,6 +251,8 @@ def _not_excluded(first: tuple[str, Run], other: tuple[str, Run]) -> list[str]:
     if is_together(a, b) or a.id == b.id:
         return []
     both = f"{label} and {other_label}"
+    if a.group is not None and a.group == b.group and a.job.workload.interleave == b.job.workload.interleave == "duet":
+        return [f"{both} were measured at the same time: each slows the other, so only their ratios count"]
     if a.group is not None and a.group == b.group:
         found = [f"{both} were measured one after the other, not in turns: drift of the machine and other load"]
     else:

@@ -51,7 +51,6 @@ class Gate:
         time_budget_s: of the first measurement; under the policy ``retry`` each further one has twice as much.
         stored: compare with the baseline's stored samples even where its model is at hand.
         baseline_model: where the baseline's model file is, where the record does not know.
-        duet: measure both at once on cores of their own.
         seed: of the order of turns.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
         holding: the device is held inside; entered once all that can be refused before measuring was.
@@ -66,7 +65,6 @@ class Gate:
     time_budget_s: float = 60.0
     stored: bool = False
     baseline_model: Path | None = None
-    duet: bool = False
     seed: int = 0
     history: History | None = None
     holding: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -269,7 +267,7 @@ def _gate_in_turns(gate: Gate, baseline: Job, candidate: Job, *, notes: Sequence
             (baseline, candidate),
             labels=(BASELINE, CANDIDATE),
             criteria=gate.criteria,
-            trial=TrialSettings(budget_s=gate.time_budget_s * 2**attempt, duet=gate.duet, seed=gate.seed + attempt),
+            trial=TrialSettings(budget_s=gate.time_budget_s * 2**attempt, seed=gate.seed + attempt),
             save=gate.save,
             sensors=gate.sensors,
             history=gate.history,

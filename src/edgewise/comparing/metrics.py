@@ -12,6 +12,7 @@ import numpy as np
 
 from edgewise.comparing.comparison import Comparison, Design, Side, Variant, Verdict
 from edgewise.comparing.criteria import METRICS_COMPARED, Criteria, check_metric
+from edgewise.comparing.fairness import is_together
 from edgewise.comparing.session_values import (
     LEAST_FOR_PERCENTILE,
     PERCENTILE_METRIC,
@@ -242,8 +243,7 @@ def _verdict(one: MetricContrast, contrast: Contrast, *, margin: float, p_adjust
 
 def _time_to_decide(row: Comparison, one: MetricContrast, *, tests: int, seconds: float) -> float | None:
     """Seconds until a decision, if the ratio and the scatter stay the same."""
-    paired = one.design in ("interleaved", "duet")
-    if row.verdict != "inconclusive" or one.contrast is None or row.margin is None or not paired:
+    if row.verdict != "inconclusive" or one.contrast is None or row.margin is None or one.design != "interleaved":
         return None
     needed = replicates_to_decide(one.contrast, margin=row.margin, tests=max(1, tests))
     if needed is None:
@@ -259,8 +259,8 @@ def _relation(a: Run, b: Run, names: tuple[str, str]) -> _Relation:
     same_command = a.group is not None and a.group == b.group
     watched = same_command and ways[0] is not None and ways[0] == ways[1]
     together: Design | None = None
-    if watched and len(a.sessions) == len(b.sessions):
-        together = "duet" if ways[0] == "duet" else "interleaved"
+    if is_together(a, b) and len(a.sessions) == len(b.sessions):
+        together = "interleaved"
     # The records of older versions, and of engines with a made-up clock, do not tell how runs vary.
     told = a.variation is not None or b.variation is not None
     apart = not watched and (told or not same_command)

@@ -47,7 +47,7 @@ def with_reruns(findings: ComparisonResult, history: History) -> ComparisonResul
     """
     runs = {variant.label: variant.run for variant in findings.variants}
     first = next(iter(runs.values()), None)
-    if first is None or not any(row.design in ("interleaved", "duet") for row in findings.comparisons):
+    if first is None or not any(row.design == "interleaved" for row in findings.comparisons):
         return findings
     key, earlier = machine_key(first.environment), list[Reading]()
     with suppress(StoreError):  # a store that can't be read tells nothing
@@ -59,7 +59,7 @@ def with_reruns(findings: ComparisonResult, history: History) -> ComparisonResul
 def _with_rerun(row: Comparison, runs: Mapping[str, Run], earlier: Sequence[Reading]) -> Comparison:
     """`row` with its interval for another time, where its sides took turns and the metric is their headline."""
     a, b = runs.get(row.a), runs.get(row.b)
-    if a is None or b is None or row.design not in ("interleaved", "duet") or row.metric != a.headline:
+    if a is None or b is None or row.design != "interleaved" or row.metric != a.headline:
         return row
     if row.ratio is None or row.low is None or row.high is None or row.low <= 0.0:
         return row

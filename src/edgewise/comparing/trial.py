@@ -17,7 +17,7 @@ from edgewise.record import Job, Run
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.facts import require_real_processor
 from edgewise.run.host_protocol import refuses_sizes
-from edgewise.run.interleaving import Interleaved, Interleaver, Schedule, cores_of_their_own
+from edgewise.run.interleaving import Interleaved, Interleaver, Schedule, check_budget
 from edgewise.run.plan import with_other_sizes
 from edgewise.run.run_builder import Sensors
 from edgewise.run.variation import History
@@ -39,7 +39,6 @@ class TrialSettings:
 
     Attributes:
         budget_s: the time budget; None means `BUDGET_S` for two variants and `FURTHER_S` for every further one.
-        duet: all at once on cores of their own instead of in turns.
         seed: of the order.
         until: the metric whose verdicts end it; None means the scenario's headline.
         rounds: number of rounds at most; None leaves it to the verdicts and the budget. The last
@@ -48,7 +47,6 @@ class TrialSettings:
     """
 
     budget_s: float | None = None
-    duet: bool = False
     seed: int = 0
     until: str | None = None
     rounds: int | None = None
@@ -105,7 +103,6 @@ def run_trial(
     interleaver = Interleaver(save=save, sensors=sensors, history=history)
     schedule = Schedule(
         budget_s=BUDGET_S + FURTHER_S * (len(jobs) - 2) if trial.budget_s is None else trial.budget_s,
-        duet=trial.duet,
         seed=trial.seed,
         looks=(1, *LOOKS),
         # A look after the last one would not be allowed for.
@@ -129,7 +126,7 @@ def run_trial(
             return f"{labels[0]}, which the others are compared with, failed"
         return _is_safe(compare_runs(variants, judged), until)
 
-    cores_of_their_own(jobs, schedule)
+    check_budget(schedule)
     try:
         with holding():
             done = interleaver.execute(jobs, schedule, judge)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 from edgewise.importing.reading import UNITS, SourceFile, parse_json, parse_yaml, to_number, to_word
 from edgewise.importing.spec import COUNTS, SETTINGS, Field, Form, Rows
 from edgewise.record import Failure, InputSpec, Layer
+from edgewise.record.job import ScenarioKind
 from edgewise.record.run import Basis, Cause
 from edgewise.text import means_out_of_memory, printable
 
@@ -90,7 +91,10 @@ class Part:
                 raise self.source.error(at, f"{name} is {to_word(raw)!r}; expected a whole number")
             self.settings[name] = int(value)
         elif word := to_word(raw):
-            self.settings[name] = (words or {}).get(word, word)
+            value = (words or {}).get(word, word)
+            if name == "scenario" and value not in get_args(ScenarioKind):
+                raise self.source.error(at, f"the scenario is {word!r}; expected one of {', '.join(words or {})}")
+            self.settings[name] = value
 
     def fail(self, message: str, *, cause: Cause = "EngineError", tail: str = "", exit_code: int | None = None) -> None:
         """Record that the run failed; its values, samples and layers are no result and are dropped."""

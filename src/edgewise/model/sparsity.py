@@ -28,11 +28,9 @@ GROUPS = (4, 8, 16)
 """Values of M of the patterns N:M."""
 BLOCKS = ((1, 4), (1, 8), (4, 1), (8, 1), (4, 4))
 """Filters × input channels of the blocks that sparse kernels of CPUs and accelerators skip as a whole."""
-GAIN_MARGIN = 1.05
-"""Speed-up that counts as a gain: the interval must lie above it; below it, there is no gain."""
-PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
+_PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
 _SAME_VALUES = frozenset({"Cast", "Convert", "FakeQuantize", "FAKE_QUANT", "DENSIFY", "Identity"})
-READABLE = {"bool": "u1", "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2"} | {
+_TYPES = {"bool": "u1", "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2"} | {
     f"{kind}{bits}": f"<{kind[0]}{bits // 8}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 } | dict.fromkeys(
     ("float8_e4m3fn", "float8_e5m2", "float4_e2m1", "fp4", "nf4", "int4", "uint4", "int2", "uint2"), "u1"
@@ -119,49 +117,14 @@ class LayerSparsity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparsityGain:
-    """One part of a network in one engine: its time as it is, against its time with dense weights.
-
-    Attributes:
-        part: what was timed, for people: the layer, or the whole network.
-        engine: ``runtime/provider``.
-        speedup: time with dense weights over time as it is: above 1 if the engine gains from the zeros. None without
-            times, and `absent_because` has the reason. `low` and `high`: its 95 % interval.
-        pairs: number of pairs of turns.
-    """
-
-    part: str
-    engine: str
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    pairs: int = 0
-    absent_because: str | None = None
-
-    @property
-    def verdict(self) -> str | None:
-        """``gain``, ``no gain``, ``inconclusive`` if the interval contains `GAIN_MARGIN`; None without times."""
-        if self.low is None or self.high is None:
-            return None
-        return "gain" if self.low > GAIN_MARGIN else "no gain" if self.high < GAIN_MARGIN else "inconclusive"
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-shaped."""
-        return {**asdict(self), "verdict": self.verdict}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sparsity:
     """Zeros of a network's weights.
 
     Attributes:
         layers: one per weight with two or more dimensions (biases are left out), in the order of the operators.
-        gains: per part and engine; empty if nothing was timed, for the reason in `gains_absent_because`.
     """
 
     layers: tuple[LayerSparsity, ...]
-    gains: tuple[SparsityGain, ...] = ()
-    gains_absent_because: str = ""
 
     @property
     def counted(self) -> tuple[LayerSparsity, ...]:
@@ -185,8 +148,6 @@ class Sparsity:
                 "weights_not_counted": len({each.weight for each in self.layers if each.zeros is None}),
             },
             "layers": [each.to_dict() for each in self.layers],
-            "gains": [each.to_dict() for each in self.gains],
-            "gains_absent_because": self.gains_absent_because or None,
         }
 
 
@@ -203,8 +164,8 @@ def count_zeros(graph: Graph, *, model: Path) -> Sparsity:
     weights: list[tuple[Operator, int | None, str]] = [
         (operator, position, name)
         for operator in graph.operators
-        if operator.kind in PRODUCTS
-        for position, name in find_weights(operator, graph, producers)
+        if operator.kind in _PRODUCTS
+        for position, name in _find_weights(operator, graph, producers)
     ]
     claimed = {name for _, _, name in weights}
     for operator in graph.operators:
@@ -219,7 +180,7 @@ def count_zeros(graph: Graph, *, model: Path) -> Sparsity:
     return Sparsity(layers=tuple(layers))
 
 
-def find_weights(operator: Operator, graph: Graph, producers: Mapping[str, int]) -> list[tuple[int, str]]:
+def _find_weights(operator: Operator, graph: Graph, producers: Mapping[str, int]) -> list[tuple[int, str]]:
     """Positions of a product's inputs that are constants of two or more dimensions, and the names of these constants.
 
     Steps that keep every element in its place (dequantising, conversions) are looked through.
@@ -269,58 +230,56 @@ def _count(graph: Graph, model: Path, operator: Operator, position: int | None, 
     found = LayerSparsity(index=operator.index, weight=name, elements=elements)
     if place is None or elements is None:
         return replace(found, absent_because=f"edgewise can't read this weight from {graph.format} files")
-    if place.dtype not in READABLE:
+    if place.dtype not in _TYPES:
         return replace(found, absent_because=f"edgewise can't read weights of type {place.dtype}")
     shape = tuple(int(str(size)) for size in tensor.shape or ())
+    axes, left_out = _axes(operator, position, graph, len(shape)), 0
+    why = None if axes else f"a weight of {operator.op} has no matrix of filters and input channels"
+    if tensor.sparsity is not None:
+        why = "the weight is in a sparse encoding, of which edgewise counts only the zeros"
+        shape = (round(elements * (1 - tensor.sparsity)), 1)
+        left_out = elements - prod(shape)
     try:
-        zero, why = read_zero_points(tensor, shape, model)
-        if why:
-            return replace(found, absent_because=why)
-        axes = _axes(operator, position, graph, len(shape))
-        if axes is not None and tensor.sparsity is None:
-            return replace(found, **_find_patterns(_read(place, shape, axes, zero, model), shape, axes))
-        why = f"a weight of {operator.op} has no matrix of filters and input channels"
-        if tensor.sparsity is not None:
-            why = "the weight is in a sparse encoding, of which edgewise counts only the zeros"
-            shape = (round(elements * (1 - tensor.sparsity)), 1)
-        zeros, nan = elements - prod(shape), 0
-        for mask, invalid in _read(place, shape, (0, len(shape) - 1), zero, model):
-            zeros, nan = zeros + int(mask.sum()), nan + invalid
-        return replace(found, zeros=zeros, nan=nan, patterns_absent_because=why)
+        zero, unclear = _zero_points(tensor, shape, model) if place.dtype != "nf4" else (_NF4_ZERO, "")
+        if unclear:
+            return replace(found, absent_because=unclear)
+        used = (0, len(shape) - 1) if why or axes is None else axes
+        counts = _find_patterns(_read(place, shape, used, zero, model), shape, used)
     except OSError as error:
         raise damaged(model, f"its weights can't be read: {error.strerror or error}") from error
+    if why:
+        zeros = counts["zeros"] + left_out
+        return replace(found, zeros=zeros, nan=counts["nan"], patterns_absent_because=why)
+    return replace(found, **counts)
 
 
-def read_zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any, str]:
+def _zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any, str]:
     """The integer that stands for 0, or an array of one per channel that fits `shape`; and why there is none."""
     import numpy as np
 
     scheme = tensor.quantization
     if scheme is None or scheme.zero_points is None:
         return (scheme.zero_point if scheme else 0), ""
-    if scheme.zero_points.dtype not in READABLE:
+    if scheme.zero_points.dtype not in _TYPES:
         return 0, f"edgewise can't read zero points of type {scheme.zero_points.dtype}"
-    points = _unpacked(open_data(scheme.zero_points, model), scheme.zero_points.dtype)
+    points = _unpack(_open(scheme.zero_points, model), scheme.zero_points.dtype)
     if points.size and (points == points[0]).all():
         return points[0].item(), ""
     if not prod(shape):
         return scheme.zero_point, ""
-    if scheme.axis is None or not 0 <= scheme.axis < len(shape):
+    axis, block = scheme.axis, max(scheme.block or 1, 1)
+    if axis is None or not 0 <= axis < len(shape):
         return 0, "it has several zero points, and no dimension along which they differ"
-    if not scheme.block:
-        if points.size != shape[scheme.axis]:
-            return 0, "its zero points do not fit its shape"
-        return points.reshape([-1 if at == scheme.axis else 1 for at in range(len(shape))]).astype(np.int64), ""
-    grid = [-(-size // scheme.block) if at == scheme.axis else size for at, size in enumerate(shape)]
+    grid = [-(-size // block) if at == axis else size if scheme.block else 1 for at, size in enumerate(shape)]
     row = scheme.zero_points.row or grid[-1]
     needed = prod(grid[:-1]) * row
-    if points.size < needed:
-        return 0, "the zero points of its blocks do not fit its shape"
-    points = points[:needed].reshape(*grid[:-1], row)[..., : grid[-1]]
-    return points.take(np.arange(shape[scheme.axis]) // scheme.block, axis=scheme.axis), ""
+    if points.size < needed or (points.size > needed and not scheme.block):
+        return 0, "its zero points do not fit its shape"
+    points = points[:needed].reshape(*grid[:-1], row)[..., : grid[-1]].astype(np.int64)
+    return points.take(np.arange(shape[axis]) // block, axis=axis), ""
 
 
-def open_data(place: StoredData, model: Path) -> Array:
+def _open(place: StoredData, model: Path) -> Array:
     """All elements, flattened and not yet read. Narrow types: the bytes; floats that numpy lacks: their bits.
 
     Raises:
@@ -328,11 +287,11 @@ def open_data(place: StoredData, model: Path) -> Array:
     """
     import numpy as np
 
-    kind = READABLE[place.dtype]
+    kind = _TYPES[place.dtype]
     if not place.file:
         return np.frombuffer(place.inline, kind)
     if place.varints:
-        return _read_varints(open_data(replace(place, dtype="uint8", varints=False), model), kind)
+        return _read_varints(_open(replace(place, dtype="uint8", varints=False), model), kind)
     file = Path(place.file)
     if file != model:
         check_inside(model, file)
@@ -356,7 +315,7 @@ def _read_varints(data: Array, kind: str) -> Array:
     return found.view(kind)
 
 
-def _unpacked(data: Array, dtype: str) -> Array:
+def _unpack(data: Array, dtype: str) -> Array:
     """The elements of `data`: those of narrow types, the first in the lowest bits of a byte, one per byte."""
     import numpy as np
 
@@ -379,51 +338,22 @@ def _read(
     count = prod(shape)
     if not count:
         return
-    data, bits = open_data(place, model), BITS[place.dtype]
     row = place.row or shape[-1]
-    if data.size * max(1, 8 // bits) < count // shape[-1] * row:
+    data, stored = _unpack(_open(place, model), place.dtype), count // shape[-1] * row
+    if data.size < stored:
         raise damaged(model, f"a weight of shape {list(shape)} has only {place.size or len(place.inline)} bytes")
-    if row != shape[-1]:
-        data = _unpacked(data, place.dtype)[: count // shape[-1] * row].reshape(-1, row)[:, : shape[-1]].reshape(-1)
-        bits = 8
-    # Filters of narrow types that fill whole bytes are unpacked piece by piece; others, which are rare, all at once.
-    late = bits < 8 and axes[0] == 0 and count // shape[0] * bits % 8 == 0
-    if late:
-        data = data[: count * bits // 8].reshape(shape[0], -1)
-    else:
-        data = _unpacked(data, place.dtype) if bits < 8 else data
-        data = np.moveaxis(data[:count].reshape(shape), axes, (0, -1))
+    data = np.moveaxis(data[:stored].reshape(*shape[:-1], row)[..., : shape[-1]], axes, (0, -1))
     zeros = np.moveaxis(np.broadcast_to(zero, shape), axes, (0, -1)) if isinstance(zero, np.ndarray) else None
     rows = max(1, PIECE_ELEMENTS // (count // len(data)) // _ROWS) * _ROWS
     for start in range(0, len(data), rows):
         piece = np.ascontiguousarray(data[start : start + rows])
-        if late:
-            piece = np.moveaxis(_unpacked(piece.reshape(-1), place.dtype).reshape(-1, *shape[1:]), axes[1], -1)
-        mask = find_zeros(piece, place.dtype, zero if zeros is None else zeros[start : start + rows])
-        yield mask.reshape(len(mask), -1, mask.shape[-1]), _count_nan(piece, place.dtype)
-
-
-def find_zeros(elements: Array, dtype: str, zero: Any = 0) -> Array:
-    """Which of `elements` stand for 0: a boolean array of the same shape.
-
-    Args:
-        elements: as `open_data` returns them.
-        dtype: as stored in the file.
-        zero: the zero point, or zero points that can be broadcast to the shape.
-    """
-    if dtype == "nf4":
-        zero = _NF4_ZERO
-    found: Array = (elements & _OTHER_FLOATS[dtype][0]) == 0 if dtype in _OTHER_FLOATS else elements == zero
-    return found
-
-
-def _count_nan(elements: Array, dtype: str) -> int:
-    import numpy as np
-
-    if dtype in _OTHER_FLOATS:
-        magnitude, infinity = _OTHER_FLOATS[dtype]
-        return int(((elements & magnitude) > infinity).sum())
-    return int(np.isnan(elements).sum()) if elements.dtype.kind == "f" else 0
+        nan = np.isnan(piece) if piece.dtype.kind == "f" else np.False_
+        if place.dtype in _OTHER_FLOATS:
+            magnitude, infinity = _OTHER_FLOATS[place.dtype]
+            piece = piece & magnitude
+            nan = piece > infinity
+        mask = piece == (zero if zeros is None else zeros[start : start + rows])
+        yield mask.reshape(len(mask), -1, mask.shape[-1]), int(nan.sum())
 
 
 def _find_patterns(
@@ -436,7 +366,7 @@ def _find_patterns(
     at_most = {of: 0 for of in GROUPS if channels and channels % of == 0}
     in_blocks = {f"{r}x{c}": 0 for r, c in BLOCKS if filters and channels and filters % r == 0 == channels % c}
     zeros = nan = zero_filters = 0
-    all_zero = np.ones(channels, dtype=bool)
+    all_zero = np.full(channels, filters > 0)
     for mask, invalid in pieces:
         zeros, nan = zeros + int(mask.sum()), nan + invalid
         zero_filters += int(mask.all(axis=(1, 2)).sum())
@@ -444,19 +374,17 @@ def _find_patterns(
         # Zeros per 1, 2, 4 … neighbouring channels. Sums of halves are ten times as fast as numpy's sums of short rows.
         sums = {1: mask.view(np.uint8)}
         for width in (2, *GROUPS):
-            if channels and channels % width == 0:
-                half = sums[width // 2]
-                sums[width] = half[..., ::2] + half[..., 1::2]
+            if channels % width == 0:
+                sums[width] = sums[width // 2][..., ::2] + sums[width // 2][..., 1::2]
         for of, most in at_most.items():
             at_most[of] = max(most, of - int(sums[of].min()))
-        for rows, columns in BLOCKS:
-            if f"{rows}x{columns}" in in_blocks:
-                found = sums[columns]
-                for _ in range(rows.bit_length() - 1):
-                    found = found[::2] + found[1::2]
-                in_blocks[f"{rows}x{columns}"] += int((found == rows * columns).sum()) * rows * columns
-    empty = not filters or not channels
+        for block in in_blocks:
+            rows, columns = map(int, block.split("x"))
+            found = sums[columns]
+            for _ in range(rows.bit_length() - 1):
+                found = found[::2] + found[1::2]
+            in_blocks[block] += int((found == rows * columns).sum()) * rows * columns
     return {
         "zeros": zeros, "nan": nan, "at_most": at_most, "in_blocks": in_blocks, "filters": filters,
-        "zero_filters": zero_filters, "channels": channels, "zero_channels": 0 if empty else int(all_zero.sum()),
+        "zero_filters": zero_filters, "channels": channels, "zero_channels": int(all_zero.sum()),
     }  # fmt: skip

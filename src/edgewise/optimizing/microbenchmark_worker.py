@@ -50,8 +50,7 @@ def time_engines(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         request: ``cut`` as `cut_model` takes it, empty for the whole model; ``model`` and ``part``: the files of the
             network and of its subgraph; ``pass``: its class (``module:Class``); ``task`` for it
             (`edgewise.optimizing.pass_runner.write_task`); ``engines``: each with its class and provider; ``shapes`` of
-            the inputs; ``threads``; ``seconds`` of turns per engine; ``profile``: also find where the time goes (True);
-            ``folder`` for the result.
+            the inputs; ``threads``; ``seconds`` of turns per engine; ``folder`` for the result.
     """
     folder, part = Path(request["folder"]), Path(request["part"])
     samples = part.with_name("calibration.npz")
@@ -108,8 +107,6 @@ def race(request: Mapping[str, Any]) -> dict[str, Any]:
     # Idle threads of the other session's pool still spin for a while when there are several.
     settle_below = math.inf if request["threads"] > 1 else SETTLE_BELOW_S
     original, changed = take_turns(sessions, seconds=request["seconds"], settle_below=settle_below)
-    if not request.get("profile", True):
-        return {"original": original, "changed": changed}
     before, after = (_where_time_goes(runtime, side, request) for side in sides.values())
     return {"original": original, "changed": changed, "before": before, "after": after}
 

@@ -67,7 +67,7 @@ class PassTiming:
 
 def time_pass(
     model: Path, graph: Graph, subgraph: Subgraph, location: str, task: PassTask[Any], *, engines: Sequence[str],
-    seconds: float, until: float, profile: bool = True,
+    seconds: float, until: float,
 ) -> dict[str, PassTiming]:  # fmt: skip
     """Apply a pass to a subgraph of `graph`, the network in the file `model`, and time both in each engine.
 
@@ -77,7 +77,6 @@ def time_pass(
         engines: names of the runtimes; each runs with its first provider.
         seconds: duration of the turns per engine, s.
         until: monotonic time at which the process ends, s.
-        profile: also find where the time goes.
 
     Returns:
         Engine → timing, without the engines for which the time did not suffice.
@@ -95,7 +94,6 @@ def time_pass(
         "shapes": list_shapes(graph, subgraph),
         "threads": task.threads,
         "seconds": seconds,
-        "profile": profile,
         "memory_limit": available_memory(),
     }
     return time_request(request, engines, until=until)

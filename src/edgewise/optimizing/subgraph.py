@@ -102,7 +102,7 @@ def _sample(graph: Graph, costs: Sequence[OperatorCost], seconds: float) -> Subg
         kept.update(run)
     if not any(graph.operators[index].weights for index in kept):
         return None
-    return with_boundaries(graph, tuple(sorted(kept)), sum(work[index] for index in kept) / total)
+    return _with_boundaries(graph, tuple(sorted(kept)), sum(work[index] for index in kept) / total)
 
 
 def _fitting(run: Sequence[int], group: Sequence[int], costs: Sequence[OperatorCost], seconds: float) -> Sequence[int]:
@@ -149,7 +149,7 @@ def _carries_data(graph: Graph, name: str) -> bool:
     return not (tensor.dtype in ("int64", "int32") and elements is not None and elements <= _SHAPE_ELEMENTS)
 
 
-def with_boundaries(graph: Graph, kept: tuple[int, ...], share: float) -> Subgraph | None:
+def _with_boundaries(graph: Graph, kept: tuple[int, ...], share: float) -> Subgraph | None:
     """The subgraph of operators with this share of the work; None where the shape of an input of it is not known."""
     members = set(kept)
     made = {name for index in kept for name in graph.operators[index].outputs if name}

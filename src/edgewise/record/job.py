@@ -273,9 +273,10 @@ class Workload:
         profile: whether layers are also timed, in separate processes.
         keep_state: whether the samples of an evaluation are one sequence: each starts from the state that the one
             before left. Otherwise each starts from the model's initial state.
-        interleave: how the runs of a group shared the machine: ``turns`` (short turns in random order), ``duet`` (all
-            at the same time, each pinned to its own cores), ``rounds`` (one process of each after the other, in random
-            order), or None (one run after the other). Unless None, session `i` of each run belongs to the same round.
+        interleave: how the runs of a group shared the machine: ``turns`` (short turns in random order), ``rounds``
+            (one process of each after the other, in random order), ``duet`` (all at once; in runs of
+            earlier versions), or None (one run after the other). Unless None, session `i` of each run belongs to the
+            same round.
     """
 
     scenario: Scenario = field(default_factory=Scenario)

@@ -22,7 +22,6 @@ from edgewise.units import format_duration, significant
 
 _DESIGNS = {
     "interleaved": "fresh processes of all variants took turns in random order",
-    "duet": "fresh processes of all variants ran at once, each on cores of its own",
     "sessions": "fresh processes that were measured apart",
     "paired": "the same samples of the data",
     "intervals": "two quoted intervals",

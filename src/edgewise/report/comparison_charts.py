@@ -97,7 +97,7 @@ def process_chart(findings: ComparisonResult) -> Chart | None:
     ]
     most = max(map(len, medians.values()))
     designs = {row.design for row in findings.comparisons if row.metric == metric}
-    paired = bool(designs) and designs <= {"interleaved", "duet"}
+    paired = designs == {"interleaved"}
     ticks = {"axis": {"values": list(range(1, most + 1, max(1, -(-most // 10)))), "format": "d"}}
     encoding = {
         "x": number_axis("process", "fresh process", nice=False, zero=False) | ticks,

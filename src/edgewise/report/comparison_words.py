@@ -17,7 +17,6 @@ _GOOD_AS = {"s": "as fast as", "1/s": "as fast as", "B": "as large as"}
 """unit → how two variants that are the same compare."""
 _RATIO_OF = {
     "interleaved": "neighbours in time, which share what slows the machine",
-    "duet": "what ran at once, which shares what slows the machine",
     "sessions": "fresh processes, which count alike",
 }
 """Design → what its ratio is of, where that is not the two values."""

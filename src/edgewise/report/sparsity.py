@@ -1,11 +1,10 @@
-"""Tables of the zeros in a network's weights, and of what engines gain from them."""
+"""Tables of the zeros in a network's weights."""
 
 from __future__ import annotations
 
-from edgewise.formatting import factor_text
 from edgewise.model.graph import Graph
 from edgewise.model.inspection import Inspection
-from edgewise.model.sparsity import LayerSparsity, Sparsity, SparsityGain
+from edgewise.model.sparsity import LayerSparsity, Sparsity
 from edgewise.report.document import Cell, Column, Columns, Section, Table, absent, table_of
 from edgewise.text import one_line
 
@@ -14,7 +13,7 @@ ZERO_TITLES = ("Zeros", "Patterns of zeros")
 
 
 def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[Table]:
-    """The weights with their zeros, and the gains per part and engine if they were measured; empty without sparsity.
+    """The weights with their zeros; empty without sparsity.
 
     Args:
         top: number of weights, by zeros, with a row of their own; None shows all in order.
@@ -41,20 +40,7 @@ def sparsity_tables(inspection: Inspection, *, top: int | None = None) -> list[T
         (Column(title="Weight", hidden=True), lambda layer: Cell(text=one_line(layer.weight))),
         (Column(title="Subgraph", hidden=True), lambda layer: Cell(text=one_line(layer.subgraph))),
     ]
-    tables = [table_of(f"Zeros in weights{shown}", rows, columns)]
-    if sparsity.gains:
-        title = "Time with dense weights over time as it is (measured; above 1: the engine gains from the zeros)"
-        gain_columns: Columns[SparsityGain] = [
-            (Column(title="Part", name=True), lambda gain: Cell(text=one_line(gain.part))),
-            (Column(title="Engine"), lambda gain: Cell(text=gain.engine)),
-            (Column(title="Ratio [95 %]", numeric=True), _ratio),
-            (
-                Column(title="Verdict"),
-                lambda gain: Cell(text=gain.verdict or "", tone="good" if gain.verdict == "gain" else "plain"),
-            ),
-        ]
-        tables.append(table_of(title, sparsity.gains, gain_columns))
-    return tables
+    return [table_of(f"Zeros in weights{shown}", rows, columns)]
 
 
 def _title(layer: LayerSparsity, graph: Graph) -> str:
@@ -80,13 +66,6 @@ def _patterns(layer: LayerSparsity) -> Cell:
     return Cell(text=", ".join(layer.patterns) or "none" if layer.zeros else "")
 
 
-def _ratio(gain: SparsityGain) -> Cell:
-    if gain.speedup is None:
-        return absent(gain.absent_because or "")
-    text = factor_text(gain.speedup, gain.low, gain.high)
-    return Cell(text=text, value=gain.speedup, low=gain.low, high=gain.high)
-
-
 def zero_cells(inspection: Inspection, index: int) -> tuple[Cell, ...]:
     """Cells of `ZERO_TITLES` for the operator at `index`: none without sparsity, blank if it has no weights."""
     if inspection.sparsity is None:
@@ -98,7 +77,7 @@ def zero_cells(inspection: Inspection, index: int) -> tuple[Cell, ...]:
 
 
 def sparsity_section(sparsity: Sparsity) -> Section:
-    """The total, and whether an engine gains from it."""
+    """The total, and the number of weights that could not be counted."""
     totals = sparsity.to_dict()["totals"]
     lines = []
     if totals["share"] is not None:
@@ -110,16 +89,4 @@ def sparsity_section(sparsity: Sparsity) -> Section:
         lines.append(f"not counted: {totals['weights_not_counted']} weight(s), for the reasons in the table")
     if nan := sum(each.nan for each in sparsity.counted):
         lines.append(f"{nan:,} weights are NaN, which is not zero")
-    if sparsity.gains:
-        lines.append(_gain_line(sparsity.gains))
-    elif sparsity.gains_absent_because:
-        lines.append(f"nothing was timed: {sparsity.gains_absent_because}")
     return Section(title="Sparsity", lines=tuple(lines))
-
-
-def _gain_line(gains: tuple[SparsityGain, ...]) -> str:
-    verdicts: dict[str, set[str]] = {}
-    for each in gains:
-        verdicts.setdefault(each.engine, set()).add(each.verdict or "not timed")
-    order = ("gain", "inconclusive", "no gain", "not timed")
-    return "; ".join(f"{engine}: {next(word for word in order if word in found)}" for engine, found in verdicts.items())

@@ -97,7 +97,6 @@ class SessionRequest:
         beside: meters that are read here while the worker works.
         options: `edgewise.runtime.base.LoadOptions` as a mapping.
         outputs: whether the outputs are wanted.
-        cores: the only processors that the worker may use; empty leaves it all.
     """
 
     job: Job
@@ -108,7 +107,6 @@ class SessionRequest:
     meters: tuple[str, ...] = ()
     beside: tuple[Meter, ...] = ()
     outputs: bool = False
-    cores: tuple[int, ...] = ()
 
 
 _UNKEPT = frozenset({"alive", "progress", "ready", "turned", "inferred"})
@@ -244,7 +242,6 @@ class HostProtocol:
             beside_rate_hz=slowest_rate(request.beside),
             outputs=request.outputs,
             mode=request.mode,
-            cores=list(request.cores),
             memory_limit=job.target.memory_limit_bytes,
         )
 

@@ -2,8 +2,7 @@
 
 Rounds are the unit of replication (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Within a round
 the processes are alive together and time a few inferences each, again and again, so that what moves slowly under one
-moves under all. A *duet* lets them infer at once, pinned to cores of their own (Bulej et al., "Duet benchmarking",
-ICPE 2020). Scenarios that have a schedule of their own are measured one process after the other, in random order.
+moves under all. Scenarios that have a schedule of their own are measured one process after the other, in random order.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from edgewise.record import Job, Run, Scenario, new_run_id
 from edgewise.record.job import Interleave
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.executor import target_of
-from edgewise.run.facts import cores_at
 from edgewise.run.host import LiveSession
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.run_builder import RunBuilder, Sensors
@@ -55,15 +53,13 @@ class Schedule:
 
     Attributes:
         budget_s: time limit of the whole comparison, s.
-        duet: at once instead of in turns.
-        seed: of the order of turns and of cores.
+        seed: of the order of turns.
         looks: numbers of rounds at which the judge is asked; it is asked once more when the budget ends.
         most_rounds: end there whatever the judge says; None leaves it to the budget.
         turns: of a round, with fast models; None is `TURNS`. With slow ones a round is shorter in proportion.
     """
 
     budget_s: float
-    duet: bool = False
     seed: int = 0
     looks: tuple[int, ...] = ()
     most_rounds: int | None = None
@@ -94,7 +90,6 @@ class _State:
     Attributes:
         sessions: of each job, one per complete round and a last one that failed.
         places: of the jobs that have not failed, shuffled in every round.
-        cores: of a duet, one group per job, shuffled in every round; else empty.
     """
 
     jobs: list[Job]
@@ -102,12 +97,11 @@ class _State:
     ids: list[str]
     created: str
     places: list[int]
-    cores: list[tuple[int, ...]]
     order: random.Random
     rounds: int = 0
 
     def take_places(self) -> None:
-        """Shuffle the order of starts and the cores; every second round reverses those of the round before.
+        """Shuffle the order of starts; every second round reverses that of the round before.
 
         Were it random alone, all of a few rounds could give the same job the better place, and the verdict would be
         about places: with an advantage above the margin, 7 % of comparisons of a model with itself would find a
@@ -115,10 +109,8 @@ class _State:
         """
         if self.rounds % 2:
             self.places.reverse()
-            self.cores.reverse()
         else:
             self.order.shuffle(self.places)
-            self.order.shuffle(self.cores)
 
     @property
     def target(self) -> Target:
@@ -147,11 +139,11 @@ class Interleaver:
             judge: told the runs so far at every look; gives the reason to stop, or None.
 
         Raises:
-            BadInput: a duet of jobs that can't be pinned apart, or of a scenario with a schedule of its own.
+            BadInput: a budget of no time, or of more than a week.
             Interrupted: Ctrl-C, with the runs of all rounds that were complete.
         """
-        cores = cores_of_their_own(jobs, schedule)
-        manner = _manner(jobs, schedule)
+        check_budget(schedule)
+        manner = _manner(jobs)
         begin = now()
         end_by = begin + schedule.budget_s
         state = _State(
@@ -160,7 +152,6 @@ class Interleaver:
             ids=[new_run_id() for _ in jobs],
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             places=list(range(len(jobs))),
-            cores=cores,
             order=random.Random(schedule.seed),  # noqa: S311 - an order, not a secret
         )
         reason: str | None = None
@@ -275,15 +266,14 @@ class Interleaver:
             for place in state.places:
                 folder = room / str(place)
                 folder.mkdir()
-                own = state.cores[place] if state.cores else ()
-                request = self._builder.request(state.jobs[place], index=state.rounds, mode="turns", cores=own)
+                request = self._builder.request(state.jobs[place], index=state.rounds, mode="turns")
                 live[place] = stack.enter_context(LiveSession(request, folder=folder, end_by=end_by))
                 live[place].start(state.target)
                 if not live[place].wait_for("ready"):
                     broken = place
                     break
             if broken is None:
-                broken = _take_turns(live, turns, order=state.order, duet=bool(state.cores))
+                broken = _take_turns(live, turns, order=state.order)
             if broken is None:
                 broken = _end(live)
             if broken is not None:
@@ -294,8 +284,8 @@ class Interleaver:
         return {place: (session.result, session.out_of_time) for place, session in live.items()}
 
 
-def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Random, duet: bool) -> int | None:
-    """Run the turns in random order, or all at once; returns the place of a worker that failed."""
+def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Random) -> int | None:
+    """Run the turns in random order; returns the place of a worker that failed."""
     spent = dict.fromkeys(live, 0.0)
     usual_s, longest_s = (seconds * turns / TURNS for seconds in (ROUND_S, LONG_ROUND_S))
     for turn in range(turns):
@@ -304,14 +294,12 @@ def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Rando
             break
         places = list(live)
         order.shuffle(places)
-        for group in [places] if duet else [[place] for place in places]:
+        for place in places:
             begin = now()
-            for place in group:
-                live[place].send("turn", seconds=TURN_S, most=MOST_A_TURN)
-            for place in group:
-                if not live[place].wait_for("turned"):
-                    return place
-                spent[place] += now() - begin
+            live[place].send("turn", seconds=TURN_S, most=MOST_A_TURN)
+            if not live[place].wait_for("turned"):
+                return place
+            spent[place] += now() - begin
     return None
 
 
@@ -324,10 +312,8 @@ def _end(live: dict[int, LiveSession]) -> int | None:
     return None
 
 
-def _manner(jobs: Sequence[Job], schedule: Schedule) -> Interleave:
-    if any(job.workload.scenario != Scenario() for job in jobs):
-        return "rounds"
-    return "duet" if schedule.duet else "turns"
+def _manner(jobs: Sequence[Job]) -> Interleave:
+    return "rounds" if any(job.workload.scenario != Scenario() for job in jobs) else "turns"
 
 
 def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
@@ -339,23 +325,10 @@ def _expected(begin: float, schedule: Schedule, rounds: int) -> int:
     return max(rounds + 1, min(nxt, fit, schedule.most_rounds or fit))
 
 
-def cores_of_their_own(jobs: Sequence[Job], schedule: Schedule) -> list[tuple[int, ...]]:
-    """Cores of their own for a duet, else none. Raises `BadInput`."""
+def check_budget(schedule: Schedule) -> None:
+    """Raise `BadInput` for a budget of no time, or of more than `LONGEST_S`."""
     if not 0.0 < schedule.budget_s <= LONGEST_S:
         raise BadInput(
             f"the time budget must be above 0 s and at most a week, not {schedule.budget_s:g} s",
             advice="for example --time-budget 60s",
         )
-    if not schedule.duet:
-        return []
-    if any(job.workload.scenario != Scenario() for job in jobs):
-        raise BadInput("--duet works only in the single-stream scenario", advice="omit --duet")
-    available = sorted(cores_at(jobs[0].target))
-    each = max(job.runtime.threads or 1 for job in jobs)
-    if each * len(jobs) > len(available):
-        raise BadInput(
-            f"--duet of {len(jobs)} variants with {each} thread{'s' if each > 1 else ''} each needs "
-            f"{each * len(jobs)} cores; usable cores: {len(available)}",
-            advice="omit --duet to measure in turns",
-        )
-    return [tuple(available[each * place : each * (place + 1)]) for place in range(len(jobs))]

@@ -154,14 +154,7 @@ class RunBuilder:
             )
         return self._places[key]
 
-    def request(
-        self,
-        job: Job,
-        *,
-        index: int,
-        mode: Mode = "measure",
-        cores: tuple[int, ...] = (),
-    ) -> SessionRequest:
+    def request(self, job: Job, *, index: int, mode: Mode = "measure") -> SessionRequest:
         """What the worker of session `index` of `job` is asked to do."""
         sensors = self._place(job.target).sensors
         # Each process of a comparison is a replicate; of other runs the first one's reading is enough.
@@ -175,7 +168,6 @@ class RunBuilder:
             options=asdict(replace(_load_options(job), profile=mode == "layers")),
             mode=mode,
             outputs=index == 0 and mode != "layers",
-            cores=cores,
         )
 
     def build(

@@ -506,16 +506,6 @@ def _watch_host() -> queue.SimpleQueue[bytes]:
     return orders
 
 
-def _stay_on(cores: list[int]) -> str:
-    """Restrict the process to `cores`, before any engine counts them; returns why that failed, or ""."""
-    try:
-        if cores:
-            os.sched_setaffinity(0, cores)
-    except (OSError, AttributeError) as error:
-        return f"the worker can't be pinned to cores {cores}: {error}"
-    return ""
-
-
 def _read_job() -> dict[str, Any]:
     line = bytearray()
     while not line.endswith(b"\n"):
@@ -531,8 +521,7 @@ def main() -> NoReturn:
     channel = Channel()
     die_with_host()
     job = _read_job()
-    loose = _stay_on(job.get("cores", []))  # before there is a second thread, which would keep all of them
-    load = _start_load(job, channel)  # forked for the same reason
+    load = _start_load(job, channel)  # forked before there is a second thread
     orders = _watch_host()
     limit_memory(job.get("memory_limit") or available_memory())
     times = {"started_ns": _STARTED_NS, "spawned_ns": int(os.environ.get("EDGEWISE_SPAWNED_NS", _STARTED_NS))}
@@ -542,8 +531,6 @@ def main() -> NoReturn:
     try:
         if job["protocol"] != PROTOCOL:
             raise UnsupportedModel(f"host speaks protocol {job['protocol']}, this worker {PROTOCOL}")
-        if loose:
-            raise UnsupportedModel(loose)
         worker.run()
     except BaseException as error:
         _fail(channel, worker, error)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +30,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
-from sqlalchemy.schema import CreateColumn
 
 from edgewise.errors import StoreError
-from edgewise.store.index import fill_kept, fill_shapes, index_again
+from edgewise.store.index import index_again
 from edgewise.store.location import DatabaseLocation
-from edgewise.store.tables import KEPT, OWN, metadata, readings, runs
+from edgewise.store.tables import documents, metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
-"""Revisions of the tables, oldest first; `edgewise.store.tables` describes the newest."""
-
-_SLOWER = ("0004", "0005", "0006", "0007", "0008", "0009", "0010")
-"""Revisions that lack only indexes, jobs, kept tables, shapes and jobs of readings: a store that can't be written is
-read as it is."""
-
-_MOST_SHAPES = 5_000
-"""Runs whose documents are read to give an older store the shapes of inputs."""
+REVISION = "0011"
+"""Revision of the tables that `edgewise.store.tables` describes."""
 
 _NOW = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
@@ -68,14 +60,11 @@ class Database:
     Attributes:
         name: what messages call it; never with a password.
         read_only: whether writing is out of the question.
-        kept: whether the store has the newest columns and kept tables (`edgewise.store.tables.KEPT`). One of an older
-            revision lacks some of them where it can't be written.
     """
 
     engine: Engine
     name: str
     read_only: bool
-    kept: bool = True
 
     @property
     def now(self) -> ColumnElement[float]:
@@ -111,10 +100,11 @@ def open_database(location: DatabaseLocation, *, create: bool) -> Database:
     """
     database = _open_sqlite(location, create=create) if location.path else _open_url(location.url)
     try:
-        return replace(database, kept=_bring_up_to_date(database))
+        _bring_up_to_date(database)
     except BaseException:
         database.engine.dispose()
         raise
+    return database
 
 
 def _open_url(url: str) -> Database:
@@ -233,20 +223,18 @@ def _listen(engine: Engine, *, pragmas: tuple[str, ...]) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
-def _bring_up_to_date(database: Database) -> bool:
-    """Give an older store the tables, columns and indexes that it lacks; whether it has them all then."""
+def _bring_up_to_date(database: Database) -> None:
+    """Make the tables of an empty database; make those of an older store again, and fill them from its documents."""
     with database.reading() as connection:
         revision = _revision(connection, name=database.name)
-    if revision == REVISIONS[-1]:
-        return True
-    if revision is not None and revision not in REVISIONS:
+    if revision == REVISION:
+        return
+    if revision is not None and revision > REVISION:
         raise StoreError(
             f"the store {database.name} was written by a newer edgewise (revision {revision!r}; this one supports up "
-            f"to {REVISIONS[-1]!r})",
+            f"to {REVISION!r})",
             advice="update edgewise, or use another store: --store PATH",
         )
-    if database.read_only and revision in _SLOWER:
-        return False
     if database.read_only and revision is None:
         raise StoreError(f"{database.name} contains no store", advice="use another one: --store PATH")
     if database.read_only:
@@ -259,56 +247,32 @@ def _bring_up_to_date(database: Database) -> bool:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
         # Another process may have done it while this one waited for the lock.
         revision = _revision(connection, name=database.name)
-        if revision != REVISIONS[-1]:
-            fill = _complete_tables(connection)
-            if revision is not None:
-                fill(connection)
-    return True
+        if revision != REVISION:
+            _make_tables(connection)
+        if revision not in (None, REVISION):
+            _read_documents(connection, name=database.name)
 
 
-def _complete_tables(connection: Connection) -> Callable[[Connection], object]:
-    """Make the tables, columns and indexes that are missing or differ; return the function that fills them.
-
-    No data moves, as index tables are filled from the documents, and kept tables from the index. Those of a large store
-    take long to read, so that the shapes, on which nothing else depends, come from the newest documents only, and older
-    readings stay without their jobs.
-    """
-    present = inspect(connection)
-    missing = metadata.tables.keys() - present.get_table_names()
-    added = set[Column[Any]]()
-    for name in metadata.tables.keys() - missing:
-        table = metadata.tables[name]
-        known = {column["name"] for column in present.get_columns(name)}
-        lacking = [column for column in table.columns if column.name not in known]
-        if lacking and name in KEPT:
-            table.drop(connection)
-            missing |= {name}
-            continue
-        for column in lacking:
-            definition = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.execute(text(f"ALTER TABLE {name} ADD COLUMN {definition}"))
-            added |= set() if name in OWN else {column}
-        described = {str(index.name): index.columns.keys() for index in table.indexes}
-        for reflected in present.get_indexes(name):
-            columns = reflected["column_names"]
-            if described.get(str(reflected["name"]), columns) != columns:
-                connection.execute(text(f"DROP INDEX {reflected['name']}"))
+def _make_tables(connection: Connection) -> None:
+    """Make all tables; of an older store's, only the documents stay."""
+    for table in reversed(metadata.sorted_tables):
+        if table is not documents:
+            table.drop(connection, checkfirst=True)
     metadata.create_all(connection)
-    for table in metadata.tables.values():
-        for index in table.indexes:
-            index.create(connection, checkfirst=True)
     _VERSION.create(connection, checkfirst=True)
     connection.execute(_VERSION.delete())
-    connection.execute(_VERSION.insert(), {"version_num": REVISIONS[-1]})
-    if missing - OWN - KEPT or added - {runs.c.shapes, readings.c.job}:
-        return index_again
+    connection.execute(_VERSION.insert(), {"version_num": REVISION})
 
-    def fill(connection: Connection) -> None:
-        if runs.c.shapes in added:
-            fill_shapes(connection, most=_MOST_SHAPES)
-        fill_kept(connection, missing)
 
-    return fill
+def _read_documents(connection: Connection, *, name: str) -> None:
+    """Fill the tables of an older store from its documents. Raises `StoreError` where one can't be read."""
+    if unreadable := index_again(connection).unreadable:
+        raise StoreError(
+            f"the store {name} was made by an edgewise from before 0.1, and this one can't read {len(unreadable)} of "
+            f"its runs: {unreadable[0][1]}",
+            advice="export its runs with that edgewise ('edgewise runs export all -o runs.jsonl'), then import the "
+            "file into a new store: --store PATH",
+        )
 
 
 def _revision(connection: Connection, *, name: str) -> str | None:

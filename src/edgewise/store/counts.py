@@ -126,12 +126,12 @@ def fill(connection: Connection) -> None:
         connection.execute(insert(run_counts).from_select([*_KEY, "runs"], query))
 
 
-def count(connection: Connection, conditions: Sequence[Condition], *, most: int, kept: bool) -> Count:
+def count(connection: Connection, conditions: Sequence[Condition], *, most: int) -> Count:
     """The number of runs that meet `conditions`; past `most` it may be a lower bound."""
-    if kept and len(conditions) <= 2 and all(one.values for one in conditions):
+    if len(conditions) <= 2 and all(one.values for one in conditions):
         return Count(value=kept_count(connection, conditions))
     sought = max(SOUGHT, most)
-    search = search_of(connection, conditions, kept=kept, most=sought)
+    search = search_of(connection, conditions, most=sought)
     matching, complete = _matching(connection, search, ["id"], sought)
     found = connection.scalar(select(func.count()).select_from(matching.limit(most + 1).subquery())) or 0
     return Count(value=min(found, most), more=found > most or not complete)
@@ -148,15 +148,13 @@ def count_files(connection: Connection, files: Sequence[str], *, by: str = "sha2
 
 
 def facets(
-    connection: Connection, conditions: Sequence[Condition], wanted: RunFilter, *, most: int, kept: bool
+    connection: Connection, conditions: Sequence[Condition], wanted: RunFilter, *, most: int
 ) -> dict[str, FacetValues]:
     """The values of each facet among the runs that meet the `conditions` of `wanted` but that on the facet itself."""
     chosen = {"runtime": wanted.get("runtime"), "device": wanted.get("device")}
     chosen |= {"status": wanted.get("status"), "tag": wanted.get("tag")}
     others_of = {facet: [one for one in conditions if one.name != facet] for facet in FACETS}
-    is_kept = {
-        facet: kept and len(others) <= 1 and all(one.values for one in others) for facet, others in others_of.items()
-    }
+    is_kept = {facet: len(others) <= 1 and all(one.values for one in others) for facet, others in others_of.items()}
     found, read, parts = dict[str, FacetValues](), dict[int, list[str]](), len(FACETS) - sum(is_kept.values())
     for facet, others in others_of.items():
         if is_kept[facet]:
@@ -170,7 +168,7 @@ def facets(
             read.setdefault(FACETS.index(facet) if len(others) < len(conditions) else -1, []).append(facet)
     known: dict[tuple[str, ...], int] = {}
     for names in read.values():
-        search = search_of(connection, others_of[names[0]], kept=kept, most=SOUGHT // parts, known=known)
+        search = search_of(connection, others_of[names[0]], most=SOUGHT // parts, known=known)
         ranked_by, complete = _read(connection, search, names, parts=parts)
         for facet, ranked in ranked_by.items():
             chosen_one = _among(ranked, chosen.get(facet))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
-from sqlalchemy import Connection, delete, null, select, tuple_
+from sqlalchemy import Connection, delete, select, tuple_
 
 from edgewise.errors import BadInput, StoreError
 from edgewise.record import Run
@@ -220,11 +220,10 @@ class Store:
         """The index of the runs that match everything in `wanted`, newest first, read as it is asked for."""
         if not possible(wanted):
             return
-        kept = self._database.kept
-        columns, place = row_columns(kept=kept), tuple_(runs.c.created, runs.c.id)
+        columns, place = row_columns(), tuple_(runs.c.created, runs.c.id)
         order: Sequence[Any] = NEWEST
         with self._database.reading() as connection:
-            search = search_of(connection, conditions_of(connection, wanted, kept=kept), kept=kept)
+            search = search_of(connection, conditions_of(connection, wanted))
             if not search.size:
                 return
             clauses = [*search.seek_clauses(), *search.check_clauses()]
@@ -262,9 +261,8 @@ class Store:
         """
         if not possible(wanted):
             return Count(value=0)
-        kept = self._database.kept
         with self._database.reading() as connection:
-            return counts.count(connection, conditions_of(connection, wanted, kept=kept), most=most, kept=kept)
+            return counts.count(connection, conditions_of(connection, wanted), most=most)
 
     def count_files(self, files: Sequence[str], *, by: Literal["sha256", "model"] = "sha256") -> Mapping[str, int]:
         """The number of runs of each model file, by its sha256 or name; files without runs are left out."""
@@ -282,10 +280,9 @@ class Store:
         """
         if not possible(wanted):
             return {facet: FacetValues() for facet in FACETS}
-        kept = self._database.kept
         with self._database.reading() as connection:
-            conditions = conditions_of(connection, wanted, kept=kept)
-            return counts.facets(connection, conditions, wanted, most=most, kept=kept)
+            conditions = conditions_of(connection, wanted)
+            return counts.facets(connection, conditions, wanted, most=most)
 
     def count_and_facets(
         self, *, most: int = 20, **wanted: Unpack[RunFilter]
@@ -293,11 +290,10 @@ class Store:
         """`count` and `facets` of one state of the store, sooner than one after the other."""
         if not possible(wanted):
             return Count(value=0), {facet: FacetValues() for facet in FACETS}
-        kept = self._database.kept
         with self._database.reading() as connection:
-            conditions = conditions_of(connection, wanted, kept=kept)
-            count = counts.count(connection, conditions, most=counts.COUNTED, kept=kept)
-            return count, counts.facets(connection, conditions, wanted, most=most, kept=kept)
+            conditions = conditions_of(connection, wanted)
+            count = counts.count(connection, conditions, most=counts.COUNTED)
+            return count, counts.facets(connection, conditions, wanted, most=most)
 
     def matrix(
         self,
@@ -321,15 +317,7 @@ class Store:
             precision: only runs that asked for it; "" for the runtime's default.
             workload: metric, scenario and batch of the values; None takes the most frequent.
             most_models, most_machines: the most rows and columns.
-
-        Raises:
-            StoreError: the store is read-only and lacks the table of best runs.
         """
-        if not self._database.kept:
-            raise StoreError(
-                f"the store {self.name} is read-only, and an older edgewise kept no best runs in it",
-                advice="copy it to a writable folder and use the copy: --store PATH",
-            )
         with self._database.reading() as connection:
             return best.matrix(
                 connection,
@@ -371,7 +359,6 @@ class Store:
                 device=device,
                 metric=metric,
                 limit=limit,
-                kept=self._database.kept,
             )
 
     def readings(self, machine: str) -> Sequence[Reading]:
@@ -385,8 +372,6 @@ class Store:
             field.name: table.c[field.name] if field.name in table.c else runs.c[field.name]
             for field in fields(Reading)
         }
-        if not self._database.kept:  # a store of an older revision, which can't be written
-            columns["job"] = null().label("job")
         query = select(*columns.values()).join(runs, runs.c.id == table.c.run).where(table.c.machine == machine)
         query = query.order_by(table.c.at.desc()).limit(MOST_READINGS)
         with self._database.reading() as connection:

@@ -120,36 +120,29 @@ def possible(wanted: Mapping[str, object]) -> bool:
     return all(text.isprintable() for text in wanted.values() if isinstance(text, str))
 
 
-def conditions_of(connection: Connection, wanted: RunFilter, *, kept: bool) -> list[Condition]:
-    """The conditions of `wanted`, without its page (`before`, `after`, `limit`); those that are checked soonest first.
-
-    Args:
-        kept: whether the store has the kept tables.
-    """
+def conditions_of(connection: Connection, wanted: RunFilter) -> list[Condition]:
+    """The conditions of `wanted` but its page (`before`, `after`, `limit`); those that are checked soonest first."""
     equal = {"runtime": wanted.get("runtime"), "device": wanted.get("device"), "status": wanted.get("status")}
     found = [_equal(name, value) for name, value in equal.items() if value is not None]
     if (model := wanted.get("model")) is not None:
-        found.append(_of_model(connection, model, kept=kept))
+        found.append(_of_model(connection, model))
     if (tag := wanted.get("tag")) is not None:
-        found.append(_in_table(connection, "tag", tags.c.run, tags.c.name, tag, kept=kept))
+        found.append(_in_table(connection, "tag", tags.c.run, tags.c.name, tag))
     if (metric := wanted.get("metric")) is not None:
         has_value = measurements.c.value.is_not(None)
-        found.append(
-            _in_table(connection, "metric", measurements.c.run, measurements.c.metric, metric, has_value, kept=kept)
-        )
+        found.append(_in_table(connection, "metric", measurements.c.run, measurements.c.metric, metric, has_value))
     times = []
     if (since := wanted.get("since")) is not None:
         times.append(_in_time("since", ge, since))
     if (until := wanted.get("until")) is not None:
         times.append(_in_time("until", lt, until))
-    return [*(replace(one, size=_size(connection, one, kept=kept)) for one in found), *times]
+    return [*(replace(one, size=_size(connection, one)) for one in found), *times]
 
 
 def search_of(
     connection: Connection,
     conditions: Sequence[Condition],
     *,
-    kept: bool,
     most: float = float("inf"),
     known: dict[tuple[str, ...], int] | None = None,
 ) -> Search:
@@ -166,7 +159,7 @@ def search_of(
     size = float("inf") if rarest is None else rarest.size
     equal = [one for one in conditions if one.values and one.in_order]
     known = {} if known is None else known
-    for pair in combinations(equal, 2) if kept and size > FEW else ():
+    for pair in combinations(equal, 2) if size > FEW else ():
         names = tuple(one.name for one in pair)
         if names not in known:
             known[names] = kept_count(connection, pair)
@@ -218,9 +211,9 @@ def _signed(element: unindexed, compiler: SQLCompiler, **how: Any) -> str:
     return f"+{compiler.process(element.clauses, **how)}"  # SQLite's way, which makes no new text for each run
 
 
-def _size(connection: Connection, condition: Condition, *, kept: bool) -> float:
+def _size(connection: Connection, condition: Condition) -> float:
     """The `size` of `condition`."""
-    if kept and condition.values is not None:
+    if condition.values is not None:
         return kept_count(connection, [condition])
     number = counted(connection, [condition.clause(runs.c)], most=FEW) if condition.indexed else FEW + 1
     return number if number <= FEW else float("inf")
@@ -246,8 +239,8 @@ def _equal(name: str, value: str) -> Condition:
     )
 
 
-def _of_model(connection: Connection, part: str, *, kept: bool) -> Condition:
-    names = _models_with(connection, part) if kept else None
+def _of_model(connection: Connection, part: str) -> Condition:
+    names = _models_with(connection, part)
     by_hash = len(part) >= MIN_SHA256 and bool(
         counted(connection, [begins(connection, runs.c.sha256, part.lower())], most=1)
     )
@@ -285,7 +278,7 @@ def _models_with(connection: Connection, part: str) -> list[str] | None:
 
 
 def _in_table(
-    connection: Connection, name: str, run: Any, column: Any, value: str, *more: ColumnElement[bool], kept: bool
+    connection: Connection, name: str, run: Any, column: Any, value: str, *more: ColumnElement[bool]
 ) -> Condition:
     """The condition that a table of rows of runs has `value` in `column` for the run."""
     chosen = select(run).where(column == value, *more)
@@ -295,7 +288,7 @@ def _in_table(
 
     values: Clause | None = (lambda of: of == value) if name == "tag" else None
     found = Condition(name=name, clause=of_run, check=of_run, values=values, indexed=False, cost=25)
-    if kept and values is not None:
+    if values is not None:
         few = kept_count(connection, [found]) <= FEW
     else:
         few = counted(connection, [column == value], most=FEW) <= FEW

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Connection, Table, delete, insert, select
 from sqlalchemy import text as sql
 from sqlalchemy.exc import DBAPIError
 
@@ -16,7 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.record import SCHEMA, Run
 from edgewise.store import best, counts
 from edgewise.store.codec import decode
-from edgewise.store.tables import KEPT, NEWEST, documents, index_rows, runs, shapes_of, tags
+from edgewise.store.tables import documents, index_rows, runs, tags
 
 _WRITE_LOCK = 0x65646766  # any number that all edgewise processes share: PostgreSQL's advisory lock
 
@@ -96,19 +94,10 @@ def index_again(connection: Connection) -> ReindexResult:
     return ReindexResult(indexed=len(ids) - len(unreadable), unreadable=tuple(unreadable))
 
 
-def fill_kept(connection: Connection, names: Collection[str] = KEPT) -> None:
-    """Make the kept tables `names` again from the index, without reading documents."""
-    for name, kept in (("run_counts", counts), ("best", best)):
-        if name in names:
-            kept.fill(connection)
-
-
-def fill_shapes(connection: Connection, *, most: int) -> None:
-    """Put the shapes of the newest `most` runs into the index; those of older runs stay unknown until `index_again`."""
-    for one in connection.scalars(select(runs.c.id).order_by(*NEWEST).limit(most)).all():
-        with contextlib.suppress(BadInput):
-            shapes = shapes_of(decode(document_text(connection, one)))
-            connection.execute(update(runs).where(runs.c.id == one).values(shapes=shapes))
+def fill_kept(connection: Connection) -> None:
+    """Make the kept tables again from the index, without reading documents."""
+    counts.fill(connection)
+    best.fill(connection)
 
 
 def _lock(connection: Connection) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, insert, inspect, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, insert, select, tuple_, update
 
 from edgewise.errors import BadInput
 from edgewise.record import new_run_id
@@ -206,8 +206,6 @@ class Jobs:
     def _select(self, where: ColumnElement[bool], *, limit: int) -> Sequence[JobRow]:
         query = select(_JOBS).where(where).order_by(_JOBS.c.created.desc(), _JOBS.c.id.desc()).limit(limit)
         with self._database.reading() as connection:
-            if self._database.read_only and not inspect(connection).has_table(_JOBS.name):
-                return []  # an older store
             return [_row(each) for each in connection.execute(query)]
 
 

@@ -1,7 +1,7 @@
 """The store's tables: documents, which are the truth, and the index tables that are made from them.
 
-A new column may be null and a new table is filled from the documents, or from the index if it is one of `KEPT`: then
-opening an older store needs no more than a new revision in `edgewise.store.connection`.
+A change here needs a new revision in `edgewise.store.connection`: the tables of older stores are then made anew from
+their documents.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text, case, null
+from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text, case
 
 from edgewise.metrics import is_score
 from edgewise.record import Measurement, Run
@@ -64,9 +64,6 @@ jobs = Table(
     Index("ix_jobs_created", "created", "id"),
     Index("ix_jobs_status", "status", "created", "id"),
 )
-
-OWN = frozenset({"leases", "jobs"})
-"""Tables that are not made from the documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +132,9 @@ runs = Table(
 )
 
 
-def row_columns(*, kept: bool) -> dict[str, Any]:
-    """The column of each field of a `RunRow` but its tags; without `kept`, a store may lack the newest: it is null."""
-    names = [field.name for field in fields(RunRow) if field.name != "tags"]
-    found: dict[str, Any] = {name: null() if name == "shapes" and not kept else runs.c[name] for name in names}
+def row_columns() -> dict[str, Any]:
+    """The column of each field of a `RunRow` but its tags."""
+    found: dict[str, Any] = {field.name: runs.c[field.name] for field in fields(RunRow) if field.name != "tags"}
     for name in ("value", "low", "high", "basis"):
         found[name] = case((runs.c.status != "failed", runs.c[name])).label(name)
     return found
@@ -170,7 +166,7 @@ readings = Table(
     Column("at", Double, nullable=False),
     Column("compute", Double, nullable=False),
     Column("copy", Double, nullable=False),
-    Column("job", String(16)),  # null in rows of older revisions
+    Column("job", String(16)),  # null in rows of before 0.1
     Index("ix_readings_machine", "machine", "at"),
 )
 
@@ -221,9 +217,6 @@ best = Table(
     Column("runs", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-
-KEPT = frozenset({"run_counts", "best"})
-"""Tables that are kept up to date with `runs` and `tags`, and filled from these."""
 
 
 def index_rows(run: Run) -> dict[Table, list[dict[str, Any]]]:

@@ -34,11 +34,10 @@ def trend(
     device: str | None,
     metric: str | None,
     limit: int,
-    kept: bool,
 ) -> Trend:
     """The trend of `Store.trend`."""
     source: Any = runs if metric is None else measurements
-    columns = row_columns(kept=kept) | {name: source.c[name] for name in _OF_VALUE}
+    columns = row_columns() | {name: source.c[name] for name in _OF_VALUE}
     query = select(*columns.values()).where(
         runs.c.model == model, unindexed(runs.c.status) == "done", source.c.value.is_not(None)
     )

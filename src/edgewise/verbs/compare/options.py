@@ -52,7 +52,6 @@ OPTIONS = (
         minimum=1,
         maximum=90,
     ),
-    option("--duet", options.MEASURE, "Measure all variants at the same time, each on its own cores", bool),
     option("--stored", options.MEASURE, "Use the samples of stored runs instead of measuring their models again", bool),
     option("--meters/--no-meters", options.MEASURE, "Read sensors, about 3 s per process", bool),
     *options.WORKER,

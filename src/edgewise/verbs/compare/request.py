@@ -38,7 +38,6 @@ class CompareRequest(MeasuringRequest):
     warmup: Whole | None = None
     time_budget: Number | None = None
     rounds: Whole | None = None
-    duet: bool = False
     stored: bool = False
     meters: bool = False
     metrics: Texts = ()

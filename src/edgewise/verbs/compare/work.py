@@ -38,7 +38,6 @@ def compare(request: CompareRequest, context: Context) -> ComparisonResult:
                 criteria=request.criteria(),
                 trial=TrialSettings(
                     budget_s=request.time_budget,
-                    duet=request.duet,
                     seed=request.seed,
                     until=request.until,
                     rounds=request.rounds,

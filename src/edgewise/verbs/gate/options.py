@@ -59,7 +59,6 @@ OPTIONS = (
         read=parse_duration,
         default="60s",
     ),
-    option("--duet", options.MEASURE, "Measure candidate and baseline at the same time, each on its own cores", bool),
     option("-r --runtime NAME", options.VARY, "A runtime, or runtime/provider", choices=choices.runtimes),
     options.DEVICE,
     option("--provider NAME", options.VARY, "A provider"),

@@ -27,7 +27,6 @@ class GateRequest(JudgingRequest):
         baseline_model: the file of the baseline's model, to measure it again.
         stored: don't measure the baseline again.
         time_budget: s; each retry takes twice as long.
-        duet: measure both at once, on cores of their own.
         runtime, provider, threads, batch, precision, signature: None is the baseline run's, else as in `BenchRequest`.
         seed: of the random inputs, of the order, and of the choice of samples; None is the baseline run's, else 0.
         data: labelled samples, on which both models are judged too; fields on how are those of `EvaluateRequest`.
@@ -45,7 +44,6 @@ class GateRequest(JudgingRequest):
     baseline_model: FilePath | None = None
     stored: bool = False
     time_budget: Number = 60.0
-    duet: bool = False
     runtime: str | None = None
     provider: str | None = None
     threads: Whole | None = None

@@ -44,7 +44,6 @@ def gate(request: GateRequest, context: Context) -> GateResult:
                 time_budget_s=request.time_budget,
                 stored=request.stored,
                 baseline_model=None if request.baseline_model is None else Path(request.baseline_model),
-                duet=request.duet,
                 seed=request.seed or 0,
                 save=saver.save,
                 history=context.history,

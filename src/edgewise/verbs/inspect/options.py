@@ -33,7 +33,6 @@ OPTIONS = (
     option(
         "--sparsity", options.MODEL, "Count the zeros of the weights and find their patterns; reads all weights", bool
     ),
-    option("--measure", options.MODEL, "With --sparsity: time sparse layers against dense ones in each engine", bool),
     options.TOP,
     options.OUTPUTS.worded("Also write a file: .md, .html, .csv (layers) or .json; repeatable"),
     options.FORCE,

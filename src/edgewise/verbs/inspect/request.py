@@ -21,7 +21,6 @@ class InspectRequest(Request):
         signature: name of the entry point of a file that has several; "" is its default.
         hash_weights: read weight files too, for the model's hash.
         sparsity: read all weights, count their zeros and find patterns of them.
-        measure: with `sparsity`: time the heaviest sparse layers against dense ones in each installed engine.
     """
 
     PATHS = ("model",)
@@ -33,16 +32,13 @@ class InspectRequest(Request):
     signature: str = ""
     hash_weights: bool = False
     sparsity: bool = False
-    measure: bool = False
 
     def check(self) -> None:
-        """Reject cases without a factory, measuring without counting, and counting without a model file."""
+        """Reject cases without a factory, and counting zeros without a model file."""
         from edgewise.model.callable_loader import is_factory
 
         check_cases(self.cases, (self.model,))
         check_signature(self.signature, self.model)
-        if self.measure and not self.sparsity:
-            raise BadField("{measure} needs {sparsity}", advice="add {sparsity}: it finds the layers to time")
         if self.sparsity and is_factory(self.model):
             raise BadField(
                 "{sparsity} needs a model file, not a function",

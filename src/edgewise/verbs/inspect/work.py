@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.device.devices import LOCAL
 from edgewise.verbs.context import Context
 from edgewise.verbs.inspect.request import InspectRequest
 
@@ -26,7 +25,7 @@ def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
             Path(request.model), shapes=request.shapes, signature=request.signature, hash_weights=request.hash_weights
         )
         inspection = inspect_graph(graph, source=network.source)
-        return [_with_sparsity(inspection, request, context) if request.sparsity else inspection]
+        return [_with_sparsity(inspection, request.model) if request.sparsity else inspection]
     found = []
     for case in request.cases:
         built = build_graph(request.model, what_if=case, shapes=request.shapes or None)
@@ -37,17 +36,9 @@ def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
     return found
 
 
-def _with_sparsity(inspection: Inspection, request: InspectRequest, context: Context) -> Inspection:
-    """`inspection` with the zeros of the weights and, if requested, what engines gain from them."""
+def _with_sparsity(inspection: Inspection, model: str) -> Inspection:
+    """`inspection` with the zeros of the weights."""
     from edgewise.model.identity import find_file
     from edgewise.model.sparsity import count_zeros
 
-    model = find_file(request.model)
-    found = count_zeros(inspection.graph, model=model)
-    if request.measure:
-        from edgewise.optimizing.sparsity import measure_gains
-
-        with context.measuring(LOCAL):
-            gains, why = measure_gains(model, inspection.graph, found)
-        found = replace(found, gains=gains, gains_absent_because=why)
-    return replace(inspection, sparsity=found)
+    return replace(inspection, sparsity=count_zeros(inspection.graph, model=find_file(model)))
