@@ -102,12 +102,9 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if not name.startswith("_"):
-        from edgewise.verbs.verb import VERBS
-
-        if name in VERBS.names():  # another package brings it
-            from edgewise.verbs.function import function_of
-
-            return function_of(VERBS.get(name))
+        found = import_module("edgewise.verbs.function").find_function(name)  # of a verb that another package brings
+        if found is not None:
+            return found
     raise AttributeError(f"module 'edgewise' has no attribute {name!r}")
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from edgewise.verbs.verb import Verb
+from edgewise.verbs.verb import VERBS, Verb
+
+
+def find_function(name: str) -> Callable[..., Any] | None:
+    """The function of the verb of that name; None where there is no such verb."""
+    return function_of(VERBS.get(name)) if name in VERBS.names() else None
 
 
 def function_of(verb: Verb) -> Callable[..., Any]:
