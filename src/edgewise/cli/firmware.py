@@ -35,8 +35,8 @@ def command(values: Values) -> None:
 
     The image runs in QEMU, too. README.md in the folder has the steps for your own board.
     """
-    from edgewise.cli.console import err
     from edgewise.estimating.mcu.runner import write_firmware
+    from edgewise.terminal.console import err
 
     folder = values["output"]
     image = write_firmware(

@@ -22,11 +22,11 @@ from typing import Any
 from rich.console import Console
 
 from edgewise.cancellation import CancelToken
-from edgewise.cli.progress import ProgressLines
 from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.progress import Event
 from edgewise.run.sandbox import die_with_host
 from edgewise.studio.jobs.messages import LogLines, Message, Reporter, line_of
+from edgewise.terminal.progress import ProgressLines
 from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.verb import VERBS
 
