@@ -12,6 +12,8 @@ import os
 import sys
 from importlib import import_module
 
+from edgewise.version import __version__
+
 TYPE_CHECKING = False  # as type checkers know it; importing typing would double the time until Ctrl-C is heard
 if TYPE_CHECKING:
     from edgewise.api import (
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     )
     from edgewise.errors import BadInput, BadModel, EdgewiseError, RunFailed, StoreError, Unavailable
     from edgewise.record import Caution, Finding, Job, Layer, Measurement, Profile, Run
-
-__version__ = "0.1.0"
 
 # ONNX Runtime 1.32 makes a device id and a queue of events on disk while it is imported, unless it finds this.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"

@@ -16,6 +16,7 @@ from edgewise import shown
 from edgewise.errors import BadInput
 from edgewise.record import Run
 from edgewise.record.job import LoadKind, ScenarioKind
+from edgewise.verbs.function import carry_out, context_of
 
 if TYPE_CHECKING:
     from edgewise.comparing.comparison import ComparisonResult
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from edgewise.predicting import Calibration, Forecasts
     from edgewise.progress import Progress
     from edgewise.store import Store
-    from edgewise.verbs.context import Context
     from edgewise.verbs.measuring import Measured
 
 PathLike = str | os.PathLike[str]
@@ -682,26 +682,6 @@ def _words_of(things: Sequence[PathLike | Run]) -> tuple[dict[str, Run], list[st
     """The runs among `things` by id, and for each thing the path or the id that names it in a request."""
     runs = {thing.id: thing for thing in things if isinstance(thing, Run)}
     return runs, [thing.id if isinstance(thing, Run) else os.fspath(thing) for thing in things]
-
-
-def context_of(
-    store: str | Store | None, progress: Progress | None, *, runs: Mapping[str, Run] | None = None
-) -> Context:
-    """The context of a function: without a store, nothing is kept."""
-    from edgewise.verbs.context import Context
-
-    return Context(store=store, keep=store is not None, progress=progress, runs=runs or {})
-
-
-def carry_out(verb: str, context: Context, **fields: Any) -> Any:
-    """What the request gives; arguments that are None are left to it. Raises errors that name arguments."""
-    from edgewise.verbs import verb as verbs
-    from edgewise.verbs.command_line import named_for_python
-    from edgewise.verbs.reading import request_for
-
-    with named_for_python():
-        given = {name: value for name, value in fields.items() if value is not None}
-        return verbs.carry_out(request_for(verb, **given), context)
 
 
 def _runs_of(measured: Measured) -> Runs:

@@ -9,7 +9,6 @@ import pytest
 
 import fake_passes
 from edgewise.cli import tour
-from edgewise.cli.console import err
 from edgewise.cli.main import run
 from edgewise.cli.tour import compare_request, optimize_request
 from edgewise.cli.verb import Output
@@ -19,6 +18,7 @@ from edgewise.estimating.base import estimators
 from edgewise.optimizing.planning import installed_runtimes
 from edgewise.registry import Availability, availability_of
 from edgewise.runtime.base import runtimes
+from edgewise.terminal.console import err
 from edgewise.testing import write_fake_model
 from edgewise.verbs.command_line import command_of
 from edgewise.verbs.subjects import read_subjects

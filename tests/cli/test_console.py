@@ -9,7 +9,7 @@ import threading
 
 from rich.table import Table
 
-from edgewise.cli.console import SteadyStreams, err, out
+from edgewise.terminal.console import SteadyStreams, err, out
 
 
 def folded() -> Table:

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from edgewise.cli.progress import ProgressLines
 from edgewise.progress import (
     BinDone,
     HeadlineUpdated,
@@ -26,6 +25,7 @@ from edgewise.run.measurements import headline_of
 from edgewise.studio.jobs.chart import headline_chart
 from edgewise.studio.jobs.live import Feed, Live, document_of
 from edgewise.studio.jobs.messages import JobState, LogLines, Reporter
+from edgewise.terminal.progress import ProgressLines
 from edgewise.testing import write_fake_model
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.context import Context

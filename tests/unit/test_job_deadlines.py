@@ -12,6 +12,7 @@ from edgewise.cancellation import CancelToken, sleep
 from edgewise.clock import now
 from edgewise.store import open_store
 from edgewise.studio.jobs import dispatcher
+from edgewise.studio.jobs.messages import End
 from scripted_clock import ScriptedClock
 
 JOB = SimpleNamespace(id="0" * 36, fence=1)
@@ -54,7 +55,7 @@ def test_a_cancelled_job_that_does_not_end_has_its_grace_and_no_more(jobs, clock
 def test_a_cancelled_job_that_ends_within_its_grace_says_how(jobs, clock):
     child = Child(clock, 7.0 + dispatcher.GRACE_S - 1.0)
     clock.after(7.0, jobs._tokens[JOB.id].cancel)
-    assert jobs._listen(JOB, child, StringIO()) == {"kind": "end", "status": "cancelled"}
+    assert jobs._listen(JOB, child, StringIO()) == End(status="cancelled")
 
 
 def test_a_studio_that_ends_gives_its_jobs_no_grace(jobs, clock):

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from edgewise.cli.progress import ProgressLines
 from edgewise.progress import (
     Event,
     HeadlineUpdated,
@@ -26,6 +25,7 @@ from edgewise.progress import (
     VariantPredicted,
     VariantTested,
 )
+from edgewise.terminal.progress import ProgressLines
 from sample_runs import make_run
 
 

@@ -21,7 +21,6 @@ from edgewise.report.conditions import engine_of
 from edgewise.report.markdown import render_markdown
 from edgewise.report.names import keep_end, short_names, shorten
 from edgewise.report.profile import (
-    BELOW,
     NAMELESS_NOTE,
     WHOLE_IS_LATENCY,
     WHOLE_NOTE,
@@ -34,6 +33,7 @@ from edgewise.report.profile import (
     profile_document,
     sum_line,
 )
+from edgewise.report.profile_cells import BELOW
 from edgewise.report.profile_charts import KINDS, chart_of, render_chart
 from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_diff import diff_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgewise.cli.console import err, out, print_json
+from edgewise.terminal.console import err, out, print_json
 from edgewise.text import one_line
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes

@@ -52,10 +52,10 @@ def command(values: Values) -> int:
 
     A run without a measured energy needs --energy. The number of inferences an hour must fit the run's latency.
     """
-    from edgewise.cli.console import print_json
     from edgewise.cli.report import read_runs
     from edgewise.errors import BadInput
     from edgewise.run.battery import Quantity, battery_life, energy_of
+    from edgewise.terminal.console import print_json
 
     given = values["energy"] and Quantity(*parse_interval(values["energy"], ENERGIES, what="energy"))
     runs: list[Run | None] = list(read_runs(values["runs"], store=values["store"])) if values["runs"] else []
@@ -92,9 +92,9 @@ def _print(run: Run | None, life: BatteryLife) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from edgewise.cli.console import out
     from edgewise.formatting import plus_minus, share_text, with_range
     from edgewise.run.battery import DAY_S, HOUR_S
+    from edgewise.terminal.console import out
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.cli.console import err, out, print_json
 from edgewise.errors import BadInput, ExitCode
+from edgewise.terminal.console import err, out, print_json
 from edgewise.verbs import choices
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument, option

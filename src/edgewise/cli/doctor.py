@@ -62,8 +62,8 @@ def command(values: Values) -> int:
 
     The machine, or the one that --device names, is observed for one second. Only --calibrate runs an engine.
     """
-    from edgewise.cli.console import err, out, print_json
     from edgewise.report.text import print_document
+    from edgewise.terminal.console import err, out, print_json
 
     store, calibrate, device = values["store"], values["calibrate"], values["device"]
     find_device(device)
@@ -88,7 +88,7 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     Returns:
         The exit code. Raises `BadInput` for too short a time, `Unavailable` without an engine or a real processor.
     """
-    from edgewise.cli.verb import Output, tell_ending, with_context
+    from edgewise.cli.verb import Output, with_context
     from edgewise.data import path as bundled
     from edgewise.device.devices import transport_of
     from edgewise.errors import BadInput
@@ -96,6 +96,7 @@ def _calibrate(duration_s: float, store: str | None, device: str) -> int:
     from edgewise.run.facts import require_real_processor
     from edgewise.run.plan import Axes, Plan, make_plan
     from edgewise.stats.between_runs import LEAST_SPAN_S
+    from edgewise.terminal.errors import tell_ending
     from edgewise.verbs.measuring import RunPresentation, execute
 
     if duration_s < LEAST_SPAN_S * 1.2:

@@ -18,8 +18,8 @@ FILES = ("model.onnx", "model.tflite", "model_int8.tflite", "digits.npz")
 )
 def command(values: Values) -> None:
     """Write model.onnx, model.tflite, model_int8.tflite, a small network for digits, and digits.npz, images of them."""
-    from edgewise.cli.console import err
     from edgewise.errors import BadInput
+    from edgewise.terminal.console import err
 
     contents, folder = read_example(), values["folder"]
     taken = [

@@ -36,7 +36,7 @@ def command(values: Values) -> None:
 
     The image runs in QEMU, too. README.md in the folder has the steps for your own board.
     """
-    from edgewise.cli.console import err
+    from edgewise.terminal.console import err
     from edgewise.verbs.estimate.work import firmware
 
     folder = values["output"]

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from edgewise.cli.console import out
+from edgewise.terminal.console import out
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option, option
 from edgewise.verbs.shared_options import PLAIN

@@ -10,14 +10,15 @@ from importlib import import_module
 
 import click
 
-from edgewise import __version__
-from edgewise.cli.completion import VARIABLE, answer
-from edgewise.cli.console import SteadyStreams, complain
+from edgewise.cli.completing import VARIABLE, answer
 from edgewise.cli.parsing import Group, Parsed, group_of, words_of
 from edgewise.cli.verb import command_of
-from edgewise.errors import BadField, EdgewiseError, ExitCode, Unavailable
+from edgewise.errors import ExitCode, Unavailable
+from edgewise.terminal.console import SteadyStreams, complain
+from edgewise.terminal.errors import explain as explain_error
 from edgewise.verbs.command import Command
 from edgewise.verbs.verb import VERBS
+from edgewise.version import __version__
 
 #: command → (group in the help, module, one-line help). Help is shown from here, so that ``--help`` imports no command.
 #: A module has either a ``command`` or, where there are subcommands, ``COMMANDS``.
@@ -116,21 +117,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def explain(error: Exception, *, debug: bool, command: str = "") -> int:
-    """Print `error` for a person, with a traceback for `debug`, and return its exit code.
-
-    Args:
-        command: the command whose help is named where a field has no advice of its own.
-    """
-    if debug:
-        traceback.print_exception(error)
-    if isinstance(error, BadField):
-        error = error.named(VERBS.get(command if command in VERBS.names() else "bench").flag_of)
-        error.advice = error.advice or f"see 'edgewise {command} --help'"
-    if isinstance(error, EdgewiseError):
-        complain(error.message, error.advice)
-        return error.exit_code
+    """Print `error` as `edgewise.terminal.errors.explain` does, or what is wrong with the command line."""
     if isinstance(error, click.UsageError):
+        if debug:
+            traceback.print_exception(error)
         complain(*words_of(error))
         return ExitCode.BAD_INPUT
-    complain(f"internal error: {type(error).__name__}: {error}", "run again with --debug and report what it prints")
-    return ExitCode.INTERNAL
+    return explain_error(error, debug=debug, command=command)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgewise.cli.completion import completions
+from edgewise.cli.completing import completions
 from edgewise.errors import BadInput, ExitCode
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option, Values

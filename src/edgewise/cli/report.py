@@ -62,10 +62,10 @@ def command(values: Values) -> int:
     Missing numbers of zoo, long, watch and platform are taken from stored runs of the same model, engine and machine.
     These runs are named below the table.
     """
-    from edgewise.cli.console import write_files
     from edgewise.cli.verb import check_files
     from edgewise.errors import BadInput
     from edgewise.report.files import TABLES, ReportSettings, check_target, report_document, write_report
+    from edgewise.terminal.context import write_files
 
     output, table, force, only_table = (values[name] for name in ("output", "table", "force", "only_table"))
     output = output or ()
@@ -140,8 +140,8 @@ def find_related(runs: Sequence[Run], *, table: str | None, output: Sequence[Pat
 
 def _print(runs: Sequence[Run], document: Document, settings: ReportSettings, *, details: bool) -> None:
     """Print tables: for a person on a terminal, else as Markdown."""
-    from edgewise.cli.console import out
     from edgewise.report.files import table_of
+    from edgewise.terminal.console import out
 
     console, only_tables = out(), settings["only_tables"]
     if only_tables or not console.is_terminal:

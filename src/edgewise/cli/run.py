@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from edgewise.cli.console import err
 from edgewise.cli.verb import output_of, perform
 from edgewise.errors import BadField, BadInput
+from edgewise.terminal.console import err
 from edgewise.text import one_line
 from edgewise.verbs import shared_options as options
 from edgewise.verbs.command import takes

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from edgewise.cli.console import err, out, print_json, print_rows
 from edgewise.errors import BadInput, StoreError
 from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA
+from edgewise.terminal.console import err, out, print_json, print_rows
 from edgewise.text import one_line
 from edgewise.units import parse_duration
 from edgewise.verbs import choices

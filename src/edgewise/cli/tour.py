@@ -63,7 +63,7 @@ OPTIONS = (
 @takes(*OPTIONS)
 def command(values: Values) -> int:
     """Run bench, profile, evaluate, optimize, compare and estimate on a bundled network, and write HTML reports."""
-    from edgewise.cli.console import err
+    from edgewise.terminal.console import err
 
     folder = values["output"]
     if folder.exists() and not folder.is_dir():

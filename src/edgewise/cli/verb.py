@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.markup import escape
 
-from edgewise.cancellation import CancelToken, cancelled_by_signal
-from edgewise.cli.console import complain, err, out, print_json, write_files
-from edgewise.errors import BadInput, EdgewiseError, ExitCode, StoreError
+from edgewise.errors import BadInput, ExitCode
+from edgewise.terminal.console import err, out, print_json
+from edgewise.terminal.context import in_context, write_files
+from edgewise.terminal.errors import tell_ending
 from edgewise.text import one_line
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Values
-from edgewise.verbs.presentation import Ending, Presentation, View
+from edgewise.verbs.presentation import Presentation, View
 from edgewise.verbs.verb import VERBS, Verb
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgewise.record import Run
     from edgewise.verbs.context import Context
     from edgewise.verbs.request import Request
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,21 +97,9 @@ def carry_out_here(request: Any, output: Output) -> Any:
     return with_context(output, lambda context: carry_out(request, context))
 
 
-def with_context(output: Output, work: Callable[[Context], Any]) -> Any:
+def with_context(output: Output, work: Callable[[Context], T]) -> T:
     """What `work` gives in the context of a command: its store, and progress on standard error."""
-    from edgewise.cli.progress import ProgressLines
-    from edgewise.verbs.context import Context
-
-    with ProgressLines(err(), quiet=output.quiet) as lines:
-
-        def on_unsaved(error: StoreError, runs: Sequence[Run]) -> None:
-            lines.close()
-            recover(error, runs)
-
-        token = CancelToken()
-        context = Context(store=output.store, keep=output.keep, progress=lines, cancel=token, on_unsaved=on_unsaved)
-        with cancelled_by_signal(token), context.in_force():
-            return work(context)
+    return in_context(work, quiet=output.quiet, store=output.store, keep=output.keep)
 
 
 def present(result: Any, presentation: Presentation[Any], output: Output) -> int:
@@ -126,39 +115,12 @@ def present(result: Any, presentation: Presentation[Any], output: Output) -> int
     return tell_ending(presentation.ending(result, kept=output.keep)) or lost
 
 
-def tell_ending(ending: Ending) -> int:
-    """Print what went wrong, and give the exit code."""
-    if ending.interrupted:
-        err().print(f"[bold red]interrupted[/]: {ending.interrupted}", soft_wrap=True)
-    for problem in ending.problems:
-        complain(problem.message, problem.advice)
-    return ending.code
-
-
 def check_files(paths: Sequence[Path], check: Callable[..., None], *, overwrite: bool) -> None:
     """Refuse report files before measuring rather than after, with `check` of each and none named twice."""
     for index, path in enumerate(paths):
         check(path, overwrite=overwrite)
         if path in paths[:index]:
             raise BadInput(f"{path} is named twice as an output", advice="name each file once")
-
-
-def recover(error: StoreError, runs: Sequence[Run]) -> None:
-    """Write runs that could not be saved to a file in the current folder, else in the temporary one, and say so."""
-    from edgewise.store.exchange import export_runs
-
-    complain(f"not saved: {error.message}", error.advice)
-    if not runs:
-        return
-    for folder in (Path.cwd(), Path(tempfile.gettempdir())):
-        path = folder / f"edgewise-recovery-{runs[0].id[:13]}.json"
-        try:
-            export_runs(runs, path)
-        except (OSError, EdgewiseError):
-            continue
-        err().print(f"[dim]kept in[/] {path}; later: edgewise runs import {path}", soft_wrap=True, markup=True)
-        return
-    complain("a recovery file can't be written either; use --json and keep its output")
 
 
 def say_skipped(reasons: Sequence[str]) -> None:

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.cli.console import err, out, print_json
 from edgewise.cli.verb import check_files, output_of, present, with_context
+from edgewise.terminal.console import err, out, print_json
 from edgewise.verbs import choices
 from edgewise.verbs import shared_options as options
 from edgewise.verbs.command import takes

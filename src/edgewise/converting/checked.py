@@ -334,7 +334,7 @@ def keep(task: ConversionTask, made: Path, result: Conversion) -> Conversion:
 
 
 def _provenance_text(result: Conversion) -> str:
-    from edgewise import __version__
+    from edgewise.version import __version__
 
     document = result.to_document()
     facts = {

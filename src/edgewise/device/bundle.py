@@ -8,9 +8,7 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-import edgewise
-
-_ROOT = Path(edgewise.__file__).parent
+_ROOT = Path(__file__).parents[1]
 _ENTRY_MODULES = ("run/worker.py", "run/facts_worker.py", "run/peak_worker.py")
 _ENTRY_FOLDERS = ("runtime", "run/meters")
 _OF_THE_HOST = {"runtime/device_tools.py", "runtime/describing.py"}

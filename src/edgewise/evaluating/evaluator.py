@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from edgewise import __version__
 from edgewise.cancellation import check
 from edgewise.clock import now
 from edgewise.errors import BadInput
@@ -28,6 +27,7 @@ from edgewise.progress import SamplesDone, SamplesFinished, SamplesStarted, emit
 from edgewise.record import Failure, Job
 from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.run_builder import RunBuilder
+from edgewise.version import __version__
 from edgewise.workload.input_shapes import with_sizes_of
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -12,7 +12,6 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import median
 
-from edgewise import __version__
 from edgewise.clock import now
 from edgewise.comparing.subjects import NATIVE
 from edgewise.folders import job_folder
@@ -28,6 +27,7 @@ from edgewise.optimizing.variant import Prediction
 from edgewise.progress import StageStarted, VariantPredicted, emit
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
+from edgewise.version import __version__
 
 MODEL_ERROR: Mapping[Extent, float] = {"whole": 0.06, "sampled": 0.1}
 """Standard deviation of ln(predicted / measured) besides the scatter of the times, per extent of the subgraph.

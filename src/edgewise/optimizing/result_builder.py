@@ -260,7 +260,7 @@ def provenance_of(
         parent: the given file that the variant was made of.
         whole: the user's file, of a signature of which `parent` was made.
     """
-    from edgewise import __version__
+    from edgewise.version import __version__
 
     assert candidate.model is not None
     taken_from = {}

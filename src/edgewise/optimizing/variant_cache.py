@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise import __version__
 from edgewise.errors import BadModel
 from edgewise.model.identity import open_model
 from edgewise.optimizing.base import PassResult, PassTask, passes
@@ -21,6 +20,7 @@ from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.variant import AppliedPass
 from edgewise.registry import availability_of
 from edgewise.text import one_line
+from edgewise.version import __version__
 
 LEAST_FREE_BYTES = 64 * 2**20
 TRAINING_SHARE = 0.7

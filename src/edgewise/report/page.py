@@ -12,7 +12,6 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from edgewise import __version__
 from edgewise.errors import Unavailable
 from edgewise.formatting import quantity
 from edgewise.metrics import METRICS
@@ -20,6 +19,7 @@ from edgewise.report.chart_data import chart_csv
 from edgewise.report.charts import Chart, render_svg
 from edgewise.report.document import Provenance, Section, Table, number_notes
 from edgewise.text import one_line, without_controls
+from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -17,10 +17,11 @@ from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import keep_end
 from edgewise.report.profile_cells import (
-    BELOW,
     layers_of,
     percent_cell,
     ranked,
+    rate_reason,
+    roof_reason,
     share_cell,
     share_of,
     sum_cells,
@@ -229,24 +230,6 @@ def _roof_cell(layer: Layer, profile: Profile) -> Cell:
         return absent(roof_reason(layer, profile))
     bound = f" {layer.bound}" if layer.bound else ""
     return Cell(text=f"{layer.roof_share * 100:.1f}{bound}", value=layer.roof_share * 100)
-
-
-def roof_reason(layer: Layer, profile: Profile) -> str:
-    """Why a layer has no roof: no rate, no peak, or a peak that it beats."""
-    if not layer.ops_per_second:
-        return rate_reason(layer)
-    return one_line(profile.peaks_absent_because or "") or "no measured peak is a roof for it"
-
-
-def rate_reason(layer: Layer) -> str:
-    """Why a layer has no rate of operations: no cost, no time, or no operations."""
-    if layer.ops is None:
-        return one_line(layer.cost_unknown_because) or NOT_MEASURED
-    if layer.time is None:
-        return time_reason(layer)
-    if layer.is_bounded:
-        return BELOW
-    return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED
 
 
 def _count(number: float) -> Cell:

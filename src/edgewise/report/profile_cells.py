@@ -79,3 +79,21 @@ def sum_cells(layers: Sequence[Layer], profile: Profile, factor: float) -> tuple
 def percent_cell(share: float) -> Cell:
     """A share in percent."""
     return Cell(text=f"{share * 100:.1f}", value=share * 100)
+
+
+def roof_reason(layer: Layer, profile: Profile) -> str:
+    """Why a layer has no roof: no rate, no peak, or a peak that it beats."""
+    if not layer.ops_per_second:
+        return rate_reason(layer)
+    return one_line(profile.peaks_absent_because or "") or "no measured peak is a roof for it"
+
+
+def rate_reason(layer: Layer) -> str:
+    """Why a layer has no rate of operations: no cost, no time, or no operations."""
+    if layer.ops is None:
+        return one_line(layer.cost_unknown_because) or NOT_MEASURED
+    if layer.time is None:
+        return time_reason(layer)
+    if layer.is_bounded:
+        return BELOW
+    return "it has no arithmetic operations" if layer.ops == 0 else NOT_MEASURED

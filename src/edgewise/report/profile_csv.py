@@ -11,8 +11,7 @@ from edgewise.report.cells import NOT_MEASURED
 from edgewise.report.conditions import provider_of
 from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Table, absent
-from edgewise.report.profile import rate_reason, roof_reason
-from edgewise.report.profile_cells import time_reason
+from edgewise.report.profile_cells import rate_reason, roof_reason, time_reason
 from edgewise.text import one_line
 
 _NUMBERS: tuple[tuple[str, str, str], ...] = (

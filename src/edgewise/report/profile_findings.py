@@ -36,7 +36,7 @@ def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -
 
 def nothing_found(run: Run) -> str:
     """Why a profile has no findings, and what to do next."""
-    from edgewise.report.profile import roof_reason
+    from edgewise.report.profile_cells import roof_reason
 
     if run.source is not None or run.profile is None:
         return "layers of another tool are not searched"

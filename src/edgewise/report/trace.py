@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from edgewise import __version__
 from edgewise.record import Layer, Run
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.profile import latency_words
 from edgewise.text import one_line
+from edgewise.version import __version__
 
 Event = dict[str, Any]
 

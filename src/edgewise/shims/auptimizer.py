@@ -13,15 +13,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from edgewise.cli.main import explain
-from edgewise.cli.verb import Output, carry_out_here, tell_ending
 from edgewise.errors import BadInput, ExitCode
+from edgewise.terminal.context import in_context
+from edgewise.terminal.errors import explain, tell_ending
 from edgewise.text import one_line
+from edgewise.verbs.checking import make_request
 from edgewise.verbs.command_line import named_for_python
 from edgewise.verbs.exec.env_file import read_env_file
 from edgewise.verbs.exec.request import ExecRequest
 from edgewise.verbs.measuring import RunPresentation
-from edgewise.verbs.reading import make_request
+from edgewise.verbs.verb import carry_out
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,8 +47,7 @@ def _profile(environment: Path, models: str, models_file: Path | None) -> int:
     listed = None if models_file is None else str(models_file)
     fields = env_file.fields(has_models=bool(names or listed))
     request = make_request(ExecRequest, **fields, model_names=names, models_file=listed)
-    output = Output()
-    result = carry_out_here(request, output)
+    result = in_context(lambda context: carry_out(request, context))
     text = as_text(usage_table(result.runs))
     print(f"Final Usage Stats\n{text}", end="")
     for caution in dict.fromkeys(f"{one.message} → {one.advice}" for run in result.runs for one in run.cautions):
@@ -57,7 +57,7 @@ def _profile(environment: Path, models: str, models_file: Path | None) -> int:
             file.write(f"Usage stats for Experiment ran on : {datetime.now()}\n{text}\n\n")
     except OSError as error:
         raise BadInput(f"can't write OUTPUTFILE {env_file.output}: {error.strerror}") from error
-    return tell_ending(RunPresentation().ending(result, kept=output.keep))
+    return tell_ending(RunPresentation().ending(result, kept=True))
 
 
 if __name__ == "__main__":

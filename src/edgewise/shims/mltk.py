@@ -18,15 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.console import out
-from edgewise.cli.main import explain
-from edgewise.cli.verb import Output, carry_out_here
 from edgewise.errors import BadInput, BadModel, ExitCode, RunFailed, Unavailable
 from edgewise.folders import job_folder
 from edgewise.model.callable_loader import ADVICE, is_factory
 from edgewise.report.document import Cell, Column, Document, Table
+from edgewise.terminal.console import out
+from edgewise.terminal.context import in_context
+from edgewise.terminal.errors import explain, tell_ending
 from edgewise.text import one_line
 from edgewise.units import format_si, significant
+from edgewise.verbs.verb import carry_out
 
 if TYPE_CHECKING:
     from edgewise.estimating.base import Estimate
@@ -85,7 +86,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _profile(words: argparse.Namespace, folder: Path) -> int:
-    from edgewise.cli.verb import tell_ending
     from edgewise.verbs.estimate.presentation import EstimatePresentation
 
     if words.device:
@@ -103,8 +103,8 @@ def _profile(words: argparse.Namespace, folder: Path) -> int:
 
 def _estimate(words: argparse.Namespace, folder: Path) -> Estimate:
     from edgewise.estimating.base import find_device
+    from edgewise.verbs.checking import make_request
     from edgewise.verbs.estimate.request import EstimateRequest
-    from edgewise.verbs.reading import make_request
 
     device = _device(words.accelerator, words.platform)
     settings = {}
@@ -117,7 +117,7 @@ def _estimate(words: argparse.Namespace, folder: Path) -> Estimate:
         raise BadInput(f"--build needs a function, not {words.model}", advice=ADVICE)
     model = words.model if words.build else str(_file(Path(words.model), folder))
     request = make_request(EstimateRequest, model=model, device=device, set=settings)
-    found: Estimate = carry_out_here(request, Output())
+    found: Estimate = in_context(lambda context: carry_out(request, context))
     return found
 
 
@@ -167,7 +167,7 @@ def _file(path: Path, folder: Path) -> Path:
 def _measure(words: argparse.Namespace, folder: Path) -> Run:
     """The run of the board at the port. Raises `BadInput`, `Unavailable`."""
     from edgewise.verbs.bench.request import BenchRequest
-    from edgewise.verbs.reading import make_request
+    from edgewise.verbs.checking import make_request
 
     if words.port is None:
         raise BadInput("--device needs --port", advice="give the serial port of the board, such as --port /dev/ttyACM0")
@@ -175,7 +175,7 @@ def _measure(words: argparse.Namespace, folder: Path) -> Run:
         raise BadInput("--build can't be combined with --device", advice="the board runs its own copy of the model")
     model = _file(Path(words.model), folder)
     request = make_request(BenchRequest, models=[str(model)], device=f"serial://{words.port}")
-    measured = carry_out_here(request, Output(keep=False))
+    measured = in_context(lambda context: carry_out(request, context), keep=False)
     if not measured.runs:
         raise Unavailable("; ".join(measured.skipped))
     run: Run = measured.runs[0]

@@ -57,10 +57,10 @@ def export(values: Values) -> None:
 
     The pages open without a server and load nothing from the network. Paths of this machine are removed from them.
     """
-    from edgewise.cli.console import err, out
     from edgewise.studio.app import make_app
     from edgewise.studio.command import check_installed, studio_folder
     from edgewise.studio.settings import Settings
+    from edgewise.terminal.console import err, out
 
     check_installed()
     folder, runs, store, force = (values[name] for name in ("folder", "runs", "store", "force"))

@@ -17,7 +17,7 @@ from operator import mul
 from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import LayerPair, ends, pair_layers
 from edgewise.record import Layer, Profile, Run
-from edgewise.report.profile import roof_reason
+from edgewise.report.profile_cells import roof_reason
 from edgewise.text import one_line
 
 FIRST_VISIBLE = 120

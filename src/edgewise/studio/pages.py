@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from edgewise import __version__
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.text import without_controls
+from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from edgewise import __version__
 from edgewise.cancellation import Cancelled, CancelToken, cancellable
 from edgewise.child_process import run_child
 from edgewise.errors import RunFailed, error_of
+from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from edgewise.studio.models import ModelEntry

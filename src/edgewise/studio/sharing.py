@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from edgewise import __version__
 from edgewise.errors import BadInput, EdgewiseError
 from edgewise.studio.pages import static_file, templates
 from edgewise.text import without_controls
+from edgewise.version import __version__
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -22,20 +22,18 @@ from typing import Any
 from rich.console import Console
 
 from edgewise.cancellation import CancelToken
-from edgewise.cli.progress import ProgressLines
 from edgewise.errors import BadField, BadInput, EdgewiseError, ExitCode, StoreError
 from edgewise.progress import Event
 from edgewise.run.sandbox import die_with_host
-from edgewise.studio.jobs.messages import LogLines, Message, Reporter, line_of
-from edgewise.verbs.presentation import Presentation
+from edgewise.studio.jobs.messages import End, LogLines, Message, Reporter, line_of
+from edgewise.terminal.progress import ProgressLines
+from edgewise.verbs.presentation import Ending, Presentation
 from edgewise.verbs.verb import VERBS
 
 FILES = (".json", ".html", ".md", ".csv", ".xml", ".txt")
 """Extensions of the files of a result; a verb may lack some, but not the first."""
 
 _LOG_WIDTH = 160
-_WELL = (ExitCode.DONE, ExitCode.BUDGET_EXCEEDED)
-"""Exit codes of a request that was carried out; a gate whose limits are not met is one."""
 
 
 def main(folder: Path) -> int:
@@ -53,7 +51,7 @@ def main(folder: Path) -> int:
 
     token = CancelToken()
     threading.Thread(target=_obey, args=(control, token), daemon=True).start()
-    say({"kind": "end", **carry_out(folder, say, token)})
+    say(carry_out(folder, say, token).to_message())
     return 0
 
 
@@ -63,8 +61,8 @@ def _obey(control: int, token: CancelToken) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) -> Message:
-    """The fields of the message ``end``: how the job in `folder` ended."""
+def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) -> End:
+    """How the job in `folder` ended."""
     from edgewise.verbs.context import Context
     from edgewise.verbs.reading import read_request
     from edgewise.verbs.verb import carry_out as carry_out_request
@@ -91,26 +89,20 @@ def carry_out(folder: Path, say: Callable[[Message], None], token: CancelToken) 
         result = carry_out_request(request, context)
         with contextlib.redirect_stderr(log):
             write_result(result, presentation, folder, extensions=(*FILES, *presentation.more_files))
-        return how_it_ended(result, presentation, say)
+        for note in presentation.notes(result):
+            say({"kind": "log", "text": note})
+        return end_of(presentation.ending(result, kept=True))
     except KeyboardInterrupt:
-        return _end("cancelled", ExitCode.INTERRUPTED, "cancelled before anything was finished")
+        message = "cancelled before anything was finished"
+        return End(status="cancelled", exit_code=ExitCode.INTERRUPTED, message=message)
     except BadField as error:
-        named = error.named(VERBS.get(document["verb"]).flag_of)
-        return _end("failed", named.exit_code, named.message, named.advice)
+        return End.failed(error.named(VERBS.get(document["verb"]).flag_of))
     except EdgewiseError as error:
-        return _end("failed", error.exit_code, error.message, error.advice)
+        return End.failed(error)
     except Exception as error:  # whatever it is, the job's page shows it
         traceback.print_exc(file=log)
-        return _end(
-            "failed",
-            ExitCode.INTERNAL,
-            f"internal error: {type(error).__name__}: {error}",
-            "report the log of this job",
-        )
-
-
-def _end(status: str, code: int, message: str = "", advice: str = "") -> Message:
-    return {"status": status, "exit_code": int(code), "message": message, "advice": advice}
+        message = f"internal error: {type(error).__name__}: {error}"
+        return End.failed(EdgewiseError(message, advice="report the log of this job"))
 
 
 def write_result(result: Any, presentation: Presentation[Any], folder: Path, *, extensions: Sequence[str]) -> None:
@@ -144,31 +136,13 @@ def write_result(result: Any, presentation: Presentation[Any], folder: Path, *, 
         shutil.rmtree(new, ignore_errors=True)
 
 
-def how_it_ended(result: Any, presentation: Presentation[Any], say: Callable[[Message], None]) -> Message:
-    """The fields of the message ``end`` of a job whose result is written: as the command line ends."""
-    for note in presentation.notes(result):
-        say({"kind": "log", "text": note})
-    ending = presentation.ending(result, kept=True)
+def end_of(ending: Ending) -> End:
+    """The end of a job whose result, which is written, ended so."""
     if ending.interrupted:
-        return _end("cancelled", ending.code, "cancelled: what was finished is below")
-    if ending.code in _WELL:
-        return _end("done", ending.code)
-    message = "; ".join(problem.message for problem in ending.problems)
-    advice = "; ".join(dict.fromkeys(problem.advice for problem in ending.problems if problem.advice))
-    return _end("failed", ending.code, message or _why(result), advice)
-
-
-def _why(result: Any) -> str:
-    """Why a result is not what was asked for."""
-    reasons = [error.message for error in getattr(result, "save_errors", ())]
-    reasons += [f"{label}: {why}" for label, why in getattr(result, "failures", {}).items()]
-    reasons += [result.conclusion] if hasattr(result, "conclusion") else []
-    for run in getattr(result, "runs", ()):
-        if run.failure is not None:
-            reasons.append(f"{run.job.label}: {run.failure.cause}: {run.failure.message}")
-        elif run.profile_absent_because:
-            reasons.append(f"{run.job.label}: {run.profile_absent_because}")
-    return "; ".join(dict.fromkeys(reasons)) or "a part of it could not be measured: see the result"
+        return End(status="cancelled", exit_code=ending.code, message="cancelled: what was finished is below")
+    if errors := (*ending.problems, *ending.shown):
+        return End.failed(*errors, exit_code=ending.code)
+    return End(status="done", exit_code=ending.code)  # with the code of its verdict: that of a gate
 
 
 if __name__ == "__main__":

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.verbs.verb import VERBS, Verb
+
+if TYPE_CHECKING:
+    from edgewise.progress import Progress
+    from edgewise.record import Run
+    from edgewise.store import Store
+    from edgewise.verbs.context import Context
 
 
 def find_function(name: str) -> Callable[..., Any] | None:
@@ -24,8 +30,6 @@ def function_of(verb: Verb) -> Callable[..., Any]:
     fields = {name: info for name, info in kind.model_fields.items() if name not in ("schema_version", "verb")}
 
     def call(*things: Any, **given: Any) -> Any:
-        from edgewise.api import carry_out, context_of
-
         bound = signature.bind(*things, **given).arguments
         store, progress = bound.pop("store", None), bound.pop("progress", None)
         return carry_out(verb.name, context_of(store, progress), **bound)
@@ -47,3 +51,23 @@ def function_of(verb: Verb) -> Callable[..., Any]:
     call.__doc__ = "\n".join([verb.help, "", "Args:", *lines])
     call.__signature__ = signature  # type: ignore[attr-defined]  # functions may have one; `inspect` reads it
     return call
+
+
+def context_of(
+    store: str | Store | None, progress: Progress | None, *, runs: Mapping[str, Run] | None = None
+) -> Context:
+    """The context of a function: without a store, nothing is kept."""
+    from edgewise.verbs.context import Context
+
+    return Context(store=store, keep=store is not None, progress=progress, runs=runs or {})
+
+
+def carry_out(verb: str, context: Context, **fields: Any) -> Any:
+    """What the request gives; arguments that are None are left to it. Raises errors that name arguments."""
+    from edgewise.verbs import verb as verbs
+    from edgewise.verbs.command_line import named_for_python
+    from edgewise.verbs.reading import request_for
+
+    with named_for_python():
+        given = {name: value for name, value in fields.items() if value is not None}
+        return verbs.carry_out(request_for(verb, **given), context)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
-from edgewise.errors import BadInput, EdgewiseError, StoreError, Unavailable
+from edgewise.errors import BadInput, EdgewiseError, RunFailed, StoreError, Unavailable
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
@@ -221,6 +221,9 @@ class RunPresentation(Presentation["Measured"]):
 
         write_report(result.runs, path, overwrite=overwrite)
 
-    def problems(self, result: Measured) -> tuple[EdgewiseError, ...] | None:
-        """None of their own: a run that failed, or a device that could not measure, is in the table."""
-        return () if result.devices_left_out or any(run.status == "failed" for run in result.runs) else None
+    def shown(self, result: Measured) -> list[EdgewiseError]:
+        """Runs that failed, and devices that could not measure."""
+        failed = [run for run in result.runs if run.status == "failed"]
+        reasons = [f"{run.failure.cause}: {run.failure.message}" if run.failure else "failed" for run in failed]
+        found = [f"{run.job.label}: {reason}" for run, reason in zip(failed, reasons, strict=True)]
+        return [RunFailed(text) for text in (*found, *(f"{one} could not measure" for one in result.devices_left_out))]

@@ -175,7 +175,7 @@ def request_of(kind: type[R], options: Sequence[Option], values: Values, **field
     Raises:
         BadInput: a value that can't be used, named by its flag.
     """
-    from edgewise.verbs.reading import make_request
+    from edgewise.verbs.checking import make_request
 
     found: dict[str, Any] = {}
     for one in options:

@@ -37,11 +37,13 @@ class Ending:
     Attributes:
         code: the exit code of its command.
         problems: what went wrong and the result itself does not say first.
+        shown: what went wrong and the result shows, in its tables or lines.
         interrupted: what an interrupted request left; empty where it was not interrupted.
     """
 
     code: int = ExitCode.DONE
     problems: tuple[EdgewiseError, ...] = ()
+    shown: tuple[EdgewiseError, ...] = ()
     interrupted: str = ""
 
 
@@ -87,10 +89,15 @@ class Presentation(Generic[T]):
         """Write a report."""
         self._format.write(result, path, overwrite=overwrite)
 
-    def problems(self, result: T) -> tuple[EdgewiseError, ...] | None:
-        """What failed; None where nothing did, and empty where the result says it."""
+    def problems(self, result: T) -> Sequence[EdgewiseError]:
+        """What went wrong and the result itself does not say first."""
         del result
-        return None
+        return ()
+
+    def shown(self, result: T) -> Sequence[EdgewiseError]:
+        """What went wrong and the result shows."""
+        del result
+        return ()
 
     def ending(self, result: Any, *, kept: bool) -> Ending:
         """How the request ended.
@@ -103,9 +110,9 @@ class Presentation(Generic[T]):
             where = "above and in the store" if kept and not unsaved else "above"
             left = self.left or f"what was finished is {where}"
             return Ending(code=ExitCode.INTERRUPTED, interrupted=left)
-        if (problems := self.problems(result)) is not None:
-            return Ending(code=ExitCode.RUN_FAILED, problems=problems)
-        return Ending(code=ExitCode.UNAVAILABLE if kept and unsaved else ExitCode.DONE)
+        problems, shown = tuple(self.problems(result)), (*self.shown(result), *(unsaved if kept else ()))
+        code = max((error.exit_code for error in (*problems, *shown)), default=ExitCode.DONE)
+        return Ending(code=code, problems=problems, shown=shown)
 
     @property
     def _format(self) -> ResultFormat[Any]:

@@ -11,6 +11,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -24,7 +25,7 @@ from edgewise.folders import job_folder
 from edgewise.record import new_run_id
 from edgewise.store.location import ENVIRONMENT_VARIABLE, find_location
 from edgewise.studio.jobs.live import Live
-from edgewise.studio.jobs.messages import JobState, Message
+from edgewise.studio.jobs.messages import End, JobState
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Dispatcher:
         self._wake = threading.Event()
         self._stopping = False
         self._tokens: dict[str, CancelToken] = {}
-        self._unsaid: dict[str, tuple[JobRow, Message]] = {}
+        self._unsaid: dict[str, tuple[JobRow, End, Sequence[str]]] = {}
         self._dispatching = threading.Thread(target=self._dispatch, daemon=True)
         self._threads: list[threading.Thread] = []
         self._queue = ""
@@ -239,8 +240,8 @@ class Dispatcher:
 
     def _look(self) -> None:
         """Write ends that could not be written yet, mark jobs of ended servers as lost, and start jobs."""
-        for job_id, (job, end) in list(self._unsaid.items()):
-            self._finish(job, end)
+        for job_id, (job, end, runs) in list(self._unsaid.items()):
+            self._finish(job, end, runs)
             del self._unsaid[job_id]
         # Mostly there is no job: that is seen without a lock and a write.
         while not self._stopping and self._store.jobs.list(status=("queued", "running"), limit=1):
@@ -269,7 +270,7 @@ class Dispatcher:
             if lock is not None:
                 lock.close()
                 message = "the studio ended while this job ran"
-                self._finish(running, {"status": "lost", "message": message, "advice": AGAIN})
+                self._finish(running, End(status="lost", message=message, advice=AGAIN))
 
     def _lock_job(self, job_id: str) -> IO[bytes] | None:
         """The lock that the processes of a job hold; None where one of them is alive."""
@@ -293,20 +294,20 @@ class Dispatcher:
             end = _not_started(error)
         except Exception as error:  # whatever it is, the job must come to an end
             message = f"internal error: {type(error).__name__}: {error}"
-            end = {"status": "failed", "message": message, "advice": "report it with the log of this job"}
+            end = End(status="failed", message=message, advice="report it with the log of this job")
         state = self.live.get(job.id)
-        end["runs"] = state.saved if state else []
+        runs = state.saved if state else []
         told = end
         try:
-            self._finish(job, end)
+            self._finish(job, end, runs)
         except StoreError as error:  # shown from memory until it can be written
-            self._unsaid[job.id] = job, end
-            told = {**end, "message": f"{end['message']} {error.message}".strip(), "advice": error.advice}
+            self._unsaid[job.id] = job, end, runs
+            told = replace(end, message=f"{end.message} {error.message}".strip(), advice=error.advice)
         del self._tokens[job.id]
-        self.live.tell(job.id, {"kind": "end", **told})
+        self.live.tell(job.id, told.to_message())
         self._wake.set()
 
-    def _run_child(self, job: JobRow, lock: IO[bytes]) -> Message:
+    def _run_child(self, job: JobRow, lock: IO[bytes]) -> End:
         """How the process of a job ended. Raises OSError where it can't be started."""
         folder = self.folder_of(job.id)
         shutil.rmtree(folder / "result", ignore_errors=True)
@@ -324,18 +325,18 @@ class Dispatcher:
             ) as child,
         ):
             end = self._listen(job, child, log)
-        if self._stopping and (end is None or end["status"] == "cancelled"):
-            return {"status": "lost", "message": "the studio was ended while this job ran", "advice": AGAIN}
+        if self._stopping and (end is None or end.status == "cancelled"):
+            return End(status="lost", message="the studio was ended while this job ran", advice=AGAIN)
         if end is not None:
             return end
         if self._tokens[job.id].cancelled:
             message = f"the job did not stop within {GRACE_S:g} s and was killed"
-            return {"status": "cancelled", "message": message, "advice": "runs that were finished are in the store"}
+            return End(status="cancelled", message=message, advice="runs that were finished are in the store")
         _, failure = explain_end(child.returncode, child.tail)
         message = f"the process of this job {failure or 'ended without a result'}"
-        return {"status": "failed", "message": message, "advice": AGAIN}
+        return End(status="failed", message=message, advice=AGAIN)
 
-    def _listen(self, job: JobRow, child: ChildProcess, log: IO[str]) -> Message | None:
+    def _listen(self, job: JobRow, child: ChildProcess, log: IO[str]) -> End | None:
         """Take the messages of a job's process until its end; the last one, None where it did not come to that."""
         token, deadline = self._tokens[job.id], float("inf")
         while True:
@@ -357,7 +358,7 @@ class Dispatcher:
                 return None
             message = json.loads(line)
             if message["kind"] == "end":
-                return dict(message)
+                return End.of(message)
             if message["kind"] == "log":
                 with contextlib.suppress(OSError):
                     log.write(message["text"] + "\n")
@@ -371,15 +372,16 @@ class Dispatcher:
             if found.cancelling or found.fence != job.fence or found.status != "running":
                 self._tokens[job.id].cancel()
 
-    def _finish(self, job: JobRow, end: Message) -> None:
-        told = {name: value for name, value in end.items() if name not in ("kind", "status")}
-        self._store.jobs.finish(job, end["status"], **told)
+    def _finish(self, job: JobRow, end: End, runs: Sequence[str] = ()) -> None:
+        self._store.jobs.finish(
+            job, end.status, message=end.message, advice=end.advice, exit_code=end.exit_code, runs=runs
+        )
         self.live.touch()
 
 
-def _not_started(error: OSError) -> Message:
+def _not_started(error: OSError) -> End:
     message = f"the job could not be started: {error.strerror}"
-    return {"status": "failed", "message": message, "advice": "free some space, and run it again"}
+    return End(status="failed", message=message, advice="free some space, and run it again")
 
 
 def _make_removable(folder: Path) -> None:

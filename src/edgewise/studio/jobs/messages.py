@@ -11,7 +11,7 @@
 | ``run`` | ``id``, ``label``, ``status`` of a run that is complete |
 | ``saved`` | ``id`` of a run in the store |
 | ``log`` | ``text``, as the command line prints it |
-| ``end`` | ``status``, ``message``, ``advice``, ``exit_code`` |
+| ``end`` | fields of `End` |
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from typing import TYPE_CHECKING, Any
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
+    from edgewise.errors import EdgewiseError
     from edgewise.progress import Event
+    from edgewise.store.jobs import End as EndStatus
 
 Message = dict[str, Any]
 EVERY_S = 0.2
@@ -37,6 +39,45 @@ MOST_LINES = 200
 MOST_HEADLINES = 12
 WAITING = "waiting for "
 """How the lines begin that `edgewise.device.lease` logs while another process measures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a job ended: the last message of its process, or what the studio found out.
+
+    Attributes:
+        exit_code: of the command that does the same; None where it did not get that far.
+        error: class of the error, such as ``RunFailed``; "" where there was none.
+        message, advice: what went wrong and what to do, for a person.
+    """
+
+    status: EndStatus
+    exit_code: int | None = None
+    error: str = ""
+    message: str = ""
+    advice: str = ""
+
+    @staticmethod
+    def failed(*errors: EdgewiseError, exit_code: int | None = None) -> End:
+        """The end of a job that failed for these reasons; its code is that of the first one unless given."""
+        messages, advice = ([*dict.fromkeys(filter(None, each))] for each in
+                            zip(*((one.message, one.advice) for one in errors), strict=True))  # fmt: skip
+        return End(
+            status="failed",
+            exit_code=int(errors[0].exit_code if exit_code is None else exit_code),
+            error=type(errors[0]).__name__,
+            message="; ".join(messages),
+            advice=" ".join(advice),
+        )
+
+    @staticmethod
+    def of(message: Message) -> End:
+        """The end that a message tells."""
+        return End(**{name: value for name, value in message.items() if name != "kind"})
+
+    def to_message(self) -> Message:
+        """As it is sent."""
+        return {"kind": "end", **asdict(self)}
 
 
 class Reporter:

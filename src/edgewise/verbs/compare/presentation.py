@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgewise.errors import EdgewiseError
+from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.verbs.presentation import Presentation, View
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class ComparePresentation(Presentation["ComparisonResult"]):
 
         print_titled(comparison_document(result), console, details=view.details)
 
-    def problems(self, result: ComparisonResult) -> tuple[EdgewiseError, ...] | None:
-        """None of their own: a variant that could not be measured is in the table."""
-        failed = result.failures or any(variant.run.status == "failed" for variant in result.variants)
-        return () if failed else None
+    def shown(self, result: ComparisonResult) -> list[EdgewiseError]:
+        """Variants that could not be measured."""
+        failed = {one.label: one.run.failure for one in result.variants if one.run.status == "failed"}
+        reasons = {label: each.message if each else "failed" for label, each in failed.items()} | dict(result.failures)
+        return [RunFailed(f"{label}: {why}") for label, why in reasons.items()]

@@ -25,10 +25,10 @@ class ConvertPresentation(Presentation["Conversion"]):
 
         print_document(conversion_document(result), console, details=view.details)
 
-    def problems(self, result: Conversion) -> tuple[EdgewiseError, ...] | None:
+    def problems(self, result: Conversion) -> tuple[EdgewiseError, ...]:
         """Why a result was refused."""
         if result.accepted:
-            return None
+            return ()
         advice = "replace the operator, or convert to another format; report it to the converter's authors"
         if "--precision f16" in result.command:
             advice = "convert without --precision f16"

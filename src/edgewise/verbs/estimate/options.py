@@ -78,10 +78,10 @@ FOR_FITS = ("max_latency", "max_ram", "max_flash", "capacity", "idle_power", "pe
 def read(values: Values) -> Request:
     """The request: an estimate, a prediction, the boards that fit, or the devices there are. Raises `BadInput`."""
     from edgewise.device.calibrations import is_calibrated
+    from edgewise.verbs.checking import make_request
     from edgewise.verbs.estimate.request import EstimateRequest
     from edgewise.verbs.fits.request import FitsRequest
     from edgewise.verbs.hardware.request import HardwareRequest
-    from edgewise.verbs.reading import make_request
 
     if values["devices"]:
         return make_request(HardwareRequest)

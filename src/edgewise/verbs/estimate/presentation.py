@@ -34,6 +34,6 @@ class EstimatePresentation(Presentation["Estimate"]):
             document = replace(document, sections=document.sections[:1])  # `problems` has the reason
         print_document(document, console, details=view.details)
 
-    def problems(self, result: Estimate) -> tuple[EdgewiseError, ...] | None:
+    def problems(self, result: Estimate) -> tuple[EdgewiseError, ...]:
         """Why there is no estimate."""
-        return None if result.refused is None else (RunFailed(result.refused, advice=result.advice),)
+        return () if result.refused is None else (RunFailed(result.refused, advice=result.advice),)

@@ -32,8 +32,8 @@ class EvaluatePresentation(Presentation["EvaluationResults"]):
 
         print_titled(describe_results(result), console, details=view.details)
 
-    def problems(self, result: EvaluationResults) -> tuple[EdgewiseError, ...] | None:
+    def problems(self, result: EvaluationResults) -> tuple[EdgewiseError, ...]:
         """Which runs failed."""
         failed = [one.run for one in result.models if one.run.status == "failed"]
         texts = [f"{run.job.label}: {run.failure.message if run.failure else run.status}" for run in failed]
-        return tuple(map(RunFailed, texts)) or None
+        return tuple(map(RunFailed, texts))

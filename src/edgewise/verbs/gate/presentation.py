@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgewise.errors import ExitCode, RunFailed
 from edgewise.verbs.presentation import Ending, Presentation, View
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class GatePresentation(Presentation["GateResult"]):
         print_document(gate_document(result), console, details=view.details)
 
     def ending(self, result: GateResult, *, kept: bool) -> Ending:
-        """The verdict alone: a store that fails changes nothing about it."""
+        """The verdict alone: a store that fails changes nothing about it. A limit that is not met is an answer."""
         del kept
-        return Ending(code=result.exit_code)
+        unmeasured = (RunFailed(result.conclusion),) if result.exit_code == ExitCode.RUN_FAILED else ()
+        return Ending(code=result.exit_code, shown=unmeasured)

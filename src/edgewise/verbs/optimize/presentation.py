@@ -25,7 +25,7 @@ class OptimizePresentation(Presentation["Optimization"]):
 
         print_optimization(result, console, details=view.details)
 
-    def problems(self, result: Optimization) -> tuple[EdgewiseError, ...] | None:
+    def problems(self, result: Optimization) -> tuple[EdgewiseError, ...]:
         """Why no variant keeps to the bounds, and what is the closest."""
         found: list[EdgewiseError] = []
         if result.unmet:
@@ -38,4 +38,4 @@ class OptimizePresentation(Presentation["Optimization"]):
             advice = tried.elsewhere.advice if tried.elsewhere else ""
             advice = advice or "loosen a bound, or try other passes with --passes"
             found.append(RunFailed(f"no variant for {result.device}: {why}", advice=advice))
-        return tuple(found) or None
+        return tuple(found)

@@ -25,7 +25,7 @@ class ForecastPresentation(Presentation["Forecasts"]):
 
         print_document(forecasts_document(result), console, details=view.details)
 
-    def problems(self, result: Forecasts) -> tuple[EdgewiseError, ...] | None:
+    def problems(self, result: Forecasts) -> tuple[EdgewiseError, ...]:
         """A model without any prediction is a failure, and one without a value to compare with its target."""
         known = {row.subject.name for row in result.rows if row.prediction}
         refused = [
@@ -34,4 +34,4 @@ class ForecastPresentation(Presentation["Forecasts"]):
             if row.refused and (row.subject.name not in known or row.metric in result.targets)
         ]
         advice = "'edgewise calibrate' learns from more models"
-        return tuple(RunFailed(f"{row.subject.name}: {row.refused}", advice=advice) for row in refused) or None
+        return tuple(RunFailed(f"{row.subject.name}: {row.refused}", advice=advice) for row in refused)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.errors import BadInput, ExitCode
+from edgewise.errors import BadInput, EdgewiseError, RunFailed, Unavailable
 from edgewise.verbs.measuring import RunPresentation
-from edgewise.verbs.presentation import Ending, View
+from edgewise.verbs.presentation import View
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,13 +50,12 @@ class ProfilePresentation(RunPresentation):
             document = profile_document(result.runs, top=top, width=console.width)
             print_document(document, console, details=view.details)
 
-    def ending(self, result: Measured, *, kept: bool) -> Ending:
-        """As of `bench`; where all have a latency, whether each has layers too."""
+    def shown(self, result: Measured) -> list[EdgewiseError]:
+        """Also runs without layers: where the process failed, and where the engine can't time them."""
         from edgewise.run.profiled import is_profiling_failed
 
-        ending = super().ending(result, kept=kept)
-        if ending.code:
-            return ending
-        if any(map(is_profiling_failed, result.runs)):
-            return Ending(code=ExitCode.RUN_FAILED)
-        return Ending(code=ExitCode.UNAVAILABLE if any(run.profile is None for run in result.runs) else ExitCode.DONE)
+        return super().shown(result) + [
+            (RunFailed if is_profiling_failed(run) else Unavailable)(f"{run.job.label}: {run.profile_absent_because}")
+            for run in result.runs
+            if run.profile is None and run.status != "failed"
+        ]

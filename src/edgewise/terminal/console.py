@@ -9,8 +9,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TextIO, cast
 
@@ -149,21 +148,3 @@ def print_rows(head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> No
     for index, row in enumerate(rows):
         sys.stdout.write(f"{',' if index else ''}\n{json.dumps(row)}")
     sys.stdout.write("\n]}\n")
-
-
-def write_files(paths: Sequence[Path], write: Callable[[Path], None]) -> int:
-    """Write every file, even after one failed; returns the exit code of the first failure, else 0."""
-    from rich.markup import escape
-
-    from edgewise.cli.main import explain
-
-    code = 0
-    for path in paths:
-        try:
-            write(path)
-        except Exception as error:  # the other files are still worth writing
-            found = explain(error, debug="--debug" in sys.argv)
-            code = code or found
-        else:
-            err().print(f"[dim]wrote[/] {escape(str(path))}", soft_wrap=True)
-    return code
