@@ -266,6 +266,7 @@ def predict(
 def fits(
     model: PathLike,
     *,
+    what_if: Mapping[str, Any] | None = None,
     max_latency: float | None = None,
     max_ram: int | None = None,
     max_flash: int | None = None,
@@ -279,6 +280,7 @@ def fits(
     """List the boards of the catalogue that hold a model, with memory, latency and battery life.
 
     Args:
+        what_if: keyword arguments of a factory.
         max_latency: s.
         max_ram, max_flash: bytes that the model may take.
         capacity: of a battery, such as ``"10Wh"``; a battery life needs `idle_power`, such as ``"5mW±1mW"``, and
@@ -291,7 +293,14 @@ def fits(
     Raises:
         BadModel, BadInput.
     """
-    found: Fits = carry_out("fits", context_of(None, None), **_fields_of(locals(), "settings"), set=settings)
+    cases = (dict(what_if),) if what_if else None
+    fields = {
+        "cases": cases,
+        "model": model, "max_latency": max_latency, "max_ram": max_ram, "max_flash": max_flash,
+        "capacity": capacity, "idle_power": idle_power, "per_hour": per_hour, "shapes": shapes,
+        "signature": signature,
+    }  # fmt: skip
+    found: Fits = carry_out("fits", context_of(None, None), set=settings, **fields)
     return found
 
 
@@ -299,6 +308,7 @@ def profile(
     paths: Model | Sequence[Model],
     example_inputs: Any = None,
     *,
+    what_if: Mapping[str, Any] | None = None,
     runtimes: Sequence[str] = (),
     providers: Sequence[str] = (),
     threads: int | Sequence[int] = (),
@@ -308,11 +318,15 @@ def profile(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
+    iterations: int | None = None,
+    warmup: int | None = None,
+    duration: float | None = None,
     sessions: int = 3,
     timeout: float = 120.0,
     memory_limit: int | None = None,
     cpus: float | None = None,
     memory: int | None = None,
+    mechanism: str | None = None,
     device: str = "local",
     settings: Mapping[str, Any] | None = None,
     store: str | Store | None = None,
@@ -323,6 +337,7 @@ def profile(
     The latency is measured first, as `bench` does; then the engine times its layers in processes of its own.
 
     Args:
+        what_if: keyword arguments of a factory among `paths`.
         sessions: fresh processes that measure the latency. All other arguments are as in `bench`.
         device: also a device that `estimate` knows, such as ``cortex-m33``: the layers of one model are then estimated.
         settings: as in `bench`; for such a device those of the estimator, as in `estimate`.
@@ -335,7 +350,14 @@ def profile(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are the finished ones.
     """
-    fields = _fields_of(locals(), "paths", "example_inputs", "settings")
+    cases = (dict(what_if),) if what_if else None
+    fields = {
+        "cases": cases,
+        "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
+        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data,
+        "seed": seed, "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus,
+        "memory": memory, "mechanism": mechanism, "device": device,
+    }  # fmt: skip
     with in_memory(paths, example_inputs) as models:
         found = carry_out("profile", context_of(store, progress), models=models, set=settings, **fields)
     from edgewise.verbs.estimate.request import is_estimated
@@ -376,6 +398,7 @@ def bench(
     memory_limit: int | None = None,
     cpus: float | None = None,
     memory: int | None = None,
+    mechanism: str | None = None,
     device: str = "local",
     meters: bool = True,
     store: str | Store | None = None,
@@ -411,6 +434,7 @@ def bench(
         timeout: s; a worker that is silent for this long is killed.
         memory_limit: bytes that a worker may allocate.
         cpus, memory: processors and bytes of a smaller device, held by the kernel for every worker; None sets no limit.
+        mechanism: what holds these limits; None is the best that works.
         device: where to run; ``local`` is this machine.
         meters: read sensors in a pass of their own, where there are any.
         store: where runs are kept: a `Store`, or its URL; None keeps nothing.
@@ -423,7 +447,16 @@ def bench(
         BadInput, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.run.dispatch.Interrupted`, whose `runs` are the finished ones.
     """
-    fields = _fields_of(locals(), "paths", "example_inputs", "settings")
+    fields = {
+        "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
+        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data,
+        "seed": seed, "scenario": scenario, "fps": fps, "streams": streams, "requests": requests,
+        "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "spread": spread,
+        "sustained": sustained, "duty_cycle": duty_cycle, "drop_cache": drop_cache,
+        "background_load": background_load, "background_kind": background_kind, "report_every": report_every,
+        "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
+        "meters": meters,
+    }  # fmt: skip
     with in_memory(paths, example_inputs) as models:
         return _runs_of(carry_out("bench", context_of(store, progress), models=models, set=settings, **fields))
 
@@ -445,6 +478,7 @@ def compare(
     seed: int = 0,
     scenario: Literal["single-stream", "offline", "paced"] = "single-stream",
     fps: float | None = None,
+    warmup: int | None = None,
     time_budget: float | None = None,
     rounds: int | None = None,
     stored: bool = False,
@@ -453,6 +487,7 @@ def compare(
     memory_limit: int | None = None,
     cpus: float | None = None,
     memory: int | None = None,
+    mechanism: str | None = None,
     device: str = "local",
     metrics: Sequence[str] = (),
     until: str | None = None,
@@ -492,7 +527,14 @@ def compare(
         BadInput, BadModel, Unavailable: before anything was measured.
         KeyboardInterrupt: `edgewise.comparing.trial.ComparisonInterrupted`, whose `findings` are the results so far.
     """
-    fields = _fields_of(locals(), "things", "example_inputs", "settings")
+    fields = {
+        "labels": labels, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
+        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data,
+        "seed": seed, "scenario": scenario, "fps": fps, "warmup": warmup, "time_budget": time_budget, "rounds": rounds,
+        "stored": stored, "meters": meters, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus,
+        "memory": memory, "mechanism": mechanism, "device": device, "metrics": metrics, "until": until, "threshold": threshold,
+        "floors": floors, "pareto": pareto, "force": force,
+    }  # fmt: skip
     from edgewise.comparing.trial import ComparisonInterrupted
 
     with in_memory(things, example_inputs, as_files=not runtimes) as named:
@@ -523,6 +565,8 @@ def evaluate(
     metrics: Sequence[str] = (),
     reference: PathLike | None = None,
     runtimes: Sequence[str] = (),
+    providers: Sequence[str] = (),
+    precisions: Sequence[str] = (),
     signatures: Sequence[str] = (),
     threads: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -533,6 +577,7 @@ def evaluate(
     memory_limit: int | None = None,
     cpus: float | None = None,
     memory: int | None = None,
+    mechanism: str | None = None,
     device: str = "local",
     keep_state: bool = False,
     fresh: bool = False,
@@ -554,7 +599,7 @@ def evaluate(
         metrics: of your own: ``module:function``, ``file.py:function`` (``=lower`` where less is better), ``hf:DIR``.
         reference: a model whose outputs are taken as right; labels are then not looked at.
         runtimes: empty is the engine whose own format a model has.
-        signatures: as in `bench`.
+        providers, precisions, signatures: as in `bench`.
         latency: measure it too, in `sessions` fresh processes.
         meters: read sensors beside the latency, where there are any.
         keep_state: samples are one sequence for models that keep a state; otherwise it is reset before each sample.
@@ -567,7 +612,14 @@ def evaluate(
     Raises:
         BadInput, BadModel, Unavailable.
     """
-    fields = _fields_of(locals(), "models", "example_inputs", "metrics")
+    fields = {
+        "data": data, "task": task, "split": split, "limit": limit, "seed": seed, "strict": strict,
+        "data_format": data_format, "data_options": data_options, "task_options": task_options, "classes": classes,
+        "prepare": prepare, "instructions": instructions, "reference": reference, "runtimes": runtimes, "providers": providers, "precisions": precisions,
+        "signatures": signatures, "threads": threads, "shapes": shapes, "latency": latency, "sessions": sessions,
+        "meters": meters, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism,
+        "device": device, "keep_state": keep_state, "fresh": fresh,
+    }  # fmt: skip
     context = context_of(store, progress)
     with in_memory(models, example_inputs, as_files=True, runtimes=runtimes) as named:
         found: EvaluationResults = carry_out("evaluate", context, models=named, own_metrics=metrics, **fields)
@@ -649,14 +701,19 @@ def optimize(
         BadInput, BadModel, Unavailable: before anything was measured.
         RunFailed: the original does not run.
     """
-    fields = _fields_of(locals(), "output")
+    fields = {
+        "model": model, "signature": signature, "also": also, "data": data, "task": task, "split": split,
+        "limit": limit, "calibrate_on": calibrate_on, "calibration_limit": calibration_limit, "seed": seed,
+        "strict": strict, "data_format": data_format, "data_options": data_options, "task_options": task_options,
+        "classes": classes, "prepare": prepare, "instructions": instructions, "max_latency": max_latency,
+        "max_size": max_size, "max_memory": max_memory, "max_accuracy_drop": max_accuracy_drop,
+        "min_accuracy": min_accuracy, "min_snr": min_snr, "aim": aim, "runtimes": runtimes, "threads": threads,
+        "shapes": shapes, "passes": passes, "keep_float": keep_float, "sensitivity": sensitivity,
+        "everything": everything, "time_budget": time_budget, "memory_limit": memory_limit, "device": device,
+        "fresh": fresh,
+    }  # fmt: skip
     found: Optimization = carry_out("optimize", context_of(store, progress), folder=output, **fields)
     return found
-
-
-def _fields_of(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
-    """The fields of a request among a function's arguments, without `others`."""
-    return {name: value for name, value in arguments.items() if name not in (*others, "store", "progress")}
 
 
 @contextmanager

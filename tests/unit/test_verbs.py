@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
+import edgewise
 from edgewise.verbs.request import Request
 from edgewise.verbs.verb import VERBS
 
@@ -19,3 +22,26 @@ def test_what_a_verb_names_is_there_and_is_of_its_name(name):
     assert verb.form is None or {*verb.form.top, *verb.form.kept, *verb.form.fixed} <= options
     assert all(callable(verb._load(place)) for place in (verb.work, verb.reader) if place)
     assert not verb.asked_by or verb.asked_by[0] in VERBS.names()
+
+
+@pytest.mark.parametrize("name", [name for name in edgewise.__all__ if name in VERBS.names()])
+def test_each_field_is_an_argument_of_the_function_and_reaches_the_request(monkeypatch, name):
+    """Functions are written by hand: a new field of a request is a new argument, handed on by its name."""
+    passed = {}
+
+    class Reached(Exception):
+        pass
+
+    def carry_out(verb, context, **fields):
+        passed.update(fields, verb=verb)
+        raise Reached
+
+    monkeypatch.setattr("edgewise.api.carry_out", carry_out)
+    function = getattr(edgewise, name)
+    given = {each: f"<{each}>" for each in inspect.signature(function).parameters}
+    given |= {each: None for each in ("store", "progress", "example_inputs", "build", "what_if") if each in given}
+    with pytest.raises(Reached):
+        function(**given)
+    assert passed.pop("verb") == name
+    fields = set(VERBS.get(name).request_type().model_fields) - {"schema_version", "verb"}
+    assert passed.keys() == fields
