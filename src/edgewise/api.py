@@ -295,8 +295,7 @@ def fits(
     """
     cases = (dict(what_if),) if what_if else None
     fields = {
-        "cases": cases,
-        "model": model, "max_latency": max_latency, "max_ram": max_ram, "max_flash": max_flash,
+        "cases": cases, "model": model, "max_latency": max_latency, "max_ram": max_ram, "max_flash": max_flash,
         "capacity": capacity, "idle_power": idle_power, "per_hour": per_hour, "shapes": shapes,
         "signature": signature,
     }  # fmt: skip
@@ -352,11 +351,10 @@ def profile(
     """
     cases = (dict(what_if),) if what_if else None
     fields = {
-        "cases": cases,
-        "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data,
-        "seed": seed, "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus,
-        "memory": memory, "mechanism": mechanism, "device": device,
+        "cases": cases, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
+        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data, "seed": seed,
+        "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "timeout": timeout,
+        "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
     }  # fmt: skip
     with in_memory(paths, example_inputs) as models:
         found = carry_out("profile", context_of(store, progress), models=models, set=settings, **fields)
@@ -449,12 +447,12 @@ def bench(
     """
     fields = {
         "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data,
-        "seed": seed, "scenario": scenario, "fps": fps, "streams": streams, "requests": requests,
-        "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "spread": spread,
-        "sustained": sustained, "duty_cycle": duty_cycle, "drop_cache": drop_cache,
-        "background_load": background_load, "background_kind": background_kind, "report_every": report_every,
-        "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
+        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data, "seed": seed,
+        "scenario": scenario, "fps": fps, "streams": streams, "requests": requests, "iterations": iterations,
+        "warmup": warmup, "duration": duration, "sessions": sessions, "spread": spread, "sustained": sustained,
+        "duty_cycle": duty_cycle, "drop_cache": drop_cache, "background_load": background_load,
+        "background_kind": background_kind, "report_every": report_every, "timeout": timeout,
+        "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
         "meters": meters,
     }  # fmt: skip
     with in_memory(paths, example_inputs) as models:
@@ -529,11 +527,11 @@ def compare(
     """
     fields = {
         "labels": labels, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data,
-        "seed": seed, "scenario": scenario, "fps": fps, "warmup": warmup, "time_budget": time_budget, "rounds": rounds,
+        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data, "seed": seed,
+        "scenario": scenario, "fps": fps, "warmup": warmup, "time_budget": time_budget, "rounds": rounds,
         "stored": stored, "meters": meters, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus,
-        "memory": memory, "mechanism": mechanism, "device": device, "metrics": metrics, "until": until, "threshold": threshold,
-        "floors": floors, "pareto": pareto, "force": force,
+        "memory": memory, "mechanism": mechanism, "device": device, "metrics": metrics, "until": until,
+        "threshold": threshold, "floors": floors, "pareto": pareto, "force": force,
     }  # fmt: skip
     from edgewise.comparing.trial import ComparisonInterrupted
 
@@ -615,10 +613,11 @@ def evaluate(
     fields = {
         "data": data, "task": task, "split": split, "limit": limit, "seed": seed, "strict": strict,
         "data_format": data_format, "data_options": data_options, "task_options": task_options, "classes": classes,
-        "prepare": prepare, "instructions": instructions, "reference": reference, "runtimes": runtimes, "providers": providers, "precisions": precisions,
-        "signatures": signatures, "threads": threads, "shapes": shapes, "latency": latency, "sessions": sessions,
-        "meters": meters, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism,
-        "device": device, "keep_state": keep_state, "fresh": fresh,
+        "prepare": prepare, "instructions": instructions, "reference": reference, "runtimes": runtimes,
+        "providers": providers, "precisions": precisions, "signatures": signatures, "threads": threads,
+        "shapes": shapes, "latency": latency, "sessions": sessions, "meters": meters, "timeout": timeout,
+        "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
+        "keep_state": keep_state, "fresh": fresh,
     }  # fmt: skip
     context = context_of(store, progress)
     with in_memory(models, example_inputs, as_files=True, runtimes=runtimes) as named:
