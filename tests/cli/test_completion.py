@@ -62,7 +62,7 @@ NEW, OLD = made_run(2).id, made_run(1).id
     ("line", "words"),
     [
         ("edgewise ben", ["bench"]),
-        ("edgewise r", ["run", "runs", "report"]),
+        ("edgewise r", ["run", "report", "runs"]),
         ("edgewise runs re", ["reindex"]),
         ("edgewise bench --thr", ["--threads"]),
         ("edgewise bench --no-m", ["--no-meters"]),

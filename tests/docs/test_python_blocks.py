@@ -9,8 +9,11 @@ import pages
 import pytest
 
 EXTENDING = pages.ROOT / "docs" / "extending.md"
-PLUG_INS = (EXTENDING, *map(EXTENDING.with_name, ("extending-devices.md", "extending-improving.md", "meters.md")))
-"""Their blocks are files of plug-ins, tested here, in test_improving_pages.py, test_meter_plugin.py and test_devices_page.py."""
+PLUG_INS = (
+    EXTENDING,
+    *map(EXTENDING.with_name, ("extending-devices.md", "extending-improving.md", "extending-verbs.md", "meters.md")),
+)
+"""Their blocks are files of plug-ins, tested here and in the tests of these pages."""
 WITH_PYTHON = {pages.name(page): page for page in pages.PAGES if page not in PLUG_INS and pages.blocks(page, "python")}
 
 
