@@ -3,6 +3,8 @@ import json
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -920,3 +922,19 @@ def test_hosts_that_share_a_server_take_turns(store, monkeypatch, tmp_path, cloc
     assert store.leases.acquire("ssh://board", "ben", seconds=60.0).fence == 3
     with leasing.leased(str(tmp_path / "runs.db"), "ssh://third"), leasing.leased("postgresql://x/y", "local"):
         assert store.leases.acquire("ssh://third", "ben", seconds=60.0).fence == 1
+
+
+@pytest.mark.slow
+def test_opening_a_store_again_drops_no_lock_of_the_connections_that_this_process_has(tmp_path):
+    """Otherwise another process takes the store for unused, and what is written later damages it."""
+    path = tmp_path / "runs.db"
+    locked = (
+        "import fcntl, sys\n"
+        "with open(sys.argv[1], 'r+b') as file:\n"
+        "    try:\n        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)\n"  # where readers hold theirs
+        "    except OSError:\n        print('locked')\n"
+    )
+    with open_store(str(path)) as one, one._database.reading():
+        open_store(str(path)).close()
+        done = subprocess.run([sys.executable, "-c", locked, path], capture_output=True, text=True, check=True)
+    assert done.stdout == "locked\n"

@@ -47,6 +47,11 @@ _NOW = {
 BUSY_TIMEOUT_S = 30.0
 """How long a process waits for another one's write to end."""
 
+_LEAST_BYTES = 512
+"""Size of the smallest database of SQLite. Its file is never opened here to look at it: closing a file drops all locks
+that this process has on it, those of SQLite's own connections too, and another process may then take the store for
+unused (https://www.sqlite.org/howtocorrupt.html, 2.2)."""
+
 _MIGRATION_LOCK = 0x65646765  # any number that all edgewise processes share: PostgreSQL's advisory lock
 _BACKENDS = ("sqlite", "postgresql")
 _VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
@@ -148,7 +153,7 @@ def _open_sqlite(location: DatabaseLocation, *, create: bool) -> Database:
         if missing:
             # A folder of our own is private, as the XDG base directory rules ask; one that was named is its owner's.
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if location.chosen else 0o700)
-        elif not _begins_like_sqlite(path):
+        elif 0 < path.stat().st_size < _LEAST_BYTES:  # SQLite itself would take such a file for an empty one
             raise StoreError(f"{name} is corrupt or not a store", advice="move it away and import an export of it")
     except OSError as error:
         raise StoreError(
@@ -166,12 +171,6 @@ def _open_sqlite(location: DatabaseLocation, *, create: bool) -> Database:
         pragmas += ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"]
     _listen(engine, pragmas=tuple(pragmas))
     return Database(engine=engine, name=name, read_only=not writable)
-
-
-def _begins_like_sqlite(path: Path) -> bool:
-    """Whether the file is empty or SQLite's: SQLite itself takes a file of a few bytes for an empty one."""
-    with path.open("rb") as file:
-        return file.read(16) in (b"", b"SQLite format 3\0")
 
 
 def _connector(path: Path, *, query: str) -> Callable[[], sqlite3.Connection]:
