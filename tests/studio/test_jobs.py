@@ -143,9 +143,9 @@ def test_an_inspection_has_its_own_files(jobs, store, tmp_path):
 
 
 def test_code_is_refused(jobs, tmp_path):
-    with pytest.raises(BadInput, match="runs no code"):
+    with pytest.raises(BadInput, match=says("job-studio-runs-no-code")):
         jobs.add(BenchRequest(models=(f"{tmp_path}/evil.py:model",)), title="A")
-    with pytest.raises(BadInput, match="exec is not a job"):
+    with pytest.raises(BadInput, match=says("not-job", verb="exec")):
         jobs.add(ExecRequest(command=("true",)), title="A")
 
 
