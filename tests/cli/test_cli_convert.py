@@ -100,7 +100,7 @@ def test_files_are_overwritten_only_with_force(place: Path, capsys):
     (place / "net.xml").unlink()
     (place / "net.bin").write_text("mine")
     code, _, errors = convert(capsys, "net.onnx", "-o", "net.xml")
-    assert code == ExitCode.BAD_INPUT and "net.bin exists already" in errors
+    assert code == ExitCode.BAD_INPUT and re.search(says("exists-already", output=has("net.bin")), errors)
     assert (place / "net.bin").read_text() == "mine" and not (place / "net.xml").exists()
     assert convert(capsys, "net.onnx", "-o", "net.xml", "--force")[0] == ExitCode.DONE
 
@@ -228,11 +228,7 @@ def test_an_operator_that_openvino_lacks_is_named(place: Path, capsys):
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own.ops", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(place / "own.onnx"))
     code, _, errors = convert(capsys, "own.onnx", "--to", "openvino")
-    assert (
-        code == ExitCode.UNAVAILABLE
-        and re.search(says("cant-write-in-base", tool=has("OpenVINO"), to="IR"), errors)
-        and "Whirl" in errors
-    )
+    assert code == ExitCode.UNAVAILABLE and "OpenVINO can't write IR" in errors and "Whirl" in errors
 
 
 def test_a_converter_that_takes_too_long_is_ended(place: Path, capsys):

@@ -81,10 +81,7 @@ def say_nothing(session, profile):
     [
         (changed(inference_ns=()), says("inference-ns-times-inferences", count=0, inferences=8)),
         (changed(inference_ns=(900,) * 9), says("inference-ns-times-inferences", count=9, inferences=8)),
-        (
-            changed(inference_ns=(900,) * 7),
-            says("name-name-2-other", name=has("'a'"), have="8 times", name_2="inference_ns", other=7),
-        ),
+        (changed(inference_ns=(900,) * 7), "'a' has 8 times, inference_ns has 7"),
         (node_changed(times_ns=(1.0,)), says("times-ns-times-inference-ns", name="a", times_count=1)),
         (node_changed(times_ns=(-1.0,) * 8), says("times-ns-time-below-0", name="a")),
         (node_changed(times_ns=(9e6,) * 8), says("times-ns-all-steps-take")),

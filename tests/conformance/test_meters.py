@@ -8,7 +8,7 @@ from edgewise.run.meters.cpufreq import CpuFrequencyMeter
 from edgewise.run.meters.rapl import RaplMeter
 from edgewise.run.meters.thermal import ThermalMeter
 from edgewise.testing.meter import check_meter
-from messages import has, says
+from messages import says
 
 BUILT_IN = ("battery", "cpufreq", "gpu", "hwmon", "jetson", "nvml", "rapl", "thermal")
 
@@ -81,7 +81,7 @@ def test_a_right_plugin_passes():
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ({says("where-name"): "Two Words"}, says("where-name")),
+        ({"name": "Two Words"}, "name"),
         ({"title": ""}, says("title-empty-in-meter")),
         ({"metrics": ()}, says("metrics-empty")),
         ({"metrics": ("heat",)}, says("not-metric-catalogue", metric="heat")),
@@ -89,15 +89,9 @@ def test_a_right_plugin_passes():
         ({"available": Availability(False, "broken")}, says("not-available-yet-gives-readings")),
         ({"reading": Reading(metric="energy", value=1.0, method="x")}, says("reads-which-not-among-metrics")),
         ({"reading": Reading(metric="temperature", value=300.0, method="")}, says("no-method-words")),
-        (
-            {"reading": Reading(metric="temperature", value=float("nan"), method="x")},
-            says("metric-value-low-high-seconds", value="nan"),
-        ),
-        (
-            {"reading": Reading(metric="temperature", value=300.0, low=301.0, method="x")},
-            says("metric-value-outside-low-high"),
-        ),
-        ({"reading": Reading(metric="temperature", value=-3.0, method="x")}, says("metric-low-unit-cant")),
+        ({"reading": Reading(metric="temperature", value=float("nan"), method="x")}, "is nan"),
+        ({"reading": Reading(metric="temperature", value=300.0, low=301.0, method="x")}, "outside"),
+        ({"reading": Reading(metric="temperature", value=-3.0, method="x")}, "can't be"),
         ({"place": "cloud"}, says("place-neither-target-nor-host")),
         ({"rate_hz": 0.0}, says("rate-hz-not-above-0", rate_hz="0.0")),
         ({"resolution": {"heat": 1.0}}, says("resolution-which-not-metric-catalogue", metric="heat")),
@@ -106,10 +100,7 @@ def test_a_right_plugin_passes():
             {"reading": Reading(metric="temperature", value=300.0, method="x", covers="all")},
             says("covers-none", covers="all"),
         ),
-        (
-            {"reading": Reading(metric="temperature", value=300.0, method="x", seconds=0.0)},
-            says("metric-seconds-s", metric=has("temperature"), seconds="0.0"),
-        ),
+        ({"reading": Reading(metric="temperature", value=300.0, method="x", seconds=0.0)}, "temperature of 0.0 s"),
         (
             {"metrics": ("energy",), "reading": Reading(metric="energy", value=0.0, method="x")},
             says("energy-j-reading-should-left"),

@@ -9,7 +9,7 @@ import pytest
 from edgewise.runtime.base import Runtime, runtimes
 from edgewise.runtime.fake import FakeRuntime, FakeSession
 from edgewise.testing import check_runtime, write_fake_model
-from messages import has, says
+from messages import says
 
 TINY = Path(__file__).parents[2].parent / "shared" / "models" / "mlperf_tiny"
 EVERYTHING = {"import", "effective", "outputs", "wrong inputs", "close", "threads", "bad files"}
@@ -106,10 +106,10 @@ def test_openvino_of_its_own_format(tmp_path):
         (broken.KeepsNoCopy, says("outputs-second-inference-same-inputs")),
         (broken.HandsOutItsOwn, says("outputs-they-no-copies-later")),
         (broken.IgnoresInputs, says("outputs-other-inputs-give-same")),
-        (broken.TakesAnything, says("name-takes-parts", name=has("bind"), parts=says("too-many-arrays"))),
+        (broken.TakesAnything, "bind takes too many arrays"),
         (broken.RaisesSomethingElse, says("wrong-inputs-raises-not-valueerror", name="KeyError")),
-        (broken.WrongType, says("file-found-not-value", found="float64", value="float32")),
-        (broken.NoEffective, says("path-lacks-lacking", path=has("effective: it"), lacking="'precision'")),
+        (broken.WrongType, "is float64, not float32"),
+        (broken.NoEffective, "effective: it lacks 'precision'"),
     ],
 )
 def test_a_broken_session_is_found(session, message, tmp_path):

@@ -18,7 +18,7 @@ from edgewise.estimating.mcu.arena import arena_on_32_bits
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.reference import run_reference, runs_in
 from mcu_graphs import dense, open_reshape
-from messages import has, says, wording
+from messages import says, wording
 from tflite_writer import FLOAT, INT8, INT32, Writer
 
 pytestmark = pytest.mark.engine
@@ -97,7 +97,7 @@ def test_a_device_is_named_with_its_settings_and_a_latency_with_its_interval(tmp
     rows = {row["metric"]: row for row in told["estimates"]}
     assert told["device"]["settings"]["software"] == "vendor" and rows["latency"]["coverage"] == 0.9
     assert edgewise_command([*command[:-2], "software=fast"]) == 2
-    assert re.search(says("must-not-in-forms", text=has("'fast'")), capsys.readouterr().err)
+    assert "not 'fast'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from edgewise.errors import RunFailed
 from edgewise.estimating.mcu import cortex_m, counter, firmware, toolchain
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.mcu.costs import CLASSES
-from messages import has, says, wording
+from messages import says, wording
 from patience import wait_until
 from scripted_clock import scripted_clock  # noqa: F401 - a fixture
 
@@ -307,15 +307,7 @@ def test_a_stack_that_grows_into_the_data_is_reported_with_its_operator(tmp_path
 
 def test_a_fault_in_the_handler_of_faults_is_reported_with_its_operator(tmp_path, monkeypatch):
     run_instead(monkeypatch, '__asm__ volatile("mov sp, %0\\n udf #0" : : "r"(0xDEAD0000));')
-    with pytest.raises(
-        RunFailed,
-        match=says(
-            "name-path-lower",
-            name=has("qemu-system-arm crashed (SIGABRT)"),
-            path=has("operator 0 "),
-            lower=has("Lockup"),
-        ),
-    ):
+    with pytest.raises(RunFailed, match=r"qemu-system-arm crashed \(SIGABRT\) in operator 0 .*Lockup"):
         edgewise.estimate(dense(tmp_path), "cortex-m4")
 
 

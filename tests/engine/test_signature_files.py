@@ -288,7 +288,7 @@ def test_names_and_files_that_have_no_such_signature(tmp_path):
                            (edgewise.optimize, {"output": tmp_path / "made"})):  # fmt: skip
         with pytest.raises(BadInput, match=says("no-signature-in-identity", wanted="nope")) as error:
             verb(source, signature="nope", **settings)
-        assert error.value.advice == "its signatures: encode, decode"
+        assert error.value.advice == wording("signatures-known", known="encode, decode")
     alone = write_codec(tmp_path / "alone.tflite", int8=True, order=("decode",))
     assert take_signature(str(alone), "decode", tmp_path) == (str(alone), None)
     with pytest.raises(BadInput, match=says("no-signature-in-identity", wanted="encode")):

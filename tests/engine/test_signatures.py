@@ -74,7 +74,7 @@ def test_a_signature_has_an_identity_of_its_own(codec):
 def test_an_unknown_name_lists_the_names(codec, tmp_path):
     with pytest.raises(BadInput, match=says("no-signature-in-identity", wanted="nope")) as error:
         edgewise.bench(codec, signatures=["nope"])
-    assert error.value.advice == "its signatures: encode, decode"
+    assert error.value.advice == wording("signatures-known", known="encode, decode")
     alone = tmp_path / "alone.tflite"
 
     def build(schema, graph, tensor, step):

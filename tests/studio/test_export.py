@@ -17,7 +17,7 @@ from edgewise.record import Failure
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.page import as_part
 from edgewise.studio.sharing import frozen
-from messages import wording
+from messages import says, wording
 from sample_optimizations import evaluation
 from sample_profiles import HOSTILE, profiled_run
 from sample_runs import make_run, measured, run_id
@@ -118,7 +118,7 @@ def test_an_export_has_no_path_of_this_machine_and_hostile_names_stay_text(expor
 def test_an_export_is_not_written_over_what_is_there(exported, filled, capsys):
     before = (exported / "index.html").read_bytes()
     assert run_command(["studio", "export", str(exported), A, "--store", filled.settings.store]) == 2
-    assert "has content" in capsys.readouterr().err
+    assert re.search(says("folder-content"), capsys.readouterr().err)
     assert (exported / "index.html").read_bytes() == before
 
 

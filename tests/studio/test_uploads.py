@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import io
 import json
 import os
@@ -314,7 +315,7 @@ def test_refused(tmp_path, file, reason):
 def test_refused_by_the_studio(studio, client, kind):
     file, reason = REFUSED[kind]
     answer = upload(client, file)
-    assert (answer.status_code, reason in answer.text) == (400, True), answer.text[-1500:]
+    assert answer.status_code == 400 and is_in(reason, html.unescape(answer.text)), answer.text[-1500:]
     assert str(studio.folder) not in answer.text
     assert studio.studio.models.entries() == studio.studio.models.data_entries() == []
 
@@ -408,10 +409,7 @@ def test_more_than_the_cap_is_refused(serve, onnx):
     studio = serve(most_upload=10_000)
     with studio.client() as client:
         refused = upload(client, ("net.onnx", onnx + bytes(2 * 2**20)))
-        assert (refused.status_code, re.search(says("larger-than", format_bytes=has("1.06 MB")), refused.text)) == (
-            413,
-            True,
-        )
+        assert refused.status_code == 413 and is_in(says("larger-than", format_bytes=has("1.06 MB")), refused.text)
         # Without a length in the header, the studio counts.
         answer = client.post(
             "/uploads", content=iter([*zeros(2 * 2**20)]), headers={"content-type": "multipart/form-data; boundary=B"}

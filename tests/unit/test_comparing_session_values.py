@@ -282,7 +282,7 @@ def test_intervals_that_are_none(low, high):
     broken = replace(measured("accuracy_top1", 1.0), low=low, high=high)
     row = only(run_of(broken), run_of(measured("accuracy_top1", 0.5, half=0.01)), metric="accuracy_top1")
     assert (row.ratio, row.low, row.verdict) == (pytest.approx(0.5), None, "inconclusive")
-    assert row.because == wording("what-name-no-key", what="accuracy_top1", name="before", key="interval")
+    assert row.because == "accuracy_top1 of before has no interval"
 
 
 def test_an_interval_beside_its_value_is_widened_to_hold_it():

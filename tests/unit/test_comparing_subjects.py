@@ -16,7 +16,7 @@ from edgewise.record import Run
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.interleaving import Interleaver
 from edgewise.testing import write_fake_model
-from messages import has, says
+from messages import says
 from sample_runs import failed_run, make_run
 from threaded_workers import Line, install, interrupt_round
 
@@ -289,14 +289,14 @@ def test_conditions_beside_a_run_are_kept_or_refused(tmp_path, asked, told):
 def test_other_shapes_than_the_runs_are_refused_before_anything_is_measured(tmp_path, transport):
     run = recorded(fake(tmp_path, "a.fake"))
     transport.jobs.clear()
-    with pytest.raises(BadInput, match=says("name-input-key-r", key=has("shapes"))):
+    with pytest.raises(BadInput, match="input shapes"):
         edgewise.compare([run, fake(tmp_path, "b.fake", inputs=WIDE)], stored=True)
     assert transport.jobs == []
 
 
 def test_other_shapes_than_the_runs_are_refused(tmp_path):
     run = recorded(fake(tmp_path, "a.fake"))
-    with pytest.raises(BadInput, match=says("name-input-key-r", key=has("shapes"))):
+    with pytest.raises(BadInput, match="input shapes"):
         edgewise.compare([run, fake(tmp_path, "b.fake", inputs=WIDE)])
 
 

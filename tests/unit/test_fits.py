@@ -174,15 +174,15 @@ def test_a_request_is_the_command_that_makes_it(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["m.tflite"], says("give-model-either-device-fits")),
-        (["m.tflite", "-d", "cortex-m4", "--fits"], says("give-model-either-device-fits")),
-        (["m.tflite", "-d", "cortex-m4", "--max-ram", "1MiB"], says("applies-only-fits", replace="max-ram")),
-        (["m.tflite", "--fits", "--max-ram", "10"], says("no-unit", value=has("--max-ram: 10"))),
+        (["m.tflite"], wording("give-model-either-device-fits")),
+        (["m.tflite", "-d", "cortex-m4", "--fits"], wording("give-model-either-device-fits")),
+        (["m.tflite", "-d", "cortex-m4", "--max-ram", "1MiB"], wording("applies-only-fits", replace="max-ram")),
+        (["m.tflite", "--fits", "--max-ram", "10"], "--max-ram: 10 has no unit"),
     ],
 )
 def test_options_that_do_not_belong_together_are_an_error(capsys, words, message):
     assert edgewise_command(["estimate", *words]) == 2
-    assert re.search(message, capsys.readouterr().err)
+    assert message in capsys.readouterr().err
 
 
 def test_without_the_tools_the_boards_are_judged_by_arena_and_weights(tmp_path, capsys, monkeypatch):

@@ -730,9 +730,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path):
 def test_an_unknown_tool_and_a_file_of_another_tool():
     with pytest.raises(BadInput, match="--from hyperfin: unknown importer 'hyperfin'"):
         import_file(FOLDER / "hyperfine.json", "hyperfin")
-    with pytest.raises(
-        BadInput, match=says("path-line-line-num-error", line_num=1, error=says("no-output-in-reader", title="pyperf"))
-    ):
+    with pytest.raises(BadInput, match="line 1: no output of pyperf"):
         import_file(FOLDER / "hyperfine.json", "pyperf")
 
 
@@ -757,7 +755,7 @@ def test_without_an_interval_the_ratio_is_given_and_the_verdict_is_inconclusive(
     four, _, one = imported("benchncnn.txt")
     row = compared(four, one)["latency_mean"]
     assert row.verdict == "inconclusive" and row.ratio == pytest.approx(9.25 / 2.2)
-    assert re.search(says("what-name-no-key", key=has("interval")), row.because)
+    assert "has no interval" in row.because
 
 
 def test_a_mean_is_compared_with_the_mean_of_samples_and_not_with_their_median():

@@ -208,7 +208,7 @@ def test_every_flipped_byte_is_survived(write):
 def test_files_that_are_not_there_or_empty(write, tmp_path):
     with pytest.raises(BadModel, match=says("cant-read-in-litert-metadata")):
         read_litert_metadata(tmp_path / "absent.tflite")
-    with pytest.raises(BadModel, match=says("file-empty", file=has("it"))):
+    with pytest.raises(BadModel, match="it is empty"):
         read_litert_metadata(write(b""))
     with pytest.raises(BadModel, match=says("metadata-cant-read")):
         read_litert_metadata(write(floats(3)))

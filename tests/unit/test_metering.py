@@ -199,18 +199,8 @@ def test_whatever_a_meter_raises_is_a_reason(error, call):
     ("reading", "reason"),
     [
         ({"metric": "energy", "value": 3}, "{'metric': 'energy', 'value': 3} is not a Reading"),
-        (
-            Reading(metric="energy", value="much", method="x"),
-            wording(
-                "metric-value-low-high-seconds", metric="energy", value="much", low="None", high="None", seconds="None"
-            ),
-        ),
-        (
-            Reading(metric="energy", value=math.nan, method="x"),
-            wording(
-                "metric-value-low-high-seconds", metric="energy", value="nan", low="None", high="None", seconds="None"
-            ),
-        ),
+        (Reading(metric="energy", value="much", method="x"), "energy is much (None to None, None s)"),
+        (Reading(metric="energy", value=math.nan, method="x"), "energy is nan (None to None, None s)"),
         (Reading(metric="heat", value=1.0, method="x"), wording("reads-which-not-among-metrics", metric="heat")),
         (Reading(metric="energy", value=1.0, method=None), wording("no-method-words", metric="energy")),
         (

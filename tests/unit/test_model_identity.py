@@ -77,7 +77,7 @@ def test_missing(tmp_path):
 
 
 def test_a_name_with_a_nul():
-    assert re.search(says("cant-read-in-coco"), refuse("a\0b").message)
+    assert "can't read" in refuse("a\0b").message
 
 
 def test_a_folder(tmp_path, tiny_onnx):

@@ -58,7 +58,7 @@ def test_the_rate_step():
         apply(NOISE, "rate", to=8000)
     with pytest.raises(CorruptSample, match=says("frames-per-second-not-sampling")):
         apply(NOISE, "rate", to=8000, rate=0)
-    with pytest.raises(CorruptSample, match=says("ratio-up-down")):
+    with pytest.raises(CorruptSample, match="ratio"):
         apply(NOISE, "rate", to=768_000, rate=767_999)
 
 

@@ -15,7 +15,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import SCHEMA, Measurement, Run, SessionRecord, Stopping, Summary
 from edgewise.store import codec, from_document, to_document
 from edgewise.store.upgrade import schema_of, upgrade
-from messages import says
+from messages import says, wording
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 
@@ -263,7 +263,7 @@ def test_a_record_of_an_older_schema_is_read(monkeypatch):
 def test_newer_is_refused_with_advice():
     with pytest.raises(BadInput, match=says("record-schema-written-newer-edgewise")) as caught:
         upgrade({"schema": 9})
-    assert "update edgewise" in caught.value.advice
+    assert wording("update-edgewise") in caught.value.advice
 
 
 def test_schema_of():

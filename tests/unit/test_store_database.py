@@ -524,7 +524,7 @@ def test_a_document_that_can_not_be_read_is_named_and_can_be_removed(store):
         store.get(run(1).id)
     with pytest.raises(StoreError, match=says("schema-written-newer-edgewise-one")) as caught:
         store.get(run(2).id)
-    assert "update edgewise" in caught.value.advice
+    assert wording("update-edgewise") in caught.value.advice
     with pytest.raises(StoreError, match=says("schema-written-newer-edgewise-one")):
         store.tag("t", run(2).id)
     done = store.reindex()

@@ -175,7 +175,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("runs.txt", "'.txt'"), ("runs", says("file-without-extension")), ("no/runs.json", says("cant-write-in-work"))],
+    [("runs.txt", "'.txt'"), ("runs", says("file-without-extension")), ("no/runs.json", "can't write")],
 )
 def test_where_nothing_can_be_written(tmp_path, name, match):
     with pytest.raises(BadInput, match=match) as caught:
@@ -217,7 +217,7 @@ def test_a_truncated_export(tmp_path):
     path = tmp_path / "runs.json"
     export_runs(RUNS, path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(BadInput, match=says("not-json-in-reading")) as caught:
+    with pytest.raises(BadInput, match="not JSON") as caught:
         import_runs(path)
     assert "complete" in caught.value.advice
 

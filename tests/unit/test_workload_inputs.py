@@ -237,7 +237,7 @@ def test_batch_and_shapes_must_agree():
     assert shapes(("x", (1, 3)), ("h", ("height",)), batch=2, h=(224,)) == [(2, 3), (224,)]
     with pytest.raises(BadInput) as caught:
         resolve(("x", (1, 3)), x=(8, 3))
-    assert caught.value.advice == wording("model-shape", shape="1x3; for a batch: --batch 8")
+    assert caught.value.advice == "the model's: 1x3; for a batch: --batch 8"
 
 
 def test_with_an_open_batch_elsewhere_fixed_fronts_stay():
