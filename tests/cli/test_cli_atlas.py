@@ -241,7 +241,7 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
         (
             "ncnn",
             NCNN.replace("avg =   11.78", "avg =   nan"),
-            says("line-not-number-above-0", line=15, name="avg", text="nan"),
+            says("not-number-above-0", what=has("line 15: avg"), text="nan"),
         ),
         ("ncnn", NCNN.replace("  avg =   11.78", ""), "line 15: 'squeezenet min = 11.73 max = 11.88' is not"),
         ("ncnn", NCNN.replace("num_threads = 4\n", ""), "line 14: a result before num_threads"),
@@ -249,7 +249,7 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
         (
             "table",
             "model,device,latency_ms\na,d,1\nb,d,-1\n",
-            says("line-not-number-above-0", line=3, name="latency_ms", text="-1"),
+            says("not-number-above-0", what=has("line 3: latency_ms"), text="-1"),
         ),
         ("table", "model,device,latency_ms\na,d\n", says("line-cells-columns", line=2, cells_count=2, header_count=3)),
         ("table", "model,device,latency_ms\n,d,3\n", "line 2: no model, device or latency"),
@@ -257,7 +257,7 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
         (
             "table",
             "model,device,latency_ms,threads\na,d,1,many\n",
-            says("line-not-number-above-0", line=2, name="threads", text="many"),
+            says("not-number-above-0", what=has("line 2: threads"), text="many"),
         ),
         (
             "table",
@@ -274,13 +274,13 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
         (
             "tflite-hosted",
             HOSTED.replace("13 ms", "soon"),
-            says("line-not-number-above-0", line=7, name="CPU, 4 threads", text="soon"),
+            says("not-number-above-0", what=has("line 7: CPU, 4 threads"), text="soon"),
         ),
         ("stm32", STM32.replace("188.36", "x"), "line 7: inference time (ms) is 'x'"),
         (
             "rknn",
             RKNN.replace("400", "0"),
-            says("line-not-number-above-0", line=3, name="RK3588 @single_core", text="0"),
+            says("not-number-above-0", what=has("line 3: RK3588 @single_core"), text="0"),
         ),
         ("hailo", HAILO, says("does-not-name-chip")),
         ("mlperf-tiny", TINY, says("no-results")),
