@@ -6,7 +6,6 @@ import csv
 import hashlib
 import json
 import math
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -27,7 +26,6 @@ from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, of_one_engine
 from litert_networks import NetworkWriter
-from messages import has, is_in, says, wording
 from sample_runs import all_runs
 
 TABLE = """model,host_latency_ms,latency_ms,family
@@ -84,36 +82,27 @@ def test_a_refused_model_is_an_exit_code_of_its_own(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["calibrate", "phone", "--measurements", "absent.csv"], says("cant-read-in-points")),
-        (
-            ["calibrate", "cortex-m4", "--measurements", "measured.csv"],
-            says("device-edgewise-knows-already", name=has("cortex-m4")),
-        ),
-        (
-            ["calibrate", "local", "--measurements", "measured.csv"],
-            says("device-edgewise-knows-already", name=has("local")),
-        ),
-        (["calibrate", "a/b", "--measurements", "measured.csv"], says("cant-name-device")),
+        (["calibrate", "phone", "--measurements", "absent.csv"], "can't be read"),
+        (["calibrate", "cortex-m4", "--measurements", "measured.csv"], "cortex-m4 is a device that edgewise knows"),
+        (["calibrate", "local", "--measurements", "measured.csv"], "local is a device that edgewise knows"),
+        (["calibrate", "a/b", "--measurements", "measured.csv"], "can't be the name of a device"),
         (["calibrate", "phone", "--measurements", "measured.csv", "--method", "cubic"], "no method 'cubic'"),
-        (["calibrate", "phone", "--measurements", "new.csv"], wording("no-metric-measured-device")),
+        (["calibrate", "phone", "--measurements", "new.csv"], "no metric was measured on the device"),
         (["estimate", "new.csv", "-d", "phon"], "unknown device 'phon'"),
-        (
-            ["estimate", "m.tflite", "-d", "cortex-m4", "--target", "latency=1ms"],
-            says("opset-applies-only-onnx", named_opset=has("--target")),
-        ),
+        (["estimate", "m.tflite", "-d", "cortex-m4", "--target", "latency=1ms"], "--target applies only"),
     ],
 )
 def test_mistakes_have_one_clear_message(capsys, arguments, words):
     assert run(arguments) == 2
-    assert is_in(words, capsys.readouterr().err)
+    assert words in capsys.readouterr().err
 
 
 def test_settings_of_estimators_and_targets_that_were_not_measured(capsys):
     assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
     assert run(["estimate", "new.csv", "-d", "phone", "--set", "a=b"]) == 2
-    assert re.search(says("calibrated-device-which-does-not", unused=has("--set")), capsys.readouterr().err)
+    assert "does not use --set" in capsys.readouterr().err
     assert run(["estimate", "new.csv", "-d", "phone", "--target", "energy=1mJ"]) == 2
-    assert re.search(says("not-calibrated", metric=has("energy")), capsys.readouterr().err)
+    assert "not calibrated for energy" in capsys.readouterr().err
 
 
 def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latency(capsys, tmp_path):
@@ -121,7 +110,7 @@ def test_model_files_bring_their_operators_and_runs_on_this_machine_their_latenc
     rows = [f"{digits},5"] + [f"other{at},{5 * at}" for at in range(2, 5)]
     (tmp_path / "files.csv").write_text("model,latency_ms\n" + "\n".join(rows) + "\n")
     assert run(["calibrate", "board", "--measurements", "files.csv"]) == 2  # names alone relate to nothing
-    assert re.search(says("nothing-relates-models-device"), capsys.readouterr().err)
+    assert "nothing relates the models" in capsys.readouterr().err
     assert run(["bench", str(digits), "-r", "onnxruntime", "--iterations", "20", "--sessions", "1", "--quiet"]) == 0
     with edgewise.open_store() as opened:
         opened.save(replace(opened.get("last"), trust=Trust(grade="B")))
@@ -212,7 +201,7 @@ def test_values_of_this_machine_are_of_one_engine_within_the_same_limits(tmp_pat
 def test_python_calibrates_from_runs(tmp_path):
     runs = list(read_runs(tmp_path / exported(tmp_path, "runs.json", {}, {}, {})))
     table = "model,latency_ms,host_latency_ms\n" + "".join(f"{run.job.model.name},1,1\n" for run in runs)
-    with pytest.raises(edgewise.BadInput, match=says("nothing-relates-models-device")):
+    with pytest.raises(edgewise.BadInput, match="nothing relates"):
         edgewise.calibrate("board", runs, keep=False)
     (tmp_path / "more.csv").write_text(table.replace("m0", "a").replace("m1", "b").replace("m2", "c"))
     found = edgewise.calibrate("board", [*runs, "more.csv"], keep=False)
@@ -391,10 +380,7 @@ def test_of_the_runs_on_this_machine_the_newest_of_the_best_grade_is_taken(tmp_p
 def test_without_measurements_the_runs_of_the_device_in_the_store_are_taken(capsys, tmp_path):
     assert run(["calibrate", "phone"]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert (
-        "has no finished runs of the device phone" in told
-        and wording("measurements-f-csv-edgewise-runs", device="phone") in told
-    )
+    assert "has no finished runs of the device phone" in told and "runs import F --device phone" in told
     runs = read_runs(tmp_path / exported(tmp_path, "p.json", *[{"device": "phone"}] * 4))
     with edgewise.open_store() as opened:
         for at, each in enumerate(runs):
@@ -440,7 +426,7 @@ def test_a_folder_of_a_tools_outputs_is_related_to_the_models_in_another_folder(
     assert any("taken for the file of the same name" in caution for caution in told)
     assert any("notes.txt" in caution for caution in told)
     assert run(["calibrate", "phone", "--measurements", "nets"]) == 2
-    assert re.search(says("holds-no-measurements", folder=has("nets")), capsys.readouterr().err)
+    assert "nets holds no measurements" in capsys.readouterr().err
 
 
 def test_weights_that_are_stored_in_half_precision_are_predicted_as_the_same_network(tmp_path):
@@ -505,20 +491,17 @@ def test_suggested_networks_are_written_with_a_table_and_then_calibrate_the_devi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["--suggest", "3", "--measurements", "measured.csv"],
-            wording("suggest-exclude-each-other", flag="measurements"),
-        ),
-        (["--suggest", "3", "--method", "line"], wording("suggest-exclude-each-other", flag="method")),
-        (["--suggest", "99"], says("suggest-reference-networks-suit-device")),
+        (["--suggest", "3", "--measurements", "measured.csv"], "--suggest and --measurements exclude each other"),
+        (["--suggest", "3", "--method", "line"], "--suggest and --method exclude each other"),
+        (["--suggest", "99"], "reference networks suit this device"),
         (["--suggest", "0"], "--suggest must be greater than or equal to 1, not 0"),
         (["--suggest", "3", "-o", "a", "-o", "b"], "--suggest writes to one folder, not 2"),
-        ([], says("no-measurements-given-no-finished")),
+        ([], "no measurements given"),
     ],
 )
 def test_what_does_not_go_together_with_suggestions(capsys, tmp_path, arguments, words):
     assert run(["calibrate", "phone", *arguments]) == 2
-    assert is_in(words, capsys.readouterr().err)
+    assert words in capsys.readouterr().err
     assert not (tmp_path / "phone-models").exists()
 
 
@@ -530,7 +513,7 @@ def test_a_dry_run_of_a_suggestion_is_a_request(capsys, tmp_path):
     assert run(["calibrate", "phone", "--suggest", "1", "-o", "nets", "--dry-run", "--json"]) == 0
     (tmp_path / "request.json").write_text(capsys.readouterr().out)
     assert run(["run", "request.json", "-o", "report.md"]) == 2
-    assert re.search(says("cant-written-suggestion-no-report"), capsys.readouterr().err)
+    assert "a suggestion has no report" in capsys.readouterr().err
     assert run(["run", "request.json", "--json"]) == 0
     (model,) = json.loads(capsys.readouterr().out)["models"]
     assert model["file"] == str(tmp_path / "nets" / "autoencoder-w0.5.onnx")

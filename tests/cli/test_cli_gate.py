@@ -19,7 +19,7 @@ from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
 from edgewise.units import format_quantity
-from messages import has, is_in, says, wording
+from messages import has, says, wording
 from threaded_workers import Line, install
 
 MS = 1_000_000

@@ -14,6 +14,7 @@ from edgewise.cli.main import run as edgewise
 from edgewise.importing import Told, import_file
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes
 from edgewise.verbs.calibrate.work import _from_run
+from messages import has, says, wording
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
 FILES = sorted(FOLDER.iterdir())

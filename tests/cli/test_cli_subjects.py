@@ -20,6 +20,7 @@ from edgewise.report.files import runs_document
 from edgewise.store import open_store
 from edgewise.store.exchange import export_runs
 from edgewise.verbs.subjects import pair_runs, read_subjects, split_vary
+from messages import has, is_in, says, wording
 from sample_runs import KWS, VWW, make_run, run_id, same_model_runs
 
 

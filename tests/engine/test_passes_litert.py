@@ -16,7 +16,6 @@ from edgewise.optimizing.passes.litert_dynamic import LitertDynamic
 from edgewise.optimizing.passes.litert_static import LitertStatic
 from edgewise.optimizing.passes.litert_weights import LitertWeights
 from litert_networks import apply_in, dtypes, facts_of, infer_all, interface, names_of, snr_db, write_samples
-from messages import says
 
 pytest.importorskip("ai_edge_quantizer", reason="ai-edge-quantizer is not installed")
 pytestmark = pytest.mark.engine
@@ -160,14 +159,14 @@ def test_weights_of_named_layers_stay_or_change_alone(apply, one):
 
 @EVERY
 def test_names_that_no_operator_has_are_refused(apply, digits_samples, one):
-    with pytest.raises(CannotApply, match=says("model-no-operator-called-in-onnx-prune", unknown="nobody")):
+    with pytest.raises(CannotApply, match="no operator called nobody"):
         apply(one, DIGITS, digits_samples, keep=["nobody"])
-    with pytest.raises(CannotApply, match=says("model-no-operator-called-in-onnx-prune", unknown="nobody")):
+    with pytest.raises(CannotApply, match="no operator called nobody"):
         apply(one, DIGITS, digits_samples, only=["nobody"])
 
 
 def test_only_operators_without_such_arithmetic_is_refused(apply):
-    with pytest.raises(CannotApply, match=says("none-operators-change-can")):
+    with pytest.raises(CannotApply, match="none of the operators to change can be"):
         apply(DYNAMIC, DIGITS, only=names_of(DIGITS, "PAD"))
 
 
@@ -183,7 +182,7 @@ def digits_static(tmp_path_factory, digits_samples):
 @EVERY
 def test_a_quantised_model_is_refused_and_offered_nothing(apply, digits_samples, digits_static, one):
     made = digits_static
-    with pytest.raises(CannotApply, match=says("already-quantised-tensors-hold-scaled")):
+    with pytest.raises(CannotApply, match="already quantised"):
         apply(one, made, digits_samples)
     assert not one.recipes(facts_of(made, quantized=True))
     assert one.recipes(facts_of(DIGITS))
@@ -200,15 +199,12 @@ def test_a_damaged_file_is_a_bad_model(apply, digits_samples, tmp_path, one):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ([np.zeros((3, 1, 28, 28), np.float32)], says("calibration-sample-input-shape-model", wanted="1×1×32×32")),
-        (
-            [np.zeros((3, 1, 32, 32), np.float64)],
-            says("calibration-samples-input-not", dtype="float64", dtype_2="float32"),
-        ),
-        ([np.zeros((3, 1, 32, 32), np.float32)] * 2, says("each-sample-arrays-model-inputs", arrays_count=2, inputs=1)),
-        ([np.full((3, 1, 32, 32), np.nan, np.float32)], says("calibration-samples-input-values-not")),
-        ([np.full((3, 1, 32, 32), 3e38, np.float32)], says("calibration-samples-tensor-values-not")),
-        ([np.zeros((0, 1, 32, 32), np.float32)], says("there-no-samples-calibrate")),
+        ([np.zeros((3, 1, 28, 28), np.float32)], "has shape .*; the model takes 1×1×32×32"),
+        ([np.zeros((3, 1, 32, 32), np.float64)], "are float64, not float32"),
+        ([np.zeros((3, 1, 32, 32), np.float32)] * 2, "each sample has 2 arrays, but the model has 1 inputs"),
+        ([np.full((3, 1, 32, 32), np.nan, np.float32)], "not finite"),
+        ([np.full((3, 1, 32, 32), 3e38, np.float32)], "has values that are not finite"),
+        ([np.zeros((0, 1, 32, 32), np.float32)], "no samples to calibrate on"),
     ],
 )
 def test_samples_that_do_not_fit_are_refused(apply, tmp_path, arrays, message):
@@ -219,7 +215,7 @@ def test_samples_that_do_not_fit_are_refused(apply, tmp_path, arrays, message):
 
 
 def test_without_samples_it_refuses(apply):
-    with pytest.raises(CannotApply, match=says("needs-samples-calibrate-data")):
+    with pytest.raises(CannotApply, match="needs samples"):
         apply(STATIC, DIGITS)
 
 
@@ -255,5 +251,5 @@ def test_mlperf_tiny_networks_without_entry_points(apply, shared_models, tmp_pat
 
 def test_mlperf_tiny_quantised_networks_are_refused(apply, shared_models, digits_samples):
     for path in sorted(Path(shared_models).glob("*int8.tflite")):
-        with pytest.raises(CannotApply, match=says("already-quantised-tensors-hold-scaled")):
+        with pytest.raises(CannotApply, match="already quantised"):
             apply(STATIC, path, digits_samples)

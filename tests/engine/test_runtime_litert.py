@@ -6,6 +6,7 @@ import pytest
 from edgewise.runtime.base import InvalidModel, LoadOptions, ReportsEngineLatency, RunsConcurrently, UnsupportedModel
 from edgewise.runtime.litert import LiteRt, _explain
 from edgewise.runtime.litert_sessions import _count_delegated
+from messages import says
 
 pytestmark = [
     pytest.mark.engine,

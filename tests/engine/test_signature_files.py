@@ -28,6 +28,7 @@ from edgewise.verbs.optimize.work import _REPEATED_FOR_ONE
 from edgewise.verbs.profile.request import ProfileRequest
 from exported_programs import small_network
 from litert_networks import write_subgraphs
+from messages import says, wording
 from protobuf_writer import saved_model
 
 pytestmark = pytest.mark.engine

@@ -20,7 +20,6 @@ from edgewise.device.target import close_targets
 from edgewise.errors import BadInput
 from edgewise.record import InputSpec
 from edgewise.workload.inputs import make_arrays
-from messages import has, says, wording
 
 MODEL = data.path("digits_cnn.tflite")
 CLASSES = 10
@@ -68,13 +67,11 @@ def test_bench_times_windows_of_at_least_a_second_by_the_timer_of_the_board(caps
     assert latency["value"] == pytest.approx(7.001e-3, rel=1e-5) and latency["basis"] == "measured"
     assert len(latency["samples"]) == 6 and latency["summary"]["percentiles"] == {}
     assert latency["low"] < 7.001e-3 < latency["high"]
-    assert re.search(says("board-timer-steps-s-around", windows_count=6, shortest=1), latency["method"]) and re.search(
-        says("board-timer-steps-s-around", inferences=858, sessions_count=3), latency["method"]
-    )
+    assert "6 windows of at least 1 s" in latency["method"] and "858 inferences in 3 session(s)" in latency["method"]
     windows = run["sessions"][0]["facts"]["board"]["windows"]
     assert [each["inferences"] for each in windows] == [143, 143]  # 143 × 7.001 ms is the first number above 1 s
     assert board.commands.count("infer 143 0") == 6
-    assert rows["energy"]["absent_because"].startswith(wording("mlperf-tiny-protocol-reports-times"))
+    assert rows["energy"]["absent_because"].startswith("MLPerf Tiny's protocol reports times and outputs only")
     assert rows["throughput"]["value"] == pytest.approx(1 / 7.001e-3, rel=1e-5)
     machine = run["environment"]
     assert machine["device"]["model"] == "fake board" and machine["architecture"] is None
@@ -131,13 +128,13 @@ def test_a_board_whose_inferences_never_stop_getting_faster_is_an_error(capsys):
 
         board.override = override
         run, _ = bench(capsys, board, "--sessions", "1", code=4)
-    assert re.search(says("time-inference-falls-window-window"), run["failure"]["message"])
+    assert "falls from window to window" in run["failure"]["message"]
 
 
 def test_steps_of_a_coarse_timer_are_found_and_are_in_the_interval(capsys):
     with fake_board(latency_us=50_000, results=[0.1] * CLASSES) as board:
         _, rows = bench(capsys, board, "--sessions", "2")
-    assert re.search(says("board-timer-steps-s-around", resolution=1000), rows["latency"]["method"])
+    assert "steps of 1000 µs" in rows["latency"]["method"]
     assert rows["latency"]["high"] - rows["latency"]["value"] >= 1000e-6 / 20
 
 
@@ -169,7 +166,7 @@ def test_outputs_equal_to_tflite_micro_agree_and_others_are_a_caution(capsys, tm
         run, _ = bench(capsys, board, "--sessions", "1")
     (caution,) = [each for each in run["cautions"] if each["code"] == "output-mismatch"]
     assert "mlperf_tiny/firmware and tflite-micro on this machine compute different outputs" in caution["message"]
-    assert wording("check-board-holds-model-form") in caution["advice"]
+    assert "check that the board holds this model" in caution["advice"]
 
 
 def test_an_emulated_board_is_simulated_and_a_wrong_timer_is_a_caution(capsys):
@@ -177,7 +174,7 @@ def test_an_emulated_board_is_simulated_and_a_wrong_timer_is_a_caution(capsys):
     with fake_board(latency_us=2000, results=[0.1] * CLASSES, override=names.get) as board:
         _, rows = bench(capsys, board, "--sessions", "1")
     assert rows["latency"]["basis"] == rows["throughput"]["basis"] == "simulated"
-    assert re.search(says("emulated-board-whose-timer-counts"), rows["latency"]["method"])
+    assert "timer counts instructions" in rows["latency"]["method"]
 
 
 def test_evaluate_sends_every_sample(capsys, tmp_path):
@@ -266,34 +263,34 @@ def test_doctor_and_devices_check_show_the_board(capsys):
 @pytest.mark.parametrize(
     ("words", "message", "code"),
     [
-        (["profile", MODEL], says("board-serial-port-cant-profiled"), 3),
-        (["compare", MODEL, MODEL], says("board-holds-one-model-takes"), 3),
-        (["bench", MODEL, "--batch", "2"], says("board-serial-port-only-single"), 2),
-        (["bench", MODEL, "--threads", "2"], says("board-serial-port-only-single"), 2),
-        (["bench", MODEL, "--scenario", "offline"], says("board-serial-port-only-single"), 2),
-        (["bench", MODEL, "--duration", "3601s"], says("duration-window-board-must-most", longest_s=3600), 2),
-        (["bench", MODEL, "-r", "litert"], says("board-runs-only-own-firmware"), 3),
-        (["bench", data.path("digits_cnn.onnx")], says("no-installed-runtime-reads"), 3),
+        (["profile", MODEL], "can't be profiled", 3),
+        (["compare", MODEL, MODEL], "holds one model and takes no turns", 3),
+        (["bench", MODEL, "--batch", "2"], "single-stream scenario, batch 1 and one thread", 2),
+        (["bench", MODEL, "--threads", "2"], "single-stream scenario, batch 1 and one thread", 2),
+        (["bench", MODEL, "--scenario", "offline"], "single-stream scenario, batch 1 and one thread", 2),
+        (["bench", MODEL, "--duration", "3601s"], "at most 3600s", 2),
+        (["bench", MODEL, "-r", "litert"], "runs only its own firmware", 3),
+        (["bench", data.path("digits_cnn.onnx")], "no installed runtime reads", 3),
     ],
 )
 def test_what_a_board_can_not_do_is_said_before_it_measures(capsys, words, message, code):
     with fake_board() as board:
-        assert re.search(message, refused(capsys, *words, "-d", f"serial://{board.port}", code=code))
+        assert message in refused(capsys, *words, "-d", f"serial://{board.port}", code=code)
     assert not [each for each in board.commands if each.startswith("infer")]
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("serial://ttyACM0", says("not-path-port")),
-        ("serial:///dev/ttyACM0?baud=fast", says("baud-must-number-bits-per")),
-        ("serial:///dev/ttyACM0?baud=0", says("baud-must-number-bits-per")),
-        ("serial:///dev/ttyACM0?parity=even", says("unknown-option", unknown="parity")),
-        ("serial:///dev/ttyACM0?input=int4", says("input-must-not", encodings="tensor, uint8, float32")),
+        ("serial://ttyACM0", "is not the path of a port"),
+        ("serial:///dev/ttyACM0?baud=fast", "baud must be a number"),
+        ("serial:///dev/ttyACM0?baud=0", "baud must be a number"),
+        ("serial:///dev/ttyACM0?parity=even", "unknown option 'parity'"),
+        ("serial:///dev/ttyACM0?input=int4", "input must be tensor, uint8, float32"),
     ],
 )
 def test_wrong_addresses(url, message):
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=re.escape(message)):
         open_transport(Device(name=url, url=url))
 
 
@@ -302,13 +299,10 @@ def test_wrong_addresses(url, message):
 
 def test_a_missing_port_and_a_file_that_is_no_port(capsys, tmp_path):
     found = refused(capsys, "bench", MODEL, "-d", "serial:///dev/ttyNOTHING")
-    assert (
-        re.search(says("does-not-exist-in-callable-loader", target=has("/dev/ttyNOTHING")), found)
-        and "/dev/serial/by-id" in found
-    )
+    assert "/dev/ttyNOTHING does not exist" in found and "/dev/serial/by-id" in found
     (tmp_path / "file").write_text("")
-    assert re.search(says("not-serial-port"), refused(capsys, "bench", MODEL, "-d", f"serial://{tmp_path / 'file'}"))
-    assert re.search(says("not-serial-port"), refused(capsys, "bench", MODEL, "-d", f"serial://{tmp_path}"))
+    assert "is not a serial port" in refused(capsys, "bench", MODEL, "-d", f"serial://{tmp_path / 'file'}")
+    assert "is not a serial port" in refused(capsys, "bench", MODEL, "-d", f"serial://{tmp_path}")
 
 
 def test_a_port_without_permission(capsys, monkeypatch):
@@ -321,13 +315,13 @@ def test_a_port_without_permission(capsys, monkeypatch):
 
     monkeypatch.setattr(os, "open", as_another_user)
     found = refused(capsys, "bench", MODEL, "-d", "serial:///dev/ttyDenied")
-    assert wording("may-not-used-user") in found and "dialout" in found
+    assert "may not be used by this user" in found and "dialout" in found
 
 
 def test_a_port_that_another_program_uses(capsys):
     with fake_board() as board:
         first = greeted(board)
-        assert wording("used-another-program") in refused(capsys, "bench", MODEL, "-d", f"serial://{board.port}")
+        assert "is used by another program" in refused(capsys, "bench", MODEL, "-d", f"serial://{board.port}")
         first.close()
 
 
@@ -335,20 +329,14 @@ def test_a_silent_board(capsys, clock):
     clock.silent_when = lambda: True
     with fake_board(override=lambda command: b"") as board:
         found = refused(capsys, "bench", MODEL, "-d", f"serial://{board.port}?baud=9600")
-    assert (
-        re.search(says("no-answer-name-within-s", greet_s=600), found)
-        and wording("check-port-firmware-speaks-mlperf", baud=9600) in found
-    )
+    assert "no answer to 'name' within 600 s" in found and "9600 baud" in found
 
 
 def test_garbage_of_a_wrong_speed(capsys, monkeypatch):
     monkeypatch.setattr(board_module, "GREET_S", 8.0)  # real time: it has to end, on any machine
     with fake_board(override=lambda command: b"\xf8\x00\xfe\x9c\x80\n\xe0") as board:
         found = refused(capsys, "bench", MODEL, "-d", f"serial://{board.port}")
-    assert (
-        re.search(says("sent-b-not-mlperf-tiny"), found)
-        and wording("check-speed-baud-set-another", baud=115200) in found
-    )
+    assert "that are not MLPerf Tiny's protocol" in found and "it was 115200 baud" in found
 
 
 def test_the_boot_text_and_its_m_ready_are_dropped():
@@ -367,36 +355,16 @@ def test_a_command_that_was_lost_while_booting_is_repeated(monkeypatch):
 
 
 ANSWERS = {
-    "restart": (
-        b"m-warmup-done\r\nm-init-done\r\nm-ready\r\n",
-        says("board-restarted-during", short=has("infer")),
-        "EngineError",
-    ),
-    "error": (
-        b"e-[Inference iterations must be >0]\r\nm-ready\r\n",
-        says("board-answered", short=has("infer")),
-        "EngineError",
-    ),
-    "no times": (b"m-infer-done\r\nm-ready\r\n", says("answer-infer-times-m-lap", laps_count=0), "EngineError"),
-    "timer stands": (
-        b"m-lap-us-5\r\nm-lap-us-5\r\nm-ready\r\n",
-        says("board-timer-went-s-s", laps=5, laps_2=5),
-        "EngineError",
-    ),
-    "timer back": (
-        b"m-lap-us-90000000\r\nm-lap-us-5\r\nm-ready\r\n",
-        says("board-timer-went-s-s", laps=90000000, laps_2=5),
-        "EngineError",
-    ),
-    "other count": (b"m-infer-start-7\r\nm-ready\r\n", says("board-made-inferences-instead", started=7), "EngineError"),
-    "words": (
-        b"m-lap-us-1\nm-lap-us-9\nm-results-[a,b]\nm-ready\n",
-        says("m-results-not-list-numbers", found="a,b"),
-        "EngineError",
-    ),
-    "flood": (b"m-results-[0.5]\r\n" * 20_000, says("answer-does-not-end"), "EngineError"),
+    "restart": (b"m-warmup-done\r\nm-init-done\r\nm-ready\r\n", "the board restarted during 'infer", "EngineError"),
+    "error": (b"e-[Inference iterations must be >0]\r\nm-ready\r\n", "answered 'infer", "EngineError"),
+    "no times": (b"m-infer-done\r\nm-ready\r\n", "has 0 times (m-lap-us) instead of 2", "EngineError"),
+    "timer stands": (b"m-lap-us-5\r\nm-lap-us-5\r\nm-ready\r\n", "timer went from 5 to 5", "EngineError"),
+    "timer back": (b"m-lap-us-90000000\r\nm-lap-us-5\r\nm-ready\r\n", "timer went from 90000000 to 5", "EngineError"),
+    "other count": (b"m-infer-start-7\r\nm-ready\r\n", "made 7 inferences instead of", "EngineError"),
+    "words": (b"m-lap-us-1\nm-lap-us-9\nm-results-[a,b]\nm-ready\n", "not a list of numbers: 'a,b'", "EngineError"),
+    "flood": (b"m-results-[0.5]\r\n" * 20_000, "does not end", "EngineError"),
     "partial": (b"m-infer-st", "no m-ready after 'infer", "Timeout"),
-    "unplugged": (b"unplug", says("gone-board-unplugged-switched-off"), "LinkLost"),
+    "unplugged": (b"unplug", "is gone", "LinkLost"),
 }
 
 
@@ -415,7 +383,7 @@ def test_a_board_that_fails_in_the_second_session_keeps_the_first(capsys, kind):
 
         board.override = override
         run, rows = bench(capsys, board, "--sessions", "2", *patience, code=4)
-    assert run["status"] == "failed" and re.search(message, run["failure"]["message"]), run["failure"]
+    assert run["status"] == "failed" and message in run["failure"]["message"], run["failure"]
     assert run["failure"]["cause"] == cause and run["failure"]["advice"]
     assert rows["latency"]["samples"] == pytest.approx([2e-3, 2e-3])  # of the session before
 
@@ -425,4 +393,4 @@ def test_input_that_the_board_does_not_confirm(capsys):
     with fake_board(override=lost.get) as board:
         board._lines = lambda words: [] if words[0] == "db" else type(board)._lines(board, words)
         run, _ = bench(capsys, board, "--sessions", "1", code=4)
-    assert re.search(says("board-did-not-confirm-b", data_count=4096), run["failure"]["message"])
+    assert "did not confirm 4096 B of input" in run["failure"]["message"]

@@ -29,6 +29,7 @@ from edgewise.verbs import words
 from edgewise.verbs.command_line import command_of
 from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS
+from messages import has, is_in, says, wording
 
 DATA = Path(str(files("edgewise"))) / "data"
 MODEL, OTHER, NUMBERS = "data/digits_cnn.onnx", "data/digits_cnn.tflite", "data/digits_test.npz"

@@ -21,6 +21,7 @@ from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.convert.request import ConvertRequest
 from edgewise.verbs.exec.request import ExecRequest
 from edgewise.verbs.inspect.request import InspectRequest
+from messages import says
 from patience import wait_until
 from tiny_models import write_tiny_onnx
 

@@ -22,6 +22,7 @@ from edgewise.run.command_run import build_run, cautions_of, failure_of, measure
 from edgewise.run.program import network_bytes
 from edgewise.verbs.exec.request import ExecRequest
 from edgewise.verbs.shared import check_constraints
+from messages import says, wording
 
 MIB = 2**20
 

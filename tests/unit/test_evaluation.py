@@ -22,6 +22,7 @@ from edgewise.record import Stopping, TargetSpec
 from edgewise.run.plan import Axes
 from edgewise.testing import write_fake_model
 from edgewise.verbs.context import Context, Saver
+from messages import says, wording
 from small_selections import NET, Rows, corrupt, job_of, rows, selection
 
 COUNT = 60

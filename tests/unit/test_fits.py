@@ -20,6 +20,7 @@ from edgewise.verbs.estimate.work import with_battery
 from edgewise.verbs.fits.request import FitsRequest
 from edgewise.verbs.reading import read_request
 from estimates import dense_relu, on_board
+from messages import has, is_in, says, wording
 
 BOARDS = (
     on_board("unknown", ram=2000),

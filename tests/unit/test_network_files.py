@@ -21,6 +21,7 @@ from edgewise.run.run_builder import METERS_OFF
 from edgewise.runtime.base import runtimes
 from edgewise.store.codec import from_document, to_document
 from edgewise.verbs.network_files import NetworkExports
+from messages import says, wording
 from tiny_models import write_tiny_onnx
 
 NETWORK = "0" * 64

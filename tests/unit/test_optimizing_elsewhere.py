@@ -23,6 +23,7 @@ from edgewise.report.optimization_tables import csv_table
 from edgewise.report.optimization_words import headline_of
 from edgewise.report.text import plain_text
 from edgewise.verbs.optimize.presentation import OptimizePresentation
+from messages import says, wording
 from search_bench import Bench
 
 

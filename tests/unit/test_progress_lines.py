@@ -26,6 +26,7 @@ from edgewise.progress import (
     VariantTested,
 )
 from edgewise.terminal.progress import ProgressLines
+from messages import wording
 from sample_runs import make_run
 
 

@@ -21,6 +21,7 @@ from edgewise.report.gate import (
 from edgewise.report.junit import render_junit
 from edgewise.report.result_files import GATE
 from edgewise.report.text import to_text
+from messages import is_in, says
 from sample_comparisons import judged
 from sample_runs import failed_run, make_run
 

@@ -48,6 +48,7 @@ from edgewise.report.profile_html import render_profile_html
 from edgewise.report.profile_types import type_table
 from edgewise.report.text import to_text
 from edgewise.store.codec import decode, from_document, to_document
+from messages import says
 from sample_profiles import (
     FINDINGS,
     FORMULA,

@@ -20,6 +20,7 @@ from edgewise.verbs.profile.request import ProfileRequest
 from edgewise.verbs.reading import read_request
 from edgewise.verbs.request import SCHEMA, Request
 from edgewise.verbs.verb import VERBS
+from messages import says
 
 REQUESTS = {name: verb.request_type() for name, verb in VERBS}
 LEAST = {

@@ -15,6 +15,7 @@ from edgewise.model.sparsity import LayerSparsity, count_zeros
 from edgewise.report.sparsity import sparsity_section
 from exported_programs import graph as torch_graph
 from exported_programs import meta, node, program
+from messages import says, wording
 from openvino_writer import Ir, const, layer, parameter, port, result
 from tflite_writer import FLOAT, INT4, INT8, one_step
 

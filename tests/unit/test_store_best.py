@@ -14,7 +14,7 @@ from edgewise.record import Run, Scenario
 from edgewise.record.run import Trust
 from edgewise.store import best, open_store
 from edgewise.store.best import ModelFile, Workload
-from messages import says, wording
+from messages import says
 from random_runs import START, random_changes, random_run
 from stores import DATABASES, new_store
 

@@ -12,7 +12,7 @@ from edgewise.errors import BadInput
 from edgewise.record import SCHEMA, Failure, Measurement, Run
 from edgewise.store import exchange, from_document, open_store, to_document
 from edgewise.store.exchange import csv_lines, export_runs, import_runs, read_runs
-from messages import has, says, wording
+from messages import says, wording
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 

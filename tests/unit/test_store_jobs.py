@@ -8,6 +8,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.record import new_run_id
+from messages import says
 from stores import DATABASES, POSTGRESQL, new_store
 
 BENCH = {"verb": "bench", "models": ["a.onnx"]}
