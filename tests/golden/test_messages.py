@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import messages
 from message_flow import find_messages
 from messages import has, is_in, says, wording
 from renew_messages import Message, read_snapshot, renewed
@@ -76,7 +77,14 @@ def test_texts_are_found_where_they_are_written(tmp_path: Path):
     }
 
 
-def test_messages_are_named_by_key_and_fields():
+@pytest.fixture
+def several(monkeypatch):
+    monkeypatch.setattr(
+        messages, "_texts", lambda: {"matches-several-runs": "{reference!r} matches several runs: {listed}"}
+    )
+
+
+def test_messages_are_named_by_key_and_fields(several):
     pattern = says("matches-several-runs", reference="x.y")
     assert re.search(pattern, "'x.y' matches several runs: a, b") and not re.search(
         pattern, "'x-y' matches several runs: a"
@@ -98,6 +106,6 @@ def test_messages_are_named_by_key_and_fields():
         (lambda: wording("matches-several-runs", reference="x"), "not every field"),
     ],
 )
-def test_a_wrong_key_or_field_is_an_error(wrong, why: str):
+def test_a_wrong_key_or_field_is_an_error(several, wrong, why: str):
     with pytest.raises(AssertionError, match=why):
         wrong()

@@ -184,7 +184,8 @@ def test_an_ambiguous_prefix_lists_a_few(store):
         store.save(run(1, id=f"0193-{number:02}"))
     with pytest.raises(BadInput) as caught:
         store.get("0193")
-    assert caught.value.message == "'0193' matches several runs: " + ", ".join(f"0193-{n:02}" for n in range(8)) + ", …"
+    listed = ", ".join(f"0193-{n:02}" for n in range(8)) + ", …"
+    assert caught.value.message == wording("matches-several-runs", reference="0193", listed=listed)
 
 
 def test_resolve_keeps_the_order_that_was_asked_for_and_each_run_once(store):
