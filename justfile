@@ -51,6 +51,10 @@ bench:
 constraints:
     {{ bin }}python tools/renew_constraints.py
 
+# Renew the snapshot of all messages (tests/golden/messages.jsonl); then read the differences
+messages:
+    {{ bin }}python tools/renew_messages.py
+
 # Run the README's tests ten times beside two busy processes and say which ever failed; arguments: see the script
 busy *arguments:
     {{ bin }}python tools/run_tests_busy.py {{ arguments }}

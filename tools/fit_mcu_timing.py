@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mcu_networks import NETWORKS, write_network
 from scipy.optimize import least_squares
 from scipy.stats import t
 
@@ -35,6 +34,7 @@ from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.reference import run_reference
 from edgewise.estimating.mcu.timing import Timing, time_operators, work_of
+from mcu_networks import NETWORKS, write_network
 
 TARGET = Path(__file__).parents[1] / "src" / "edgewise" / "estimating" / "mcu" / "timing.json"
 COVERAGE = 0.9

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ncnn_networks import profiles
 
 from edgewise.predicting.atlas import normal
 from edgewise.predicting.base import Subject
@@ -27,6 +26,7 @@ from edgewise.predicting.features import OperatorProfile
 from edgewise.predicting.fleet import fleets
 from edgewise.predicting.population import FEATURES, Population, estimate_population
 from edgewise.predicting.tables import read_source
+from ncnn_networks import profiles
 
 TARGET = Path(__file__).parents[1] / "src" / "edgewise" / "predicting" / "populations.json"
 SOURCE = "ncnn's benchmark table: github.com/Tencent/ncnn, benchmark/README.md, commit a4d2ea1d4422 (BSD-3-Clause)"

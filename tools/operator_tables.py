@@ -29,6 +29,7 @@ from typing import Any, Generic, TypeVar
 
 import onnx
 from onnx import TensorProto, helper
+
 from operator_contexts import contexts, with_option
 
 FOLDER = Path(__file__).parents[1] / "src" / "edgewise" / "data" / "operators"

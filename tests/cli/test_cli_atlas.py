@@ -15,6 +15,7 @@ from edgewise.predicting.atlas import load
 from edgewise.predicting.tables import SOURCES, read_source
 from edgewise.record.run import Trust
 from edgewise.store.exchange import export_runs
+from messages import has, is_in, says, wording
 from sample_runs import all_runs
 
 NCNN = """benchncnn measures ncnn.
@@ -237,28 +238,52 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        ("ncnn", NCNN.replace("avg =   11.78", "avg =   nan"), "line 15: avg is 'nan', not a number above 0"),
+        (
+            "ncnn",
+            NCNN.replace("avg =   11.78", "avg =   nan"),
+            says("not-number-above-0", what=has("line 15: avg"), text="nan"),
+        ),
         ("ncnn", NCNN.replace("  avg =   11.78", ""), "line 15: 'squeezenet min = 11.73 max = 11.88' is not"),
         ("ncnn", NCNN.replace("num_threads = 4\n", ""), "line 14: a result before num_threads"),
-        ("ncnn", "nothing", "has no results"),
-        ("table", "model,device,latency_ms\na,d,1\nb,d,-1\n", "line 3: latency_ms is '-1'"),
-        ("table", "model,device,latency_ms\na,d\n", "line 2: 2 cells for 3 columns"),
+        ("ncnn", "nothing", says("no-results")),
+        (
+            "table",
+            "model,device,latency_ms\na,d,1\nb,d,-1\n",
+            says("not-number-above-0", what=has("line 3: latency_ms"), text="-1"),
+        ),
+        ("table", "model,device,latency_ms\na,d\n", says("line-cells-columns", line=2, cells_count=2, header_count=3)),
         ("table", "model,device,latency_ms\n,d,3\n", "line 2: no model, device or latency"),
-        ("table", "model,device,model\n", "line 1: a column is there twice"),
-        ("table", "model,device,latency_ms,threads\na,d,1,many\n", "line 2: threads is 'many'"),
-        ("table", "model,device,latency_ms,batch\na,d,1,0.5\n", "line 2: batch is '0.5', not a whole number"),
-        ("table", "", "has no results"),
+        ("table", "model,device,model\n", says("there-twice-in-safety", name=has("line 1: a column"))),
+        (
+            "table",
+            "model,device,latency_ms,threads\na,d,1,many\n",
+            says("not-number-above-0", what=has("line 2: threads"), text="many"),
+        ),
+        (
+            "table",
+            "model,device,latency_ms,batch\na,d,1,0.5\n",
+            says("not-whole-number", what=has("line 2: batch"), text="0.5"),
+        ),
+        ("table", "", says("no-results")),
         ("table", 'model,device,latency_ms\n"' + "x" * 200_000, "line 2: field larger"),
-        ("timm", TIMM, "does not tell its conditions"),
-        ("ai-hub", "precisions:\n  float: 3\n", "is no perf.yaml of AI Hub"),
+        ("timm", TIMM, says("does-not-tell-conditions")),
+        ("ai-hub", "precisions:\n  float: 3\n", says("no-perf-yaml-ai-hub")),
         ("ai-hub", "a: &x [1]\nb: *x\n", "anchor"),
         ("ai-hub", PERF.replace("16.5", "soon"), "float, ACT, Phone 1, tflite: the time is 'soon'"),
-        ("tflite-hosted", HOSTED.replace("Pixel-3", "a phone"), "does not name its phone"),
-        ("tflite-hosted", HOSTED.replace("13 ms", "soon"), "line 7: CPU, 4 threads is 'soon'"),
+        ("tflite-hosted", HOSTED.replace("Pixel-3", "a phone"), says("does-not-name-phone")),
+        (
+            "tflite-hosted",
+            HOSTED.replace("13 ms", "soon"),
+            says("not-number-above-0", what=has("line 7: CPU, 4 threads"), text="soon"),
+        ),
         ("stm32", STM32.replace("188.36", "x"), "line 7: inference time (ms) is 'x'"),
-        ("rknn", RKNN.replace("400", "0"), "line 3: RK3588 @single_core is '0'"),
-        ("hailo", HAILO, "does not name its chip"),
-        ("mlperf-tiny", TINY, "has no results"),
+        (
+            "rknn",
+            RKNN.replace("400", "0"),
+            says("not-number-above-0", what=has("line 3: RK3588 @single_core"), text="0"),
+        ),
+        ("hailo", HAILO, says("does-not-name-chip")),
+        ("mlperf-tiny", TINY, says("no-results")),
         ("runs", "{}", "file.txt"),
         ("onnx", "", "no source 'onnx'"),
     ],
@@ -266,7 +291,7 @@ def test_tidy_tables_keep_the_source_of_each_row(tmp_path):
 def test_wrong_files_are_named_with_the_line_and_nothing_is_kept(tmp_path, capsys, kind, text, words):
     path = write(tmp_path / "file.txt", text)
     assert run(["atlas", "import", kind, str(path)]) == 2
-    assert words in " ".join(capsys.readouterr().err.split())
+    assert is_in(words, " ".join(capsys.readouterr().err.split()))
     assert not (tmp_path / "data").exists()
 
 
@@ -348,4 +373,4 @@ def test_what_is_in_no_table_is_refused_and_a_damaged_table_is_named(fleet, caps
     assert run(["estimate", "more.csv", "-d", "mine"]) == 2  # nothing relates the models to the device any more
     write(tmp_path / "data" / "atlas" / "bad.csv", "model,latency_s\na,-1\n")
     assert run(["calibrate", "mine", "--measurements", "measured.csv"]) == 2
-    assert "edgewise atlas rm bad" in " ".join(capsys.readouterr().err.split())
+    assert wording("edgewise-atlas-rm-import-table", name="bad") in " ".join(capsys.readouterr().err.split())

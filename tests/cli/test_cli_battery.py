@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.store import open_store
+from messages import says, wording
 from sample_runs import make_run, measured, run_id
 
 WORDS = ("battery", "--capacity", "10Wh", "--idle-power", "50mW±5mW", "--per-hour", "60")
@@ -48,7 +50,11 @@ def test_the_document(store, capsys):
 def test_a_run_without_energy_gives_no_number(store, capsys):
     assert run([*WORDS, run_id(1)]) == ExitCode.UNAVAILABLE
     captured = capsys.readouterr()
-    assert captured.out == "" and "has no energy per inference" in captured.err and "--energy 3mJ" in captured.err
+    assert (
+        captured.out == ""
+        and re.search(says("run-no-energy-per-inference"), captured.err)
+        and wording("give-energy-energy-such-energy") in captured.err
+    )
 
 
 def test_an_energy_that_is_given_goes_first(store, capsys):
@@ -60,12 +66,12 @@ def test_an_energy_that_is_given_goes_first(store, capsys):
 def test_more_inferences_than_fit_into_an_hour(store, capsys):
     words = [*WORDS[:-1], "1e9", run_id(2)]
     assert run(words) == ExitCode.BAD_INPUT
-    assert "do not fit into an hour" in capsys.readouterr().err
+    assert re.search(says("inferences-do-not-fit-into"), capsys.readouterr().err)
 
 
 def test_without_a_run_and_without_an_energy(capsys):
     assert run(list(WORDS)) == ExitCode.BAD_INPUT
-    assert "name a run that measured it, or give --energy" in capsys.readouterr().err
+    assert wording("name-run-measured-give-energy") in capsys.readouterr().err
 
 
 def test_an_energy_without_a_unit(capsys):

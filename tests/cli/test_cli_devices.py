@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from edgewise.cli.main import run
 from edgewise.device.devices import Device, add_device, find_device, read_devices, transport_of
 from edgewise.errors import Unavailable
+from messages import has, is_in, says, wording
 
 pytest.importorskip("asyncssh", reason="needs asyncssh")
 
@@ -53,26 +55,26 @@ def test_another_file_is_named_by_an_option(tmp_path, file, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["add", "local", "ssh://a"], "can't be the name of a device"),
-        (["add", "ssh", "ssh://a"], "can't be the name of a device"),
-        (["add", "a b", "ssh://a"], "can't be the name of a device"),
-        (["add", "a", "ssh://"], "names no host"),
+        (["add", "local", "ssh://a"], says("cant-name-device")),
+        (["add", "ssh", "ssh://a"], says("cant-name-device")),
+        (["add", "a b", "ssh://a"], says("cant-name-device")),
+        (["add", "a", "ssh://"], says("ssh-names-no-host")),
         (["add", "a", "pi@10.0.0.4"], "try: write ssh://pi@10.0.0.4"),
         (["add", "a", "board.local:2222"], "try: write ssh://board.local:2222"),
         (["add"], " devices add NAME URL'; see"),
         (["rm"], " devices rm NAME'; see"),
         (["add", "a", "ssh://host:99999"], "ort"),
-        (["add", "a", "ssh://me:secret@host"], "must not contain a password"),
-        (["add", "a", "ssh://host/path"], "names no host"),
-        (["add", "a", "ssh://host", "--set", "pyhton=x"], "unknown setting 'pyhton'"),
-        (["add", "a", "ssh://host", "--set", "python"], "--set needs KEY=VALUE"),
-        (["add", "a", "ssh://host", "--set", "python=a\nb"], "control character"),
+        (["add", "a", "ssh://me:secret@host"], says("url-must-not-contain-password")),
+        (["add", "a", "ssh://host/path"], says("ssh-names-no-host")),
+        (["add", "a", "ssh://host", "--set", "pyhton=x"], says("unknown-setting", unknown=has("'pyhton'"))),
+        (["add", "a", "ssh://host", "--set", "python"], wording("set-needs-key-value")),
+        (["add", "a", "ssh://host", "--set", "python=a\nb"], says("url-setting-control-character-no")),
         (["rm", "a"], "a is not in"),
     ],
 )
 def test_what_can_not_be_registered_is_one_clear_error(words, told, file, capsys):
     assert run(["devices", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert is_in(told, capsys.readouterr().err)
     assert not file.exists()
 
 
@@ -90,12 +92,12 @@ def test_a_device_in_another_form_of_toml_is_left_to_its_author(words, file, cap
     file.parent.mkdir()
     file.write_text('a = {url = "ssh://a"}\n')
     assert run(["devices", *words]) == 2
-    assert "by hand" in capsys.readouterr().err and read_devices(file)["a"].url == "ssh://a"
+    assert wording("remove-file-hand") in capsys.readouterr().err and read_devices(file)["a"].url == "ssh://a"
 
 
 def test_a_setting_that_is_given_twice_is_refused(file, capsys):
     assert run(["devices", "add", "a", "ssh://a", "--set", "python=p", "--set", "python=q"]) == 2
-    assert "python is given twice" in capsys.readouterr().err and not file.exists()
+    assert re.search(says("given-twice-in-words", name=has("python")), capsys.readouterr().err) and not file.exists()
 
 
 def test_devices_that_are_added_at_once_are_all_kept(file, capsys):
@@ -130,10 +132,10 @@ def test_a_damaged_file_is_named(text, file, capsys):
 
 def test_unknown_devices_and_schemes_name_the_known_ones():
     assert run(["devices", "add", "board", "ssh://a"]) == 0
-    with pytest.raises(Unavailable, match="unknown device 'bord'") as caught:
+    with pytest.raises(Unavailable, match=says("unknown-device", name="bord")) as caught:
         find_device("bord")
-    assert "did you mean board?" in caught.value.advice
-    with pytest.raises(Unavailable, match="no transport for pigeon://"):
+    assert wording("did-you-mean-in-devices", near="board") in caught.value.advice
+    with pytest.raises(Unavailable, match=says("no-transport", found="pigeon")):
         find_device("pigeon://x")
 
 

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from edgewise.run.reference import VERSION
 from edgewise.run.variation import Variation
 from edgewise.runtime.base import Provider
 from edgewise.store import open_store
+from messages import has, says, wording
 from sample_runs import make_run
 
 
@@ -106,7 +108,7 @@ def test_tables_say_what_is_there_and_how_to_get_the_rest(engines, capsys):
     assert run(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "Alpha Engine 1.2.3 reads onnx" in out
-    assert "pip install 'edgewise[beta]'" in out  # brackets are not taken for markup
+    assert wording("pip-install-edgewise", extra="beta") in out  # brackets are not taken for markup
     assert "Hidden" not in out
     assert "RuntimeError: boom" in out
 
@@ -269,4 +271,4 @@ def test_calibrating_measures_the_bundled_network_and_keeps_the_run(capsys, monk
 
 def test_too_short_a_calibration_is_refused(capsys):
     assert run(["doctor", "--calibrate", "2min"]) == 2
-    assert "6min or more" in capsys.readouterr().err
+    assert re.search(says("min-more-10min-good-start", least_span_s=has("6")), capsys.readouterr().err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from edgewise.run.run_builder import METERED, Sensors
 from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
+from messages import has, says
 from patience import wait_until
 from small_selections import NET, rows
 
@@ -98,11 +100,11 @@ def test_quiet_says_nothing_but_the_result(capsys):
     [
         (["--data", "none.npz"], ExitCode.BAD_INPUT, "none.npz"),
         (["--task", "clasification"], ExitCode.UNAVAILABLE, "classification"),
-        (["--task", "detection"], ExitCode.BAD_INPUT, "does not support array samples"),
+        (["--task", "detection"], ExitCode.BAD_INPUT, says("does-not-support-samples", kind="array")),
         (["--split", "holdout"], ExitCode.UNAVAILABLE, "holdout"),
-        (["--limit", "0"], ExitCode.BAD_INPUT, "--limit must be at least 1"),
+        (["--limit", "0"], ExitCode.BAD_INPUT, says("limit-must-least-1-not")),
         (["--task-option", "offset"], ExitCode.BAD_INPUT, "NAME=VALUE"),
-        (["--task-option", "a=1", "--task-option", "a=2"], ExitCode.BAD_INPUT, "given twice"),
+        (["--task-option", "a=1", "--task-option", "a=2"], ExitCode.BAD_INPUT, says("given-twice-in-words")),
         (["--task-option", "colour=red"], ExitCode.BAD_INPUT, "colour"),
         (["--data-option", "colour=red"], ExitCode.BAD_INPUT, "colour"),
         (["--data-format", "parquet"], ExitCode.UNAVAILABLE, "parquet"),
@@ -113,14 +115,14 @@ def test_quiet_says_nothing_but_the_result(capsys):
         (["--reference", "none.fake"], ExitCode.BAD_INPUT, "none.fake"),
         (["-o", "report.pdf"], ExitCode.BAD_INPUT, "report.pdf"),
         (["-r", "no-engine"], ExitCode.UNAVAILABLE, "no-engine"),
-        (["--meters"], ExitCode.BAD_INPUT, "--meters needs the latency"),
+        (["--meters"], ExitCode.BAD_INPUT, says("meters-needs-latency-which-not", named_meters=has("--meters"))),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_words_that_make_no_sense_are_one_error_with_advice(capsys, words, code, said):
     assert evaluate(*words) == code
     err = capsys.readouterr().err
-    assert said in err.replace("\n", " ") and "error:" in err and "Traceback" not in err and "try:" in err
+    assert re.search(said, err.replace("\n", " ")) and "error:" in err and "Traceback" not in err and "try:" in err
 
 
 def test_data_that_is_not_given_is_asked_for_with_its_forms(capsys):

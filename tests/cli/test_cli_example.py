@@ -9,6 +9,7 @@ from edgewise.cli.example import FILES
 from edgewise.cli.main import run
 from edgewise.data import path
 from edgewise.errors import ExitCode
+from messages import wording
 
 
 def test_the_files_are_written_and_written_again(tmp_path, monkeypatch, capsys):
@@ -39,4 +40,4 @@ def test_a_file_of_ones_own_stays(tmp_path, capsys):
 def test_a_place_that_is_no_folder_is_refused(tmp_path, capsys, what):
     (tmp_path / "file").write_text("")
     assert run(["example", str(tmp_path / what)]) == ExitCode.BAD_INPUT
-    assert "another folder" in capsys.readouterr().err
+    assert wording("name-another-folder") in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
 from edgewise.units import format_quantity
+from messages import has, says, wording
 from threaded_workers import Line, install
 
 MS = 1_000_000
@@ -173,7 +175,7 @@ def test_a_candidate_that_hangs_is_unmeasured_when_the_time_budget_ends(place, c
     write_fake_model("hang.fake", behaviour={"at": "load", "do": "hang"})
     code, document = gate(capsys, "hang.fake", "--budget", "latency=5ms", "--time-budget", "1s")
     assert code == UNMEASURED and verdicts(document) == ["unmeasured"] and document["attempts"] == 1
-    assert "the time budget ended in phase 'load'" in document["checks"][0]["because"]
+    assert wording("time-budget-ended-phase-so", phase="load") in document["checks"][0]["because"]
 
 
 def say_nothing(line: Line) -> None:
@@ -255,7 +257,7 @@ def test_stored_runs_of_two_machines_are_unmeasured_with_what_differs(place, cap
     code, document = gate(capsys, candidate, "--baseline", baseline, "--max-regression", "3%")
     assert code == UNMEASURED and verdicts(document) == ["unmeasured"] and document["attempts"] == 0
     because = document["checks"][0]["because"]
-    assert "baseline and candidate were measured on different hardware" in because
+    assert re.search(says("baseline-candidate-were-measured-measure", what="different hardware"), because)
     assert "Another CPU @ 9.99 GHz" in because
     # Limits of its own need no second machine.
     code, document = gate(capsys, candidate, "--budget", "latency=5ms")
@@ -268,7 +270,7 @@ def test_stored_runs_of_an_untold_machine_are_unmeasured(place, capsys):
     Path("untold.json").write_text(json.dumps(document))
     code, document = gate(capsys, "untold.json", "--baseline", "main", "--max-regression", "3%")
     assert code == UNMEASURED and verdicts(document) == ["unmeasured"]
-    assert "hardware that their records do not describe" in document["checks"][0]["because"]
+    assert wording("hardware-their-records-do-not") in document["checks"][0]["because"]
     assert "processor" in document["checks"][0]["because"]
 
 
@@ -285,7 +287,7 @@ def test_a_run_against_itself_passes_by_definition(place, capsys):
     code, document = gate(capsys, "copy.json", "--baseline", "one.json", "--max-regression", "3%")
     (check,) = document["checks"]
     assert (code, check["verdict"], check["ratio"]) == (PASS, "pass", 1.0)
-    assert check["because"] == "the same run: ratio 1 by definition"
+    assert check["because"] == wording("same-run-ratio-1-definition")
     (latency,) = [each for each in document["comparisons"] if each["metric"] == "latency"]
     assert (latency["verdict"], latency["design"]) == ("same", "same-run")
     code, document = gate(capsys, "copy.json", "--baseline", "one.json", "--max-regression", "-5%")
@@ -298,7 +300,9 @@ def test_a_failed_baseline_is_no_baseline(place, capsys):
     capsys.readouterr()
     code, document = gate(capsys, "same.fake", "--baseline", "last", "--max-regression", "3%")
     assert code == UNMEASURED
-    assert "the baseline run failed" in document["checks"][0]["because"]
+    assert re.search(
+        says("baseline-run-make-new-baseline", status="", why=has("failed")), document["checks"][0]["because"]
+    )
 
 
 # --- inconclusive ---
@@ -357,7 +361,7 @@ def test_settings_that_an_engine_does_not_list_are_not_taken_from_a_record(place
     document["runs"][0]["job"]["runtime"]["options"] = {"cache": "/etc/passwd"}
     Path("hostile.json").write_text(json.dumps(document))
     error = refused(capsys, "same.fake", "--baseline", "hostile.json", "--max-regression", "3%")
-    assert "setting 'cache' of Fake engine is not supported (supported: none)" in error
+    assert wording("setting-not-supported-supported", name="cache", engine="Fake engine", known="none") in error
 
 
 # --- bad input ---
@@ -366,28 +370,37 @@ def test_settings_that_an_engine_does_not_list_are_not_taken_from_a_record(place
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["same.fake"], "no requirement given"),
-        (["same.fake", "--max-regression", "3%"], "3% needs a baseline"),
-        (["same.fake", "--baseline", "main", "--max-regression", "3"], "write the percent sign: 3%"),
+        (["same.fake"], wording("no-requirement-given")),
+        (["same.fake", "--max-regression", "3%"], says("needs-baseline", missing=has("3%"))),
+        (["same.fake", "--baseline", "main", "--max-regression", "3"], wording("write-percent-sign", shown=3)),
         (
             ["same.fake", "--budget", "latency=5ms", "--on-inconclusive", "hope"],
             "'pass', 'fail' or 'retry', not 'hope'",
         ),
-        (["same.fake", "--budget", "latency=5ms", "--time-budget", "0s"], "--time-budget must be above 0 s"),
+        (
+            ["same.fake", "--budget", "latency=5ms", "--time-budget", "0s"],
+            says("field-must-above-0-s", field=has("--time-budget")),
+        ),
         (["same.fake", "--budget", "latency=5ms", "-o", "five.json"], "--force"),
         (["same.fake", "--budget", "latency=5ms", "-o", "x.csv"], "one of: .xml, .md, .json, .html"),
         (["same.fake", "--baseline", "nothing", "--max-regression", "3%"], "nothing"),
         (["missing.fake", "--baseline", "main", "--max-regression", "3%"], "missing.fake"),
-        (["main", "--baseline", "base.fake", "--max-regression", "3%"], "stored candidate"),
-        (["same.fake", "--baseline", "all", "--max-regression", "3%"], "names 2 runs and a gate takes one"),
-        (["same.fake", "--baseline", "all", "-r", "litert", "--max-regression", "3%"], "no run with these settings"),
+        (
+            ["main", "--baseline", "base.fake", "--max-regression", "3%"],
+            wording("stored-candidate-cant-measured-beside"),
+        ),
+        (
+            ["same.fake", "--baseline", "all", "--max-regression", "3%"],
+            says("names-runs-gate-takes-one", subjects_count=2),
+        ),
+        (["same.fake", "--baseline", "all", "-r", "litert", "--max-regression", "3%"], says("no-run-these-settings")),
         (
             ["same.fake", "--baseline", "main", "--baseline-model", "slow.fake", "--max-regression", "3%"],
-            "slow.fake is not the baseline's model",
+            says("not-baseline-model-sha256-begins", given=has("slow.fake")),
         ),
         (
             ["same.fake", "--baseline", "main", "--batch", "4", "--max-regression", "3%"],
-            "can't be compared fairly: ",
+            says("cant-compared-fairly"),
         ),
     ],
 )
@@ -403,7 +416,7 @@ def test_an_output_that_is_named_twice_is_refused_before_anything_is_measured(pl
     transport = install(monkeypatch, turns=5)
     outputs = [word for name in twice for word in ("-o", name)]
     words = ["same.fake", "--baseline", "base.fake", "--max-regression", "3%", *outputs]
-    assert "x.md is named twice as an output" in refused(capsys, *words)
+    assert re.search(says("named-twice-output", path=has("x.md")), refused(capsys, *words))
     assert transport.jobs == [] and not Path("x.md").exists() and not Path("y.json").exists()
 
 
@@ -412,4 +425,4 @@ def test_a_bundle_of_a_newer_edgewise_is_refused(place, capsys):
     document["schema"] = 99
     Path("newer.json").write_text(json.dumps(document))
     words = ["same.fake", "--baseline", "newer.json", "--max-regression", "3%"]
-    assert "newer edgewise" in refused(capsys, *words)
+    assert re.search(says("schema-written-newer-edgewise-one"), refused(capsys, *words))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from edgewise.cli.main import run as edgewise
 from edgewise.importing import Told, import_file
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes
 from edgewise.verbs.calibrate.work import _from_run
+from messages import has, says, wording
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
 FILES = sorted(FOLDER.iterdir())
@@ -66,7 +68,11 @@ def test_a_core_ml_report_shows_units_and_estimated_shares(call, tmp_path):
     (bundle / "report.json").write_bytes((FOLDER / "coreml_report.json").read_bytes())
     assert call("runs", "import", bundle)[2].endswith("1 run added\n")
     out = " ".join(call("runs", "show", "all")[1].split())
-    assert "conv_1 conv neural-engine 75.0%" in out and "preferred_units.cpu: 1" in out and "file not known" in out
+    assert (
+        "conv_1 conv neural-engine 75.0%" in out
+        and "preferred_units.cpu: 1" in out
+        and wording("file-not-known") in out
+    )
 
 
 def test_core_ml_reports_are_compared_and_reported(call, tmp_path):
@@ -99,7 +105,7 @@ def test_report_and_compare_take_imports(call, tmp_path):
     call("runs", "import", FOLDER / "pyperf.json", FOLDER / "benchncnn.txt")
     for suffix in ("html", "md", "csv"):
         assert call("report", "all", "-o", tmp_path / f"r.{suffix}")[0] == 0
-    assert "chosen by the tool" in (tmp_path / "r.html").read_text()
+    assert wording("chosen-tool") in (tmp_path / "r.html").read_text()
     ids = [run["id"] for run in json.loads(call("runs", "show", "all", "--json")[1])["runs"]]
     code, out, _ = call("compare", *ids[:2], "--json")
     assert code == 0 and json.loads(out)["comparisons"]
@@ -126,14 +132,14 @@ def test_errors(call, words, message):
 def test_an_unknown_document_is_no_damaged_export(call, tmp_path):
     (tmp_path / "other.json").write_text('{"foo": 1}')
     code, _, err = call("runs", "import", tmp_path / "other.json")
-    assert code == 2 and "not recognised as an export of edgewise or the output of a tool" in " ".join(err.split())
+    assert code == 2 and wording("not-recognised-export-edgewise-output") in " ".join(err.split())
 
 
 def test_an_export_takes_no_settings(call, tmp_path):
     call("runs", "import", FOLDER / "hyperfine.json")
     call("runs", "export", "all", "-o", tmp_path / "e.json")
     code, _, err = call("runs", "import", tmp_path / "e.json", "--device", "pi")
-    assert code == 2 and "an export of edgewise" in " ".join(err.split())
+    assert code == 2 and re.search(says("export-edgewise-which-all-settings"), " ".join(err.split()))
     assert call("runs", "import", tmp_path / "e.json")[0] == 0
 
 
@@ -184,4 +190,6 @@ def test_what_a_tool_recorded_of_failures_is_said_on_import_and_shown(call, tmp_
     assert "CommandFailed: the only execution failed" in call("runs", "show", bad)[1]
     assert "EngineError: Error Code 4: no" in call("runs", "show", build)[1]
     code, out, _ = call("compare", good, bad)
-    assert code == 4 and "good.sh: 1 of 3 executions failed and is left out" in " ".join(out.split())
+    assert code == 4 and re.search(
+        says("executions-failed-left-out", executions_count=has("good.sh: 1 of 3"), value="is"), " ".join(out.split())
+    )

@@ -11,6 +11,7 @@ from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.store import open_store
 from edgewise.store.exchange import export_runs
+from messages import is_in, says, wording
 from sample_runs import all_runs, run_id, same_model_runs
 
 
@@ -44,7 +45,7 @@ def test_the_table_alone_is_what_a_readme_takes(stored, tmp_path, capsys):
 
 def test_only_markdown_has_the_table_alone(stored, tmp_path, capsys):
     assert run(["report", run_id(1), "--only-table", "-o", str(tmp_path / "t.html")]) == ExitCode.BAD_INPUT
-    assert "--only-table is for Markdown" in capsys.readouterr().err
+    assert wording("only-table-markdown") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("extension", ["md", "html", "csv", "json"])
@@ -91,14 +92,14 @@ def test_a_person_gets_the_terminal_table(stored, capsys, monkeypatch, width):
     [
         (["-o", "x.pdf"], "reports can't be written as .pdf", ".md, .html, .csv, .json"),
         (["--table", "fancy"], "there is no table 'fancy'", "bench, zoo, long, watch, platform"),
-        (["nowhere.json"], "'nowhere.json' is not a readable file", "check the path"),
+        (["nowhere.json"], "'nowhere.json' is not a readable file", says("check-path-in-subjects")),
     ],
 )
 def test_bad_input_is_one_line_and_advice(stored, capsys, arguments, message, advice):
     assert run(["report", run_id(1), *arguments]) == ExitCode.BAD_INPUT
     error = capsys.readouterr().err
     assert message in error
-    assert advice in error
+    assert is_in(advice, error)
     assert "Traceback" not in error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import string
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from edgewise.report.files import runs_document
 from edgewise.store import open_store
 from edgewise.store.exchange import export_runs
 from edgewise.verbs.subjects import pair_runs, read_subjects, split_vary
+from messages import has, is_in, says, wording
 from sample_runs import KWS, VWW, make_run, run_id, same_model_runs
 
 
@@ -131,7 +133,7 @@ def test_labels_are_one_printable_line(folder):
 
 def test_doubled_labels_are_refused(folder):
     model(folder)
-    with pytest.raises(BadInput, match="two subjects are called 'x'"):
+    with pytest.raises(BadInput, match=says("two-subjects-called", label="x")):
         read_subjects(["x=model.onnx", "x=model.onnx,threads=2"], store=None)
 
 
@@ -192,20 +194,20 @@ def test_a_fake_model_is_a_model_though_it_holds_json(folder):
 @pytest.mark.parametrize("word", ["main,threads=2", "base=main,threads=2", "b.json,threads=2", "x=b.json,threads=2"])
 def test_a_run_takes_no_settings(store, folder, word):
     export_runs([make_run(9)], folder / "b.json")
-    with pytest.raises(BadInput, match="'threads=2' can't be set on a run"):
+    with pytest.raises(BadInput, match=says("cant-set-run-which-measured", settings="threads=2")):
         only(word, store=store)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (json.dumps({"schema": 99, "kind": "edgewise-bundle", "runs": []}), "newer edgewise"),
-        (json.dumps({"schema": 1, "kind": "edgewise-bundle", "runs": []}), "holds no runs"),
-        (json.dumps([1, 2]), "contains no runs"),
+        (json.dumps({"schema": 99, "kind": "edgewise-bundle", "runs": []}), says("schema-written-newer-edgewise-one")),
+        (json.dumps({"schema": 1, "kind": "edgewise-bundle", "runs": []}), says("holds-no-runs")),
+        (json.dumps([1, 2]), says("contains-no-runs")),
         ('{"runs": [', "not JSON"),
         ('{"comparisons": []}', "b.json"),
-        ("[" * 100_000, "nested too deeply"),
-        ("", "is empty"),
+        ("[" * 100_000, says("not-record-nested-too-deeply")),
+        ("", says("path-empty")),
     ],
 )
 def test_a_wrong_file_of_runs_is_told(folder, text, message):
@@ -221,13 +223,13 @@ def test_a_wrong_file_of_runs_is_told(folder, text, message):
         ("x=nowhere.onnx,threads=2", "'nowhere.onnx' is not a readable file", "there is no run 'nowhere.onnx'"),
         ("./a=b/nowhere.onnx", "'./a=b/nowhere.onnx' is not a readable file", "there is no run './a=b/nowhere.onnx'"),
         ("nothing", "is not a readable file", "there is no run 'nothing'"),
-        ("folder", "'folder' is a folder, not a model file", "there is no run 'folder'"),
+        ("folder", wording("folder-not-model-file-in-identity", file="'folder'"), "there is no run 'folder'"),
         ("last~99", "is not a readable file", "the store has 4"),
-        ("group:none", "is not a readable file", "there is no group"),
-        ("0195f0c0", "is not a readable file", "'0195f0c0' matches several"),
-        ("x" * 5000, "is not a readable file", "there is no run"),
-        ("a\0b", "is not a readable file", "there is no run"),
-        ("\udcff", "is not a readable file", "there is no run"),
+        ("group:none", "is not a readable file", says("there-no-group")),
+        ("0195f0c0", "is not a readable file", says("matches-several-runs", reference=has("'0195f0c0'"))),
+        ("x" * 5000, "is not a readable file", says("there-no-run")),
+        ("a\0b", "is not a readable file", says("there-no-run")),
+        ("\udcff", "is not a readable file", says("there-no-run")),
     ],
 )
 def test_what_is_neither_a_file_nor_a_run_says_that_both_were_tried(store, folder, word, what, run):
@@ -235,28 +237,26 @@ def test_what_is_neither_a_file_nor_a_run_says_that_both_were_tried(store, folde
     with pytest.raises(BadInput) as caught:
         only(word, store=store)
     assert what in caught.value.message
-    assert "nor a stored run: " in caught.value.message
-    assert run in caught.value.message
-    assert "check the path" in caught.value.advice
+    assert re.search(says("nor-stored-run"), caught.value.message)
+    assert is_in(run, caught.value.message)
+    assert re.search(says("check-path-in-subjects"), caught.value.advice)
 
 
 def test_a_setting_in_place_of_a_thing_is_explained(store):
     with pytest.raises(BadInput) as caught:
         only("threads=2", store=store)
-    assert (
-        caught.value.advice == "to vary a setting: --vary threads=2; to set it, behind the model: model.onnx,threads=2"
-    )
+    assert caught.value.advice == wording("vary-setting-vary-set-behind", word="threads=2")
 
 
 @pytest.mark.parametrize("word", ["nowhere.onnx", "nowhere"])
 def test_without_a_store_a_missing_file_is_still_bad_input(word):
-    with pytest.raises(BadInput, match="there is no store at"):
+    with pytest.raises(BadInput, match=says("there-no-store")):
         only(word, store="absent.db")
 
 
 @pytest.mark.parametrize("word", ["last", "group:last", "x=last~1"])
 def test_without_a_store_runs_are_unavailable(word):
-    with pytest.raises(StoreError, match="there is no store at"):
+    with pytest.raises(StoreError, match=says("there-no-store")):
         only(word, store="absent.db")
 
 
@@ -264,13 +264,13 @@ def test_a_broken_store_is_told_where_a_run_was_meant(folder):
     (folder / "broken.db").write_text("no database")
     with pytest.raises(StoreError):
         only("main", store="broken.db")
-    with pytest.raises(BadInput, match="corrupt or not a store"):
+    with pytest.raises(BadInput, match=says("corrupt-not-store")):
         only("nowhere.onnx", store="broken.db")
 
 
 def test_an_empty_store_names_no_runs(folder):
     open_store("empty.db").close()
-    with pytest.raises(BadInput, match="names no runs"):
+    with pytest.raises(BadInput, match=says("names-no-runs-store-empty")):
         only("all", store="empty.db")
 
 
@@ -341,10 +341,10 @@ def test_of_several_runs_of_one_kind_the_newest_counts():
 
 
 def test_nothing_in_common_is_refused():
-    with pytest.raises(BadInput, match="no run of the first argument has a counterpart") as caught:
+    with pytest.raises(BadInput, match=says("no-run-first-argument-counterpart")) as caught:
         pair_runs([make_run(1)], [make_run(2, threads=2), make_run(3, threads=4)])
     assert "kws.onnx · onnxruntime/cpu 1T, kws.onnx · onnxruntime/cpu 2T" in caught.value.message
-    with pytest.raises(BadInput, match="there are none"):
+    with pytest.raises(BadInput, match=says("there-none")):
         pair_runs([], [])
 
 
@@ -359,13 +359,13 @@ def test_what_is_varied_is_read_axis_by_axis():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("threads", "is not KEY=VALUE"),
-        ("speed=1", "unknown setting 'speed'"),
-        ("=1", "unknown setting ''"),
-        ("threads=", "threads has no value"),
-        ("threads=1,,2", "threads has no value"),
-        ("threads=1,x", "threads 'x' is not a whole number"),
-        ("threads=1,2,runtime=openvino", "varies two settings"),
+        ("threads", says("vary-not-key-value")),
+        ("speed=1", says("unknown-setting-in-subjects", key="speed")),
+        ("=1", says("unknown-setting-in-subjects", key="")),
+        ("threads=", says("no-value-in-subjects", key="threads")),
+        ("threads=1,,2", says("no-value-in-subjects", key="threads")),
+        ("threads=1,x", says("not-whole-number-1-more", key="threads", value="x")),
+        ("threads=1,2,runtime=openvino", says("vary-varies-two-settings")),
     ],
 )
 def test_wrong_axes_are_told(value, message):

@@ -1,6 +1,7 @@
 """`edgewise tour`: what a new user runs first."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from edgewise.terminal.console import err
 from edgewise.testing import write_fake_model
 from edgewise.verbs.command_line import command_of
 from edgewise.verbs.subjects import read_subjects
+from messages import says, wording
 from sample_optimizations import found, nothing_found
 from sample_runs import KWS, failed_run, same_model_runs
 
@@ -109,12 +111,12 @@ def test_an_estimate_that_lacks_its_tools_says_what_to_install(tmp_path, monkeyp
 def test_a_file_in_the_folders_place_is_one_clear_error(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run(["tour", "-o", str(tmp_path / "file")]) == 2
-    assert "is not a folder" in capsys.readouterr().err
+    assert re.search(says("not-folder"), capsys.readouterr().err)
 
 
 def test_the_chosen_variant_meets_the_original():
     title, request = compare_request(_runs(), found(), cores=1)
-    assert title == "Compare: is the optimised one really faster, once more?"
+    assert title == wording("compare-optimised-one-really-faster")
     assert request.subjects == (
         f"original={KWS.path},runtime=onnxruntime",
         "optimised=/out/kws.ort-static.onnx,runtime=openvino",
@@ -158,7 +160,7 @@ def test_without_any_pass_the_tour_says_what_to_install(tmp_path, monkeypatch):
     models = [path(name) for name in tour.MODELS]
     why = optimize_request(models, data=path("digits_test.npz"), folder=tmp_path)
     assert why == "the package scripts is not installed; pip install scripts"
-    assert optimize_request([], data=path("digits_test.npz"), folder=tmp_path) == "no model was measured"
+    assert optimize_request([], data=path("digits_test.npz"), folder=tmp_path) == wording("no-model-measured")
 
 
 def _install(monkeypatch, folder, passes):
@@ -195,8 +197,8 @@ def test_a_single_run_meets_itself_with_two_threads_where_there_are_two_cores():
     _, request = compare_request([failed_run(), only], None, cores=2)
     assert (request.subjects, request.threads) == ((word,), (1, 2))
     assert command_of(request) == f"edgewise compare {word} --threads 1,2 --time-budget 30s"
-    assert "only one usable core" in compare_request([only], None, cores=1)
-    assert "nothing was measured" in compare_request([failed_run()], None, cores=2)
+    assert wording("only-one-run-only-one") in compare_request([only], None, cores=1)
+    assert wording("nothing-measured-could-compared") in compare_request([failed_run()], None, cores=2)
 
 
 def test_a_path_with_blanks_and_commas_survives_the_shell_and_the_comparison(tmp_path):

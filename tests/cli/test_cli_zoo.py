@@ -6,6 +6,7 @@ import json
 
 from edgewise.cli.main import run
 from edgewise.zoo.networks import REFERENCES
+from messages import wording
 
 
 def test_the_list_names_every_network_and_why_there_is_no_accuracy(capsys):
@@ -16,7 +17,7 @@ def test_the_list_names_every_network_and_why_there_is_no_accuracy(capsys):
     assert run(["zoo", "list", "--json"]) == 0
     (first, *_) = json.loads(capsys.readouterr().out)["networks"]
     assert first["name"] == "mobilenet-v1" and first["macs"] == 569e6
-    assert first["accuracy"] is None and first["accuracy_absent_because"] == "the weights are random"
+    assert first["accuracy"] is None and first["accuracy_absent_because"] == wording("weights-random")
 
 
 def test_built_files_can_be_inspected(capsys, tmp_path):

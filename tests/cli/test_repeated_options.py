@@ -6,27 +6,31 @@ import pytest
 
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
+from messages import has, is_in, says, wording
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("estimate m.tflite -d a --device b", "--device is given 2 times"),
-        ("profile m.onnx -d local -d pi4", "'edgewise profile' takes one value"),
-        ("evaluate m.onnx --data a --data b --data c", "--data is given 3 times"),
-        ("bench m.onnx --timeout 1s --timeout=2s", "--timeout is given 2 times"),
-        ("bench m.onnx --meters --no-meters", "--meters/--no-meters is given 2 times"),
+        ("estimate m.tflite -d a --device b", says("given-times", flag=has("--device"), count=2)),
+        ("profile m.onnx -d local -d pi4", wording("give-once-takes-one-value", path="edgewise profile")),
+        ("evaluate m.onnx --data a --data b --data c", says("given-times", flag=has("--data"), count=3)),
+        ("bench m.onnx --timeout 1s --timeout=2s", says("given-times", flag=has("--timeout"), count=2)),
+        ("bench m.onnx --meters --no-meters", says("given-times", flag=has("--meters/--no-meters"), count=2)),
         ("devices check a --engines x --engines y", "'edgewise devices check' takes one value"),
-        ("runs list --since 1d --since 2d", "--since is given 2 times"),
-        ("bench m.onnx --shape x=1 --shape x=2", "--shape: x is given twice"),
-        ("inspect m.py:f --what-if a=1 --what-if a=2", "give its values together: a="),
-        ("compare a.onnx b.onnx --floor latency=1us,latency=2us", "--floor: latency is given twice"),
-        ("bench m.onnx --set a=1 --set a=2", "--set: a is given twice"),
+        ("runs list --since 1d --since 2d", says("given-times", flag=has("--since"), count=2)),
+        ("bench m.onnx --shape x=1 --shape x=2", says("given-twice-in-words", name=has("--shape: x"))),
+        ("inspect m.py:f --what-if a=1 --what-if a=2", wording("give-values-together-0-5", strip="a")),
+        (
+            "compare a.onnx b.onnx --floor latency=1us,latency=2us",
+            says("given-twice-in-words", name=has("--floor: latency")),
+        ),
+        ("bench m.onnx --set a=1 --set a=2", says("given-twice-in-words", name=has("--set: a"))),
     ],
 )
 def test_a_second_value_is_refused(words, told, capsys):
     assert run(words.split()) == ExitCode.BAD_INPUT
-    assert told in " ".join(capsys.readouterr().err.split())
+    assert is_in(told, " ".join(capsys.readouterr().err.split()))
 
 
 @pytest.mark.parametrize("words", ["devices list --json --json", "devices list --help --file a --file b"])

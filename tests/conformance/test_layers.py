@@ -11,6 +11,7 @@ from edgewise.runtime.base import CannotProfile, LoadOptions, runtimes
 from edgewise.runtime.fake import FakeRuntime
 from edgewise.testing import check_runtime, write_fake_model
 from edgewise.testing.profile import check_profile
+from messages import has, says
 
 LAYERS = [
     {"name": "a", "op": "Conv", "kinds": ["convolution"], "times_ns": [600, 640]},
@@ -78,26 +79,26 @@ def say_nothing(session, profile):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (changed(inference_ns=()), "0 times of 8 inferences"),
-        (changed(inference_ns=(900,) * 9), "9 times of 8 inferences"),
+        (changed(inference_ns=()), says("inference-ns-times-inferences", count=0, inferences=8)),
+        (changed(inference_ns=(900,) * 9), says("inference-ns-times-inferences", count=9, inferences=8)),
         (changed(inference_ns=(900,) * 7), "'a' has 8 times, inference_ns has 7"),
-        (node_changed(times_ns=(1.0,)), "'a' has 1 times"),
-        (node_changed(times_ns=(-1.0,) * 8), "'a' has a time below 0"),
-        (node_changed(times_ns=(9e6,) * 8), "all steps take"),
-        (node_changed(times_ns=(float("nan"),) * 8), "below 0"),
-        (node_changed(start_ns=1e9), "not in the order of execution"),
-        (node_changed(name="b"), "nodes: two have one name"),
-        (node_changed(name=""), "nodes: one has no name"),
-        (node_changed(kinds=("magic",)), "'a' has magic, of which there is none"),
+        (node_changed(times_ns=(1.0,)), says("times-ns-times-inference-ns", name="a", times_count=1)),
+        (node_changed(times_ns=(-1.0,) * 8), says("times-ns-time-below-0", name="a")),
+        (node_changed(times_ns=(9e6,) * 8), says("times-ns-all-steps-take")),
+        (node_changed(times_ns=(float("nan"),) * 8), says("times-ns-time-below-0")),
+        (node_changed(start_ns=1e9), says("nodes-they-not-order-execution")),
+        (node_changed(name="b"), says("two-one-name", what=has("nodes"))),
+        (node_changed(name=""), says("one-no-name", what=has("nodes"))),
+        (node_changed(kinds=("magic",)), says("kinds-which-there-none", name="a", unknown="magic")),
         (node_changed(role="boss"), "can't be sent: nodes.0.role: Input should be 'operator'"),
-        (node_changed(detail={"x": object()}), "can't be sent"),
+        (node_changed(detail={"x": object()}), says("runtime-layers-profile-cant-sent")),
         (node_changed(originals=(1,)), "can't be sent: nodes.0.originals.0: Input should be a valid string"),
-        (changed(method=""), "method: it is empty"),
-        (changed(resolution_ns=0), "resolution_ns"),
-        (changed(inference_ns=(0,) * 8), "inference_ns: an inference took no time"),
-        (changed(unprofiled_ns=(900, 0)), "unprofiled_ns: an inference took no time"),
-        (forget_inputs, "give other outputs"),
-        (say_nothing, "without a message"),
+        (changed(method=""), says("method-empty")),
+        (changed(resolution_ns=0), says("resolution-ns-not-above-0")),
+        (changed(inference_ns=(0,) * 8), says("inference-took-no-time", what=has("inference_ns"))),
+        (changed(unprofiled_ns=(900, 0)), says("inference-took-no-time", what=has("unprofiled_ns"))),
+        (forget_inputs, says("after-layers-were-timed-same")),
+        (say_nothing, says("cannotprofile-raised-without-message")),
     ],
 )
 def test_a_breach_is_found(path, monkeypatch, change, message):

@@ -8,6 +8,7 @@ from edgewise.run.meters.cpufreq import CpuFrequencyMeter
 from edgewise.run.meters.rapl import RaplMeter
 from edgewise.run.meters.thermal import ThermalMeter
 from edgewise.testing.meter import check_meter
+from messages import says
 
 BUILT_IN = ("battery", "cpufreq", "gpu", "hwmon", "jetson", "nvml", "rapl", "thermal")
 
@@ -81,25 +82,28 @@ def test_a_right_plugin_passes():
     ("broken", "message"),
     [
         ({"name": "Two Words"}, "name"),
-        ({"title": ""}, "title is empty"),
-        ({"metrics": ()}, "metrics is empty"),
-        ({"metrics": ("heat",)}, "'heat' is not in the metric catalogue"),
-        ({"available": Availability(False)}, "gives no reason"),
-        ({"available": Availability(False, "broken")}, "yet gives readings"),
-        ({"reading": Reading(metric="energy", value=1.0, method="x")}, "not among its metrics"),
-        ({"reading": Reading(metric="temperature", value=300.0, method="")}, "has no method"),
+        ({"title": ""}, says("title-empty-in-meter")),
+        ({"metrics": ()}, says("metrics-empty")),
+        ({"metrics": ("heat",)}, says("not-metric-catalogue", metric="heat")),
+        ({"available": Availability(False)}, says("not-available-gives-no-reason")),
+        ({"available": Availability(False, "broken")}, says("not-available-yet-gives-readings")),
+        ({"reading": Reading(metric="energy", value=1.0, method="x")}, says("reads-which-not-among-metrics")),
+        ({"reading": Reading(metric="temperature", value=300.0, method="")}, says("no-method-words")),
         ({"reading": Reading(metric="temperature", value=float("nan"), method="x")}, "is nan"),
         ({"reading": Reading(metric="temperature", value=300.0, low=301.0, method="x")}, "outside"),
         ({"reading": Reading(metric="temperature", value=-3.0, method="x")}, "can't be"),
-        ({"place": "cloud"}, "neither target nor host"),
-        ({"rate_hz": 0.0}, "rate_hz 0.0 is not above 0"),
-        ({"resolution": {"heat": 1.0}}, "resolution of 'heat'"),
-        ({"resolution": {"power": 0.0}}, "a resolution of 0.0"),
-        ({"reading": Reading(metric="temperature", value=300.0, method="x", covers="all")}, "covers 'all' is none of"),
+        ({"place": "cloud"}, says("place-neither-target-nor-host")),
+        ({"rate_hz": 0.0}, says("rate-hz-not-above-0", rate_hz="0.0")),
+        ({"resolution": {"heat": 1.0}}, says("resolution-which-not-metric-catalogue", metric="heat")),
+        ({"resolution": {"power": 0.0}}, says("resolution-not-above-0", step="0.0")),
+        (
+            {"reading": Reading(metric="temperature", value=300.0, method="x", covers="all")},
+            says("covers-none", covers="all"),
+        ),
         ({"reading": Reading(metric="temperature", value=300.0, method="x", seconds=0.0)}, "temperature of 0.0 s"),
         (
             {"metrics": ("energy",), "reading": Reading(metric="energy", value=0.0, method="x")},
-            "should be left out",
+            says("energy-j-reading-should-left"),
         ),
     ],
 )

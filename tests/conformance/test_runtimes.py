@@ -9,6 +9,7 @@ import pytest
 from edgewise.runtime.base import Runtime, runtimes
 from edgewise.runtime.fake import FakeRuntime, FakeSession
 from edgewise.testing import check_runtime, write_fake_model
+from messages import says
 
 TINY = Path(__file__).parents[2].parent / "shared" / "models" / "mlperf_tiny"
 EVERYTHING = {"import", "effective", "outputs", "wrong inputs", "close", "threads", "bad files"}
@@ -102,11 +103,11 @@ def test_openvino_of_its_own_format(tmp_path):
 @pytest.mark.parametrize(
     ("session", "message"),
     [
-        (broken.KeepsNoCopy, "bind keeps no copy"),
-        (broken.HandsOutItsOwn, "they are no copies"),
-        (broken.IgnoresInputs, "other inputs give the same outputs"),
+        (broken.KeepsNoCopy, says("outputs-second-inference-same-inputs")),
+        (broken.HandsOutItsOwn, says("outputs-they-no-copies-later")),
+        (broken.IgnoresInputs, says("outputs-other-inputs-give-same")),
         (broken.TakesAnything, "bind takes too many arrays"),
-        (broken.RaisesSomethingElse, "raises KeyError, not ValueError"),
+        (broken.RaisesSomethingElse, says("wrong-inputs-raises-not-valueerror", name="KeyError")),
         (broken.WrongType, "is float64, not float32"),
         (broken.NoEffective, "effective: it lacks 'precision'"),
     ],
@@ -132,11 +133,11 @@ def test_a_close_that_works_once_is_found(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (broken.NeverSaysWhy, "says not why"),
+        (broken.NeverSaysWhy, says("availability-not-available-says-not")),
         (broken.WrongVersion, "the engine is version 1, availability\\(\\) says 2"),
-        (broken.Vanished, "says it is available and its engine is not"),
-        (broken.LoadsAnything, "bad files: an empty file is loaded"),
-        (broken.ShoutsName, "is not one lower-case word"),
+        (broken.Vanished, says("runtime-import-cant-imported-says")),
+        (broken.LoadsAnything, says("bad-files-loaded", what=says("empty-file"))),
+        (broken.ShoutsName, says("name-not-one-lower-case")),
     ],
 )
 def test_a_broken_runtime_is_found(kind, message, tmp_path):
@@ -156,5 +157,5 @@ def test_an_engine_that_is_not_there_is_no_breach(tmp_path):
 
 def test_open_dimensions_need_shapes(tmp_path):
     path = write_onnx(tmp_path / "m.onnx")
-    with pytest.raises(AssertionError, match="'a' has open dimensions; call with shapes="):
+    with pytest.raises(AssertionError, match=says("inputs-open-dimensions-call-shapes", name="a")):
         check_runtime(engine("onnxruntime"), path)

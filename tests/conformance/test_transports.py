@@ -6,6 +6,7 @@ from edgewise.device.transport import transports
 from edgewise.device.transports.local import LocalProcess, LocalTransport
 from edgewise.errors import Unavailable
 from edgewise.testing.transport import check_transport
+from messages import says
 
 
 def test_the_local_transport(tmp_path):
@@ -13,7 +14,7 @@ def test_the_local_transport(tmp_path):
 
 
 def test_an_unknown_transport_names_the_known_ones():
-    with pytest.raises(Unavailable, match="unknown transport 'pigeon'") as caught:
+    with pytest.raises(Unavailable, match=says("unknown-noun-name-r", noun="transport", name="pigeon")) as caught:
         transports().get("pigeon")
     assert "local" in caught.value.advice
 
@@ -54,7 +55,7 @@ class KillsOnlyTheLeader(LocalProcess):
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [(LosesExitCode, "the exit code is lost"), (NeverTimesOut, "wait returns before the process has ended")],
+    [(LosesExitCode, says("exit-code-lost")), (NeverTimesOut, says("wait-returns-before-process-ended"))],
 )
 def test_breaches_are_named(kind, message, tmp_path):
     with pytest.raises(AssertionError, match=message):
@@ -73,7 +74,7 @@ def test_a_transport_that_leaves_orphans_is_found_out(tmp_path, monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", Recording)
     try:
-        with pytest.raises(AssertionError, match="outlives it"):
+        with pytest.raises(AssertionError, match=says("something-process-started-outlives")):
             check_transport(Broken(KillsOnlyTheLeader), folder=tmp_path)
     finally:
         _kill_sessions([child.pid for child in started])

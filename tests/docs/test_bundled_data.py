@@ -11,6 +11,7 @@ import pytest
 
 from edgewise.data import NAMES, path
 from edgewise.errors import BadInput
+from messages import says
 
 CARD = json.loads(path("digits_cnn.json").read_text("utf-8"))
 
@@ -30,7 +31,7 @@ def test_every_name_is_a_file():
 
 @pytest.mark.parametrize("name", ["digits.onnx", "../__init__.py", "", "/etc/passwd"])
 def test_other_names_are_refused(name: str):
-    with pytest.raises(BadInput, match="no bundled file"):
+    with pytest.raises(BadInput, match=says("no-bundled-file-called")):
         path(name)
 
 

@@ -20,6 +20,7 @@ from edgewise.record import Run
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.run_builder import _mixed_precisions
 from edgewise.runtime.base import runtimes
+from messages import says
 
 pytestmark = [pytest.mark.engine]
 QUICK = {"iterations": 10, "warmup": 2, "sessions": 1, "meters": False}
@@ -393,7 +394,7 @@ def test_a_classifier_as_scikit_learn_exports_it(tmp_path):
         helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=8),
         tmp_path / "m.onnx",
     )
-    with pytest.raises(edgewise.EdgewiseError, match="needs text") as caught:
+    with pytest.raises(edgewise.EdgewiseError, match=says("input-needs-text-random-text")) as caught:
         edgewise.bench(tmp_path / "m.onnx", runtimes=["onnxruntime"], **QUICK)
     assert "input_data" in caught.value.advice
     np.savez(tmp_path / "in.npz", x=np.array([["a", "b"], ["b", "b"], ["a", "a"]]))

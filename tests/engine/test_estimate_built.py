@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -16,6 +17,7 @@ from edgewise.model.identity import read_graph
 from edgewise.optimizing import untrained
 from edgewise.optimizing.base import passes
 from edgewise.registry import Availability
+from messages import says, wording
 
 pytestmark = pytest.mark.engine
 pytest.importorskip("ethosu.vela", reason="ethos-u-vela is not installed")
@@ -59,14 +61,18 @@ def test_a_float_model_becomes_int8_and_keeps_its_layers(functions):
     assert [each.op for each in graph.operators if each.op in heavy] == [
         each.op for each in before.operators if each.op in heavy
     ]
-    assert built.target == f"{functions}:as_bytes" and "8 random inputs" in notes[0]
+    assert (
+        built.target == f"{functions}:as_bytes" and wording("model-quantised-int8-ranges-random", samples=8) in notes[0]
+    )
 
 
 def test_the_model_has_the_name_of_its_function(functions):
     one = edgewise.estimate(f"{functions}:make_model", "ethos-u55-128", what_if={"copy": 1})
     assert one.model["built"]["parameters"] == {"copy": 1}
     assert one.model["name"] == f"{functions}:make_model" and one.model["path"] is None
-    assert one.measurement("latency").value > 0 and one.conditions[0].startswith("The model was quantised to int8")
+    assert one.measurement("latency").value > 0 and re.match(
+        says("model-quantised-int8-ranges-random"), one.conditions[0]
+    )
 
 
 def test_the_command_builds_and_estimates(functions, capsys):
@@ -76,7 +82,7 @@ def test_the_command_builds_and_estimates(functions, capsys):
     assert document["model"]["built"]["parameters"] == {"copy": 1} and len(document["layers"]) > 5
     assert edgewise_command(["estimate", *words, "--what-if", "copy=0,1"]) == 2
     assert edgewise_command(["estimate", f"{functions}:onnx", "-d", "ethos-u55-128"]) == 2
-    assert ".tflite files only" in capsys.readouterr().err
+    assert re.search(says("vela-compiles-tflite-files-only"), capsys.readouterr().err)
     assert edgewise_command(["estimate", "--build", f"{functions}:nothing", "-d", "ethos-u55-128"]) == 2
     assert "functions in the module: as_bytes, make_model, onnx" in capsys.readouterr().err
 
@@ -97,7 +103,7 @@ def test_a_missing_converter_is_named_with_another_way(functions, monkeypatch):
     )
     with pytest.raises(Unavailable, match="x is not installed") as caught:
         edgewise.estimate(f"{functions}:make_model", "ethos-u55-128")
-    assert "let the function return the path of an int8 .tflite file" in caught.value.advice
+    assert re.search(says("let-function-return-path-int8"), caught.value.advice)
 
 
 def test_inputs_that_can_not_be_made_are_bad_input(functions):

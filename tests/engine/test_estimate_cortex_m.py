@@ -18,6 +18,7 @@ from edgewise.estimating.mcu.arena import arena_on_32_bits
 from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.reference import run_reference, runs_in
 from mcu_graphs import dense, open_reshape
+from messages import says, wording
 from tflite_writer import FLOAT, INT8, INT32, Writer
 
 pytestmark = pytest.mark.engine
@@ -150,7 +151,10 @@ def test_the_memory_plan_tells_which_tensors_live_when(tmp_path, capsys):
     assert plan["arena_bytes"] == plan["lower_bound_bytes"] == 24 and plan["peak_operator"] == 0
     assert edgewise_command([*arguments, "--details"]) == 0
     told = capsys.readouterr().out
-    assert "24 B live at once" in " ".join(told.split()) and "Memory plan" in told
+    assert (
+        re.search(says("arena-greedy-size-offsets-b", format_bytes="24 B"), " ".join(told.split()))
+        and "Memory plan" in told
+    )
 
 
 def test_a_model_without_operators_is_refused(tmp_path):
@@ -158,7 +162,7 @@ def test_a_model_without_operators_is_refused(tmp_path):
     graph = writer.graph([writer.tensor("x", [1, 4], INT8, scale=[0.1])], [], [0], [0])
     path = tmp_path / "empty.tflite"
     path.write_bytes(writer.finish([graph], [], []))
-    assert edgewise.estimate(path, "cortex-m4").refused == "the model has no operators"
+    assert edgewise.estimate(path, "cortex-m4").refused == wording("model-no-operators")
 
 
 def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):
@@ -169,7 +173,9 @@ def test_outputs_that_differ_are_an_error(tmp_path, monkeypatch):
 
     true = cortex_m.run_reference
     monkeypatch.setattr(cortex_m, "run_reference", lie)
-    with pytest.raises(RunFailed, match="8 of 8 bytes of y differ from tflite-micro's on input 1"):
+    with pytest.raises(
+        RunFailed, match=says("bytes-differ-tflite-micro-input", wrong=8, one_count=8, name_2="y", number=1)
+    ):
         edgewise.estimate(dense(tmp_path), "cortex-m4")
 
 
@@ -263,7 +269,7 @@ def test_an_emulator_that_tells_garbage_is_an_error(tmp_path, monkeypatch, print
     (tmp_path / "qemu-system-arm").write_text(f"#!/bin/sh\nprintf '{printed}'\n")
     (tmp_path / "qemu-system-arm").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(RunFailed, match="the emulated firmware ended early or reported garbage"):
+    with pytest.raises(RunFailed, match=says("emulated-firmware-ended-early-reported")):
         edgewise.estimate(dense(tmp_path), "cortex-m4")
 
 
@@ -321,10 +327,12 @@ def test_a_model_that_is_too_large_for_its_board_has_numbers_and_an_exit_code(tm
     assert edgewise_command(["estimate", str(path), "-d", "arduino-uno-r4"]) == 4
     told = capsys.readouterr()
     assert "Instructions" in told.out and "Does not fit" in told.out
-    assert "the model does not fit arduino-uno-r4: " in told.err and "; the board lacks " in told.err
+    assert re.search(says("model-does-not-fit", name="arduino-uno-r4"), told.err) and "; the board lacks " in told.err
     assert edgewise_command(["estimate", str(path), "-d", "arduino-uno-r4", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
-    assert document["fit"]["lacking"].keys() == {"RAM", "contiguous RAM"} and "does not fit" in document["refused"]
+    assert document["fit"]["lacking"].keys() == {"RAM", "contiguous RAM"} and re.search(
+        says("model-does-not-fit"), document["refused"]
+    )
     assert any(row["metric"] == "instructions" and row["value"] for row in document["estimates"])
 
 

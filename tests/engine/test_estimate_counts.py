@@ -25,6 +25,7 @@ from edgewise.errors import RunFailed
 from edgewise.estimating.mcu import cortex_m, counter, firmware, toolchain
 from edgewise.estimating.mcu.cores import CORES
 from edgewise.estimating.mcu.costs import CLASSES
+from messages import says, wording
 from patience import wait_until
 from scripted_clock import scripted_clock  # noqa: F401 - a fixture
 
@@ -104,7 +105,7 @@ def test_every_instruction_is_counted_in_its_class(tmp_path, monkeypatch, emulat
     lines = r"\n".join(ASSEMBLY.strip().splitlines())
     clobbered = '"r0", "r1", "r2", "r3", "s0", "s1", "cc", "memory"'
     run_instead(monkeypatch, f'__asm__ volatile("{lines}" : : : {clobbered});')
-    with pytest.raises(RunFailed, match="differ from tflite-micro"):
+    with pytest.raises(RunFailed, match=says("bytes-differ-tflite-micro-input")):
         edgewise.estimate(dense(tmp_path), "cortex-m4")
     for (costs,) in emulated[0].costs:
         assert costs.classes == COUNTS and costs.flash_bytes == READ and costs.instructions == sum(COUNTS.values())
@@ -117,7 +118,7 @@ def test_the_plugin_and_the_clock_count_the_same(shared_models, monkeypatch, emu
     monkeypatch.setattr(counter, "COMPILERS", ("no-such-compiler",))
     by_clock = edgewise.estimate(path, core)
     one, other = emulated
-    assert not one.uncounted and "no C compiler for this machine is installed" in other.uncounted
+    assert not one.uncounted and wording("no-c-compiler-machine-installed") in other.uncounted
     for ours, theirs in zip(one.costs, other.costs, strict=True):
         for exact, ticks in zip(ours, theirs, strict=True):
             assert 0 <= ticks.instructions - exact.instructions <= 5 + 5 * exact.instructions / 2e6
@@ -230,7 +231,7 @@ def test_a_repeated_estimate_does_not_start_the_emulator(tmp_path, monkeypatch, 
     report.write_text("{")
     with pytest.raises(RunFailed, match=r"cortex-m4-[\da-f]{32}\.json is damaged") as raised:
         edgewise.estimate(dense(tmp_path), "cortex-m4")
-    assert raised.value.advice == "delete this file, and run the command again"
+    assert raised.value.advice == wording("delete-file-run-command-again")
 
 
 @LONG
@@ -243,7 +244,7 @@ def test_a_cache_that_can_not_be_written_is_done_without(tmp_path, monkeypatch):
 def test_a_folder_for_temporary_files_that_can_not_be_used_is_said(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    with pytest.raises(RunFailed, match="temporary files can't be written: Not a directory"):
+    with pytest.raises(RunFailed, match=says("temporary-files-cant-written", strerror="Not a directory")):
         edgewise.estimate(dense(tmp_path), "cortex-m4")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -22,6 +23,7 @@ from edgewise.estimating.mcu.network import read_network
 from edgewise.estimating.mcu.table import load_table
 from edgewise.registry import Availability
 from mcu_graphs import write_chains
+from messages import has, says, wording
 
 pytestmark = pytest.mark.engine
 pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
@@ -127,7 +129,10 @@ def test_without_the_compiler_the_table_answers_with_what_to_install(shared_mode
     )
     assert edgewise_command(["estimate", path, "-d", "cortex-m4", "--set", "counts=emulation"]) == 3
     told = capsys.readouterr().err
-    assert "arm-none-eabi-gcc is not installed" in told and "apt-get install gcc-arm-none-eabi" in told
+    assert (
+        re.search(says("not-installed", command=has("arm-none-eabi-gcc")), told)
+        and wording("apt-get-install-gcc-arm") in told
+    )
 
 
 def test_without_tflite_micro_its_arena_is_absent(shared_models, monkeypatch):

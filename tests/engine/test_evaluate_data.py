@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.store import open_store
+from messages import has, says
 from preparations import prepare_flags
 
 pytestmark = pytest.mark.engine
@@ -91,7 +93,9 @@ def test_pictures_of_every_mode_are_used_and_what_was_changed_is_said(capsys, pl
     kinds = {"grey with alpha", "1-bit", "palette", "CMYK", "RGB with alpha", "16-bit grey"}
     kinds.add("RGB" if channels == 1 else "grey")
     assert set(converted) == {f"converted from {kind} to {colours}" for kind in kinds}
-    assert f"{sum(converted.values())} converted to {colours}" in samples["words"]
+    assert re.search(
+        says("count-converted-word", count=has(str(sum(converted.values()))), word=has(str(colours))), samples["words"]
+    )
     with open_store(str(place / "runs.db")) as store:
         (kept,) = store.resolve(["all"])
     assert kept.evaluation.changes == samples["changes"]

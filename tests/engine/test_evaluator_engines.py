@@ -10,6 +10,7 @@ import pytest
 from edgewise.cli.main import run
 from edgewise.errors import BadInput
 from edgewise.evaluating.evaluator import run_samples
+from messages import says
 from small_selections import Recorder, Rows, model_under_test, rows, run_builder, selection
 from tiny_models import write_tiny_onnx
 
@@ -78,7 +79,7 @@ def test_an_output_without_the_batch_can_t_be_split(tmp_path):
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
     )
-    with pytest.raises(BadInput, match="can't be split"):
+    with pytest.raises(BadInput, match=says("output-shape-cant-split-into")):
         put(path, Rows(rows(4, 3)))
 
 
@@ -180,7 +181,7 @@ def test_samples_of_different_length_are_run_unpadded(tmp_path, runtime):
 @pytest.mark.engine
 def test_samples_of_different_length_share_no_batch(tmp_path):
     data = [np.ones(length, np.float32) for length in (3, 4)]
-    with pytest.raises(BadInput, match="different sizes"):
+    with pytest.raises(BadInput, match=says("samples-different-sizes-cant-share")):
         put(write_mean(tmp_path / "m.onnx"), Rows(data), batch=2)
 
 

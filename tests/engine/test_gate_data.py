@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.store import open_store
+from messages import has, is_in, says, wording
 
 pytestmark = pytest.mark.engine
 pytest.importorskip("onnxruntime", reason="the models are run by ONNX Runtime")
@@ -71,7 +73,10 @@ def test_accuracy_and_latency_are_one_verdict_and_one_comment(capsys):
     assert (checks["accuracy_top1", "budget"]["value"], checks["latency", "budget"]["verdict"]) == (1.0, "pass")
     assert {row["metric"]: row["design"] for row in document["comparisons"]}["accuracy_top1"] == "paired"
     comment = Path("gate.md").read_text("utf-8")
-    assert "Top-1 accuracy: at most 5 pt lost" in comment and "Latency: at most 10 s" in comment
+    assert (
+        re.search(says("most-pt-lost", name=has("Top-1 accuracy"), plain=5), comment)
+        and "Latency: at most 10 s" in comment
+    )
     assert f"{SAMPLES} samples of data.npz" in comment and "baseline: old/net.onnx" in comment
     with open_store() as store:
         assert sum(stored.evaluation is not None for stored in store.resolve(["all"])) == 2
@@ -92,11 +97,14 @@ def test_a_model_alone_is_held_to_an_accuracy(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["net.onnx", "--data", "data.npz", "--budget", "latency=1s"], "no limit is about it"),
-        (["net.onnx", "--budget", "latency=1s,accuracy_top1=90%"], "accuracy_top1=90% needs labelled samples"),
+        (["net.onnx", "--data", "data.npz", "--budget", "latency=1s"], says("data-measures-accuracy-no-limit")),
+        (
+            ["net.onnx", "--budget", "latency=1s,accuracy_top1=90%"],
+            says("needs-labelled-samples-which-models", missing=has("accuracy_top1=90%")),
+        ),
         (["net.onnx", "--baseline", "old/net.onnx", "--budget", "accuracy_drop=1pt"], "try: give them: --data;"),
         (["net.onnx", "--data", "absent.npz", *LIMITS[2:4], "--budget", "accuracy_top1=90%"], "absent.npz"),
-        (["net.onnx", "--data", "data.npz", "--budget", "accuracy_top1=90%"], "no task given"),
+        (["net.onnx", "--data", "data.npz", "--budget", "accuracy_top1=90%"], wording("no-task-given")),
     ],
 )
 def test_what_can_not_be_judged_is_refused_before_the_machine_is_held(capsys, monkeypatch, words, said):
@@ -106,7 +114,7 @@ def test_what_can_not_be_judged_is_refused_before_the_machine_is_held(capsys, mo
     monkeypatch.setattr("edgewise.verbs.context.measuring_on", forbidden)
     assert run(["gate", *words]) == ExitCode.BAD_INPUT
     captured = capsys.readouterr()
-    assert captured.out == "" and said in captured.err
+    assert captured.out == "" and is_in(said, captured.err)
 
 
 def test_a_stored_candidate_is_refused_and_a_stored_baseline_is_judged_by_its_model(capsys):
@@ -114,6 +122,6 @@ def test_a_stored_candidate_is_refused_and_a_stored_baseline_is_judged_by_its_mo
     assert run(words) == ExitCode.DONE
     capsys.readouterr()
     assert run(["gate", "last", *LIMITS[:-1], "accuracy_top1=90%"]) == ExitCode.BAD_INPUT
-    assert "the candidate is a stored run" in capsys.readouterr().err
+    assert re.search(says("data-judges-models-candidate-stored"), capsys.readouterr().err)
     code, document = gate(capsys, "net.onnx", "--baseline", "last", *LIMITS)
     assert code == ExitCode.DONE, document["checks"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from edgewise import data
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
+from messages import says, wording
 
 pytestmark = pytest.mark.engine
 
@@ -41,5 +43,9 @@ def test_a_bundle_can_not_make_an_engine_write(runtime, model, name, module, tmp
     ):
         assert run(words) == ExitCode.BAD_INPUT
         error = " ".join(capsys.readouterr().err.split())
-        assert f"setting '{name}' of" in error and "is not supported" in error and "measure its model here" in error
+        assert (
+            f"setting '{name}' of" in error
+            and re.search(says("setting-not-supported-supported"), error)
+            and wording("measure-model-here-compare-run") in error
+        )
     assert precious.read_text() == "kept" and len(list(tmp_path.iterdir())) == 2

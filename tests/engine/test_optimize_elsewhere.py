@@ -12,6 +12,7 @@ import pytest
 from edgewise.cli.main import run
 from edgewise.errors import ExitCode
 from edgewise.estimating.mcu.cortex_m import emulation_availability
+from messages import wording
 
 pytestmark = pytest.mark.engine
 
@@ -59,13 +60,17 @@ def test_the_advice_of_an_estimate_ends_at_a_file_that_it_accepts(device, capsys
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["model.tflite"], ExitCode.BAD_INPUT, "add --data PATH"),
+        (["model.tflite"], ExitCode.BAD_INPUT, wording("add-data-path")),
         (
             ["model.onnx", "--data", "digits.npz"],
             ExitCode.BAD_INPUT,
-            "from PyTorch or Keras: edgewise convert FILE.py:FUNCTION --to tflite",
+            wording("export-network-tflite-pytorch-keras"),
         ),
-        (["model.tflite", "-d", "stm32l4r5"], ExitCode.BAD_INPUT, "did you mean nucleo-l4r5zi"),
+        (
+            ["model.tflite", "-d", "stm32l4r5"],
+            ExitCode.BAD_INPUT,
+            wording("did-you-mean-in-devices", near="nucleo-l4r5zi"),
+        ),
         (["model.tflite", "-d", "no-such-thing"], ExitCode.BAD_INPUT, "unknown device 'no-such-thing'"),
     ],
 )

@@ -17,6 +17,7 @@ from edgewise.optimizing.passes.nncf_weights import CompressionSettings
 from edgewise.optimizing.passes.qdq_types import carry_through, make_unsigned, quantize_biases
 from edgewise.runtime.base import LoadOptions, runtimes
 from edgewise.testing.passes import check_pass
+from messages import says
 from pass_settings import settings_of
 
 pytest.importorskip("nncf", reason="nncf is not installed")
@@ -233,13 +234,13 @@ def test_weights_of_named_layers_stay_as_they_are(networks, tmp_path):
 
 
 def test_4_bits_are_refused_where_only_the_last_layer_could_have_them(networks, tmp_path):
-    with pytest.raises(CannotApply, match="4 bits"):
+    with pytest.raises(CannotApply, match=says("nncf-stored-no-layer-4")):
         apply("nncf-weights", networks["openvino"], tmp_path, settings={"mode": "int4_sym"})
 
 
 def test_names_that_are_in_no_layer_cannot_be_the_only_ones(networks, samples, tmp_path):
     for format_, facts in networks.items():
-        with pytest.raises(CannotApply, match="named layers"):
+        with pytest.raises(CannotApply, match=says("none-named-layers-model")):
             apply("nncf-ptq", facts, tmp_path / format_, samples=samples / "bare.npz", settings={}, only=("nobody",))
 
 
@@ -247,7 +248,7 @@ def test_a_file_that_openvino_does_not_read_is_said_so(tmp_path):
     path = tmp_path / "m.xml"
     path.write_text("<net>")
     task = PassTask(model=str(path), format="openvino", settings=CompressionSettings(), folder=tmp_path)
-    with pytest.raises(CannotApply, match="OpenVINO does not read the model"):
+    with pytest.raises(CannotApply, match=says("openvino-does-not-read-model")):
         passes().get("nncf-weights").apply(task)
 
 

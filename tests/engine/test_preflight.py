@@ -28,6 +28,7 @@ from edgewise.optimizing.preflight import Preflight
 from edgewise.optimizing.subgraph import choose_subgraph, describe_cut
 from edgewise.optimizing.subgraph_files import cut_model
 from edgewise.registry import Availability
+from messages import wording
 from scripted_clock import scripted_clock  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.engine
@@ -243,7 +244,7 @@ def importable(monkeypatch):
         ("refuse", "it can't be applied: nothing here can be changed"),
         ("raise", "it failed in a trial run: RuntimeError: broken"),
         ("memory", "it failed in a trial run: there was not enough memory"),
-        ("nothing", "it finds nothing to change"),
+        ("nothing", wording("finds-nothing-change")),
         ("garbage", "it failed in a trial run: its result can't be read"),
     ],
 )
@@ -261,7 +262,7 @@ def test_a_pass_that_hangs_takes_no_longer_than_the_budget(tmp_path, importable,
     flight = Preflight(facts_of(bundled("digits_cnn.onnx")), budget_s=20.0, cache=tmp_path / "c")
     begin = clock.now()
     told = flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), engines=["onnxruntime"])["onnxruntime"]
-    assert told.because == "the time for the pre-flight was used up"
+    assert told.because == wording("time-pre-flight-used-up")
     assert (
         flight.predict(Clumsy(), Recipe(settings=Doing(do="hang")), engines=["onnxruntime"])["onnxruntime"].speedup
         is None

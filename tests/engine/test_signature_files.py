@@ -28,6 +28,7 @@ from edgewise.verbs.optimize.work import _REPEATED_FOR_ONE
 from edgewise.verbs.profile.request import ProfileRequest
 from exported_programs import small_network
 from litert_networks import write_subgraphs
+from messages import says, wording
 from protobuf_writer import saved_model
 
 pytestmark = pytest.mark.engine
@@ -245,7 +246,7 @@ def test_a_conversion_is_of_the_chosen_signature(tmp_path, monkeypatch, name, in
     found = edgewise.convert(source, to="openvino", signature=name)
     assert (found.accepted, found.path) == (True, Path(f"codec-{name}.xml"))
     other = "decode" if name == "encode" else "encode"
-    assert found.lost[0] == f"only the signature {name} was converted; the file also has {other}"
+    assert found.lost[0] == wording("only-signature-converted-file-also", own=name, others=other)
     assert found.agreement.outputs and found.agreement.close
     parent = json.loads(found.provenance.read_text())["parent"]
     assert (parent["name"], parent["sha256"]) == (f"codec.tflite:{name}", open_model(source).ref.sha256)
@@ -286,21 +287,21 @@ def test_names_and_files_that_have_no_such_signature(tmp_path):
     source = write_codec(tmp_path / "codec.tflite", int8=True)
     for verb, settings in ((edgewise.estimate, {"device": "cortex-m33"}), (edgewise.convert, {"to": "openvino"}),
                            (edgewise.optimize, {"output": tmp_path / "made"})):  # fmt: skip
-        with pytest.raises(BadInput, match="no signature 'nope'") as error:
+        with pytest.raises(BadInput, match=says("no-signature-in-identity", wanted="nope")) as error:
             verb(source, signature="nope", **settings)
-        assert error.value.advice == "its signatures: encode, decode"
+        assert error.value.advice == wording("signatures-known", known="encode, decode")
     alone = write_codec(tmp_path / "alone.tflite", int8=True, order=("decode",))
     assert take_signature(str(alone), "decode", tmp_path) == (str(alone), None)
-    with pytest.raises(BadInput, match="no signature 'encode'"):
+    with pytest.raises(BadInput, match=says("no-signature-in-identity", wanted="encode")):
         take_signature(str(alone), "encode", tmp_path)
-    with pytest.raises(BadField, match="applies only to model files"):
+    with pytest.raises(BadField, match=says("signature-applies-only-model-files")):
         EstimateRequest(model="net.py:make", device="cortex-m33", signature="decode")
 
 
 def test_a_profile_of_an_estimated_device_takes_one_signature():
     asked = ProfileRequest(models=("codec.tflite",), device="cortex-m33", signatures=("decode",))
     assert asked.as_estimate() == EstimateRequest(model="codec.tflite", device="cortex-m33", signature="decode")
-    with pytest.raises(BadField, match="must be one signature"):
+    with pytest.raises(BadField, match=says("signatures-must-one-signature-which")):
         ProfileRequest(models=("codec.tflite",), device="cortex-m33", signatures=("a", "b")).as_estimate()
 
 
@@ -353,7 +354,7 @@ def test_a_program_of_a_pt2_archive_is_an_archive_of_its_own_with_its_weights_al
             "archive/models/model.json": json.dumps(small_network()).encode(),
             "archive/data/weights/weight_1": b"decode",
         }
-    with pytest.raises(BadModel, match=r"only \.tflite files") as error:
+    with pytest.raises(BadModel, match=says("only-tflite-files-can-lowered")) as error:
         edgewise.estimate(file, "rpi-pico", signature="decode")
     assert str(file) in error.value.advice and error.value.advice.endswith(
         "--signature decode --to tflite --precision int8 --data DATA, and estimate its result"
@@ -366,7 +367,7 @@ def test_a_damaged_pt2_archive_is_one_clear_error(tmp_path):
         for name in ("model", "decode"):
             written.writestr(f"m/models/{name}.json", json.dumps(small_network()))
         written.writestr("m/data/constants/decode_constants_config.json", '{"config": [1]}')
-    with pytest.raises(BadModel, match="can't be taken out of it"):
+    with pytest.raises(BadModel, match=says("program-cant-taken-out")):
         take_signature(str(file), "decode", tmp_path / "made")
 
 

@@ -16,6 +16,7 @@ from edgewise.run.run_builder import _load_options
 from edgewise.runtime.base import states_of
 from edgewise.runtime.litert import LiteRt
 from litert_networks import write_subgraphs
+from messages import says, wording
 
 pytestmark = pytest.mark.engine
 RANDOM = np.random.default_rng(7)
@@ -71,9 +72,9 @@ def test_a_signature_has_an_identity_of_its_own(codec):
 
 
 def test_an_unknown_name_lists_the_names(codec, tmp_path):
-    with pytest.raises(BadInput, match="no signature 'nope'") as error:
+    with pytest.raises(BadInput, match=says("no-signature-in-identity", wanted="nope")) as error:
         edgewise.bench(codec, signatures=["nope"])
-    assert error.value.advice == "its signatures: encode, decode"
+    assert error.value.advice == wording("signatures-known", known="encode, decode")
     alone = tmp_path / "alone.tflite"
 
     def build(schema, graph, tensor, step):
@@ -82,7 +83,7 @@ def test_an_unknown_name_lists_the_names(codec, tmp_path):
         step(place, "NEG", [x], [y], schema.NegOptionsT())
         place.inputs, place.outputs = [x], [y]
 
-    with pytest.raises(BadInput, match="no signature 'decode'"):
+    with pytest.raises(BadInput, match=says("no-signature-in-identity", wanted="decode")):
         edgewise.inspect(write_subgraphs(alone, build), signature="decode")
 
 
@@ -101,7 +102,7 @@ def test_the_engine_runs_the_chosen_signature(codec, provider, name, weights):
 
 
 def test_an_engine_without_signatures_is_left_out(codec, tmp_path):
-    with pytest.raises(Unavailable, match="can run the signature decode") as error:
+    with pytest.raises(Unavailable, match=says("none-these-runtimes-can-run", signature="decode")) as error:
         edgewise.bench(codec, runtimes=["openvino"], signatures=["decode"])
     assert error.value.advice == "use -r litert"
 
@@ -126,4 +127,4 @@ def test_a_run_names_its_signature_and_the_others(codec, tmp_path):
 
 
 def test_a_conversion_names_the_signature_that_it_leaves_out(codec):
-    assert "only the signature encode was converted; the file also has decode" in find_losses(codec, codec)
+    assert wording("only-signature-converted-file-also", own="encode", others="decode") in find_losses(codec, codec)

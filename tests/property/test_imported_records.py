@@ -30,6 +30,7 @@ from edgewise.report.runs import print_run
 from edgewise.report.text import print_document
 from edgewise.store import open_store, to_document
 from edgewise.store.exchange import csv_lines, import_runs
+from messages import says
 from sample_optimizations import detection_run, evaluated
 from sample_profiles import faster_run, profiled_run
 from sample_runs import failed_run, make_run, offline_run, paced_run
@@ -161,11 +162,11 @@ def test_what_is_imported_is_stored_and_rendered(tmp_path, rounds, index):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"peak_operator": [""]}, "profile.memory.peak_operator: not a count"),
-        ({"arena_bytes": "many"}, "profile.memory.arena_bytes: not a count"),
-        ({"live_bytes": [1, None]}, "profile.memory.live_bytes: not a count"),
-        ({"unknown": 5}, "profile.memory.unknown: is not a list"),
-        ({"arena_bytes": 10**120}, "larger than any quantity"),
+        ({"peak_operator": [""]}, says("profile-memory-not-count", name="peak_operator")),
+        ({"arena_bytes": "many"}, says("profile-memory-not-count", name="arena_bytes")),
+        ({"live_bytes": [1, None]}, says("profile-memory-not-count", name="live_bytes")),
+        ({"unknown": 5}, says("profile-memory-not-list", name="unknown")),
+        ({"arena_bytes": 10**120}, says("contains-number-beyond-larger-than")),
     ],
 )
 def test_a_plan_or_number_that_can_not_be_is_refused(tmp_path, change, message):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from edgewise.run.meters.base import NoReading
 from edgewise.run.meters.trace import EnergyCounter, PowerTrace
+from messages import says
 
 STEPS = st.lists(st.tuples(st.floats(1e-3, 1.0), st.floats(0.0, 1e3)), min_size=1, max_size=30)
 
@@ -65,7 +66,7 @@ def test_a_gap_and_a_clock_that_goes_back_are_always_found(steps, data):
 
 @pytest.mark.parametrize("watts", [math.nan, math.inf, -math.inf])
 def test_a_sample_that_is_no_number_ends_the_trace(watts):
-    with pytest.raises(NoReading, match="a power sample of"):
+    with pytest.raises(NoReading, match=says("power-sample-w")):
         trace_of([(0.0, 1.0), (0.1, watts)])
 
 

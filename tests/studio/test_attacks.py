@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
+from messages import says
+
 pytest.importorskip("starlette")
 
 import sqlalchemy
@@ -697,7 +699,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path):
     folder = tmp_path / "runs.studio"
     folder.mkdir()
     os.chown(folder, 12345, 12345)
-    with pytest.raises(BadInput, match="belongs to another user"):
+    with pytest.raises(BadInput, match=says("studio-folder-belongs-another-user")):
         Sessions(folder, port=1, secure=False)
 
 
@@ -714,14 +716,14 @@ def test_a_named_pipe_for_a_secret_does_not_hang(tmp_path):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.5", "lab.example.org", "0", "127.0.0.2", "*"])
 def test_it_is_not_served_to_other_machines_in_plain_text(tmp_path, host):
-    with pytest.raises(BadInput, match="in plain text") as error:
+    with pytest.raises(BadInput, match=says("host-can-reached-other-machines")) as error:
         check_reach(Settings(host=host, folder=tmp_path))
     assert "--tls-certificate" in error.value.advice
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 def test_tls_needs_a_name_that_browsers_ask_for(tmp_path, host):
-    with pytest.raises(BadInput, match="stands for all addresses of this machine"):
+    with pytest.raises(BadInput, match=says("host-stands-all-addresses-machine")):
         check_reach(Settings(host=host, folder=tmp_path, certificate=tmp_path / "c", key=tmp_path / "k"))
 
 
@@ -739,7 +741,7 @@ def test_tls_needs_a_name_that_browsers_ask_for(tmp_path, host):
 )
 def test_a_proxy_has_an_origin_of_tls(proxy):
     values = {"store": None, "root": None, "tls_certificate": None, "tls_key": None, "host": "127.0.0.1", "port": 1}
-    with pytest.raises(BadInput, match="no origin of TLS"):
+    with pytest.raises(BadInput, match=says("proxy-no-origin-tls")):
         settings_of({**values, "proxy": proxy})
     assert settings_of({**values, "proxy": "https://lab.example.org:443"}).origin == "https://lab.example.org"
 
@@ -797,7 +799,7 @@ def test_a_certificate_that_is_none_is_bad_input(tmp_path):
     certificate.write_text("no certificate")
     settings = Settings(folder=tmp_path / "f", store=str(tmp_path / "runs.db"), certificate=certificate, key=key)
     app = make_app(settings)
-    with pytest.raises(BadInput, match="TLS does not work"):
+    with pytest.raises(BadInput, match=says("tls-does-not-work")):
         make_server(app, settings)
     app.state.studio.store.close()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from edgewise.cli.main import run as run_command
+from messages import has, says
 from sample_profiles import HOSTILE
 from sample_runs import VWW, make_run, run_id
 
@@ -92,7 +94,7 @@ def test_two_hundred_runs_are_refused_with_advice(filled, client):
     filled.store.merge(replace(light, id=run_id(5000 + number)) for number in range(200))
     answer = client.get("/compare", params={"run": f"group:{run_id(9999)}"})
     assert answer.status_code == 400
-    assert "200 runs are too many" in answer.text
+    assert re.search(says("runs-too-many-compare-one", ids_count=has("200")), answer.text)
     assert "pick at most 24" in answer.text
     filled.store.remove([run_id(5000 + number) for number in range(200)])
 

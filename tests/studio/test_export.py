@@ -17,6 +17,7 @@ from edgewise.record import Failure
 from edgewise.report.chart_data import chart_csv
 from edgewise.report.page import as_part
 from edgewise.studio.sharing import frozen
+from messages import says, wording
 from sample_optimizations import evaluation
 from sample_profiles import HOSTILE, profiled_run
 from sample_runs import make_run, measured, run_id
@@ -117,7 +118,7 @@ def test_an_export_has_no_path_of_this_machine_and_hostile_names_stay_text(expor
 def test_an_export_is_not_written_over_what_is_there(exported, filled, capsys):
     before = (exported / "index.html").read_bytes()
     assert run_command(["studio", "export", str(exported), A, "--store", filled.settings.store]) == 2
-    assert "has content" in capsys.readouterr().err
+    assert re.search(says("folder-content"), capsys.readouterr().err)
     assert (exported / "index.html").read_bytes() == before
 
 
@@ -125,7 +126,7 @@ def test_an_export_is_not_written_over_what_is_there(exported, filled, capsys):
     ("words", "problem"),
     [
         (["nowhere"], "there is no run 'nowhere'"),
-        ([A, "--tag", "golden"], "use one of them"),
+        ([A, "--tag", "golden"], wording("use-one-them")),
     ],
 )
 def test_what_can_not_be_exported_is_an_error_and_writes_nothing(filled, tmp_path, capsys, words, problem):
@@ -171,7 +172,7 @@ def test_only_pages_can_be_kept(filled, address):
     with filled.client() as client:
         answer = client.get(f"/share?of={quote(address)}")
     assert answer.status_code == 400
-    assert "there is no " in answer.text
+    assert wording("there-no-page-keep-address") in answer.text
 
 
 def test_freezing_keeps_text_and_drawings_and_drops_what_needs_a_server():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from edgewise.verbs import words
 from edgewise.verbs.command_line import command_of
 from edgewise.verbs.shared_options import OUTPUT
 from edgewise.verbs.verb import VERBS
+from messages import has, is_in, says, wording
 
 DATA = Path(str(files("edgewise"))) / "data"
 MODEL, OTHER, NUMBERS = "data/digits_cnn.onnx", "data/digits_cnn.tflite", "data/digits_test.npz"
@@ -260,21 +262,36 @@ def test_what_is_no_field_changes_nothing(verb, name, models):
 @pytest.mark.parametrize(
     ("verb", "texts", "field", "message"),
     [
-        ("bench", {"model": [MODEL], "fps": ["30"]}, "fps", "--fps applies only to the scenario paced"),
-        ("bench", {"model": [MODEL], "threads": ["0"]}, "threads", "--threads must be 1 to 1024, not 0"),
-        ("bench", {"model": [MODEL], "threads": ["two"]}, "threads", "'two' is not a whole number"),
-        ("bench", {}, "model", "Model must be chosen"),
-        ("evaluate", {"model": [MODEL]}, "data", "Data must be chosen"),
-        ("estimate", {"model": [OTHER]}, "device", "Device must be chosen"),
-        ("convert", {"model": [OTHER]}, "to", "--to is required: one of onnx"),
+        (
+            "bench",
+            {"model": [MODEL], "fps": ["30"]},
+            "fps",
+            wording("fps-applies-only-scenario-paced", named_fps="--fps"),
+        ),
+        (
+            "bench",
+            {"model": [MODEL], "threads": ["0"]},
+            "threads",
+            wording("threads-must-1-not", named_threads="--threads", max_threads=1024, count=0),
+        ),
+        ("bench", {"model": [MODEL], "threads": ["two"]}, "threads", wording("not-whole-number-in-words", word="two")),
+        ("bench", {}, "model", wording("must-chosen", label="Model")),
+        ("evaluate", {"model": [MODEL]}, "data", wording("must-chosen", label="Data")),
+        ("estimate", {"model": [OTHER]}, "device", wording("must-chosen", label="Device")),
+        ("convert", {"model": [OTHER]}, "to", says("required-one", named_to="--to", words=has("onnx"))),
         ("estimate", {"model": [OTHER], "device": ["cortex-m4"], "target": ["latency=1ms"]}, "target", "calibrated"),
         ("fits", {"model": [OTHER], "capacity": ["1Wh"]}, "capacity", "needs --capacity, --idle-power and --per-hour"),
-        ("profile", {"model": [OTHER], "device": ["cortex-m4"], "threads": ["2"]}, "threads", "does not use --threads"),
+        (
+            "profile",
+            {"model": [OTHER], "device": ["cortex-m4"], "threads": ["2"]},
+            "threads",
+            says("can-only-estimated-estimate-does", listing="--threads"),
+        ),
     ],
 )
 def test_errors_stand_beside_their_field(verb, texts, field, message, models):
     ((name, error),) = FORMS[verb].fill(texts, models).problems.items()
-    assert name == field and message in error.message
+    assert name == field and is_in(message, error.message)
 
 
 def test_a_profile_of_a_device_that_is_not_at_hand_is_an_estimate(models):
@@ -294,7 +311,7 @@ def test_a_calibrated_device_is_predicted(models, tmp_path, monkeypatch):
     assert (made.verb, made.device, dict(made.targets), len(made.models)) == ("predict", "phone", {"latency": 0.03}, 2)
     assert form.fill(form.texts_of(made, models), models).request == made
     ((name, error),) = form.fill({**texts, "set": ["arena=0"]}, models).problems.items()
-    assert name == "set" and "phone is a calibrated device" in error.message
+    assert name == "set" and re.search(says("calibrated-device-which-does-not", values="phone"), error.message)
     (other,) = FORMS["bench"].fill({"model": [MODEL], "device": ["phone"]}, models).problems
     assert other == "device"
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from edgewise.studio.forms import FORMS
+from messages import has, says
 from patience import wait_until
 
 DATA = Path(str(files("edgewise"))) / "data"
@@ -88,7 +89,9 @@ def test_an_address_fills_the_form(browse):
 
 def test_a_value_in_the_address_that_can_not_be_used_is_explained(browse):
     text = browse.get("/new/bench?device=ssh://pi@192.0.2.1&threads=&seed=0").text
-    assert 'id="e-device"' in text and "Device must be one of those listed, not &#39;ssh://" in text
+    assert 'id="e-device"' in text and re.search(
+        says("must-one-those-listed-not", label=has("Device"), text=has("&#39;ssh://")), text
+    )
     assert re.findall(r' id="e-([a-z_]+)"', text) == ["device"]
 
 
@@ -121,7 +124,9 @@ def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_stays(browse, 
     assert ">x=1x2\ny=3</textarea>" in answer.text and 'value="30"' in answer.text
     assert len(forms.store.jobs.list()) == before
     again = post(browse, "bench", {"model": ONNX, "fps": "30"})
-    assert again.status_code == 422 and "--fps applies only to the scenario paced" in again.text
+    assert again.status_code == 422 and re.search(
+        says("fps-applies-only-scenario-paced", named_fps=has("--fps")), again.text
+    )
 
 
 def test_the_command_is_told_to_scripts(browse):

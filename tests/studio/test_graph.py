@@ -11,6 +11,7 @@ from edgewise.errors import BadInput
 from edgewise.studio import graph as module
 from edgewise.studio.graph import METRICS, NO_SNR, make_graph, plain_type, scopes_of
 from edgewise.studio.graph_document import document_of
+from messages import says, wording
 from sample_profiles import HOSTILE, faster_run, layer_of, many_layers_run, profiled_run, tensor, unprofiled_run
 
 
@@ -77,9 +78,11 @@ class TestDocument:
         assert document["values"]["time"][7] is None
         assert document["texts"][document["why"]["time"][7]] == "the engine has no event for it"
         assert document["values"]["macs"][5] is None
-        assert document["texts"][document["why"]["macs"][5]] == "no formula for the custom operator 'Whirl'"
+        assert document["texts"][document["why"]["macs"][5]] == wording(
+            "no-formula", noun="custom", op="operator 'Whirl'"
+        )
         assert document["values"]["macs"][7] == 0
-        assert document["texts"][document["why"]["macs"][1]] == "work of the engine, which is no operator of the model"
+        assert document["texts"][document["why"]["macs"][1]] == wording("work-engine-which-no-operator")
         assert all(
             (document["values"][key][node] is None) == (node in document["why"].get(key, ()))
             for key in document["keys"] for node in range(11) if not document["metrics"][key]["why"]
@@ -296,7 +299,7 @@ class TestTwoRuns:
         assert document["members"][node] == [[1], []]
         assert document["texts"][document["verdicts"][node]] == "unpaired"
         assert document["values"]["after"][node] is None
-        assert document["texts"][document["why"]["after"][node]] == "only the other run has it"
+        assert document["texts"][document["why"]["after"][node]] == wording("only-other-run")
 
     def test_what_the_second_run_alone_has_comes_after_what_it_executes_before(self):
         first = of_layers(layer_of(0, "a", "Conv", 9), layer_of(1, "b", "Conv", 9))
@@ -329,7 +332,7 @@ class TestTwoRuns:
 
     def test_runs_without_work_in_common_are_refused(self):
         other = of_layers(layer_of(0, "quite", "Sigmoid", 5), layer_of(1, "other", "Tanh", 5), number=33)
-        with pytest.raises(BadInput, match="no layers in common"):
+        with pytest.raises(BadInput, match=says("two-runs-no-layers-common")):
             make_graph([named("a", "b"), other])
 
 
@@ -443,7 +446,7 @@ class TestPage:
         folder.mkdir(parents=True)
         for content in ("[]", '{"sensitivity": [7]}', '{"sensitivity": []}'):
             (folder / "result.json").write_text(content)
-            assert "measured no error of layers" in client.get(f"/runs/{run.id}/graph?job={job}").text
+            assert wording("job-measured-no-error-layers") in client.get(f"/runs/{run.id}/graph?job={job}").text
         studio.store.jobs.finish(studio.store.jobs.claim("without a dispatcher", "test"), "done", runs=[run.id])
         assert f"/graph?job={job}" not in client.get(f"/jobs/{job}").text
         rows = [{"layer": "a", "op": "Conv", "snr_db": 21.5}, {"layer": "b", "snr_db": None}]
@@ -451,7 +454,7 @@ class TestPage:
         assert f"/graph?job={job}" in client.get(f"/jobs/{job}").text
         assert client.get(path).json()["values"]["snr"] == [21.5, None]
         page = client.get(f"/runs/{run.id}/graph?job={job}").text
-        assert "<td>21.5 dB</td>" in page and "this layer was not quantised alone" in page
+        assert "<td>21.5 dB</td>" in page and wording("layer-not-quantised-alone") in page
         answer = client.get(f"/runs/{plain.id}/graph?job={job}")  # the profile of the same model is drawn
         assert (answer.status_code, answer.headers["location"]) == (303, f"/runs/{run.id}/graph?job={job}")
         for bad in ("job-2", "..", "../jobs/job-1", f"{job}/", "%00", ""):
@@ -466,7 +469,7 @@ class TestPage:
         studio.store.save(unprofiled_run())
         studio.store.save(run := profiled_run())
         answer = client.get(f"/runs/{unprofiled_run().id}/graph")
-        assert answer.status_code == 400 and "profile its model" in answer.text
+        assert answer.status_code == 400 and wording("profile-model-then-open-run") in answer.text
         assert client.get(f"/runs/{run.id}/graph?with=nothing-like-it").status_code == 400
         assert client.get("/runs/nothing-like-it/graph").status_code == 400
 

@@ -16,6 +16,7 @@ from edgewise.studio import graph as module
 from edgewise.studio.graph import make_model_graph
 from edgewise.studio.graph_document import NOT_PROFILED, document_of
 from edgewise.studio.model_worker import answer, inspect
+from messages import says, wording
 from sample_profiles import layer_of, profiled_run
 from sample_runs import make_run
 from tiny_models import write_tiny_onnx
@@ -79,13 +80,15 @@ def test_parts_are_named_after_what_has_the_most_macs():
 
 
 def test_a_model_without_operators_and_one_with_too_many_end_in_one_message(monkeypatch):
-    with pytest.raises(BadInput, match="no operators to draw"):
+    with pytest.raises(BadInput, match=says("model-no-operators-draw")):
         make_model_graph((), ())
     monkeypatch.setattr(module, "MOST_NODES", 2)
     layers = [layer_of(at, f"n{at}", "Conv", 0.0) for at in range(3)]
-    with pytest.raises(BadInput, match="the model has 3 operators, and a graph shows at most 2") as caught:
+    with pytest.raises(
+        BadInput, match=says("model-operators-graph-shows-most", layers_count=3, most_nodes=2)
+    ) as caught:
         make_model_graph(layers, ())
-    assert "edgewise inspect MODEL --json" in caught.value.advice
+    assert wording("edgewise-inspect-model-json-lists") in caught.value.advice
 
 
 def test_layers_of_a_network_are_its_operators_in_order(tmp_path):

@@ -16,6 +16,7 @@ from edgewise.record.run import Trust
 from edgewise.studio.views import atlas as views
 from estimates import estimated
 from made_runs import HOSTILE, made_run, rows_of
+from messages import says
 from sample_calibrations import forecasts
 from sample_runs import make_run, run_id
 
@@ -106,7 +107,7 @@ def test_filters(browse, query, columns, models):
 def test_a_workload_that_is_none_is_refused(browse, workload):
     answer = browse.get("/atlas", params={"workload": workload})
     assert answer.status_code == 400
-    assert "is not a workload" in answer.text
+    assert re.search(says("not-workload"), answer.text)
 
 
 def test_workloads_do_not_mix(studio, client):

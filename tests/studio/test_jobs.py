@@ -21,6 +21,7 @@ from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.convert.request import ConvertRequest
 from edgewise.verbs.exec.request import ExecRequest
 from edgewise.verbs.inspect.request import InspectRequest
+from messages import says
 from patience import wait_until
 from tiny_models import write_tiny_onnx
 
@@ -143,9 +144,9 @@ def test_an_inspection_has_its_own_files(jobs, store, tmp_path):
 
 
 def test_code_is_refused(jobs, tmp_path):
-    with pytest.raises(BadInput, match="runs no code"):
+    with pytest.raises(BadInput, match=says("job-studio-runs-no-code")):
         jobs.add(BenchRequest(models=(f"{tmp_path}/evil.py:model",)), title="A")
-    with pytest.raises(BadInput, match="exec is not a job"):
+    with pytest.raises(BadInput, match=says("not-job", verb="exec")):
         jobs.add(ExecRequest(command=("true",)), title="A")
 
 

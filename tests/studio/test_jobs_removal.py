@@ -16,6 +16,7 @@ from sqlalchemy import insert
 from edgewise.record import new_run_id
 from edgewise.store import open_store, tables
 from edgewise.studio.jobs import Dispatcher
+from messages import wording
 from sample_runs import all_runs
 
 ENDED = ("done", "failed", "cancelled", "lost")
@@ -68,7 +69,7 @@ def test_an_ended_job_goes_with_its_folder_after_a_confirmation_and_its_runs_sta
     assert {place.name for place in folder.iterdir()} == {other, "lock", "queue"}
     assert studio.store.get(run.id) == run
     gone = client.get(f"/jobs/{one}")
-    assert gone.status_code == 400 and "there is no such job" in gone.text
+    assert gone.status_code == 400 and wording("there-no-such-job") in gone.text
 
 
 def test_several_jobs_go_at_once_whatever_is_in_their_folders(studio, client, folder, tmp_path):
@@ -103,7 +104,7 @@ def test_a_queued_or_running_job_stays_and_says_so(studio, client, folder):
         for one, words in ((running, "Bench A is running"), (queued, "Bench B is queued")):
             for sure in ({}, {"sure": "yes"}):
                 answer = client.post("/jobs/remove", data={"job": [done, one], **sure})
-                assert answer.status_code == 400 and words in answer.text and "cancel it" in answer.text
+                assert answer.status_code == 400 and words in answer.text and wording("cancel-wait-end") in answer.text
             assert f'value="{one}">Remove' not in client.get(f"/jobs/{one}").text
         assert len(studio.store.jobs.list()) == 3
         assert all((folder / one / "files" / "variant.onnx").exists() for one in (running, queued, done))
@@ -133,7 +134,7 @@ def test_of_two_tabs_one_removes_the_job_and_the_other_is_told(studio, client, f
     for thread in threads:
         thread.join()
     assert sorted(answer.status_code for answer in found) == [303, 400, 400, 400]
-    assert all("there is no such job" in answer.text for answer in found if answer.status_code == 400)
+    assert all(wording("there-no-such-job") in answer.text for answer in found if answer.status_code == 400)
     assert {place.name for place in folder.iterdir()} == {"lock", "queue"}
 
 

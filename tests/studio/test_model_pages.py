@@ -12,6 +12,7 @@ import pytest
 import edgewise.data
 from edgewise.model.identity import open_model
 from edgewise.studio import reading
+from messages import has, says
 from sample_runs import KWS, make_run, run_id
 from tiny_models import write_tiny_onnx
 
@@ -144,7 +145,14 @@ def test_a_model_that_takes_too_long_says_so(lab, monkeypatch):
     _, client = lab
     monkeypatch.setattr(reading, "READ_S", 0.0001)  # real time: it has to end, on any machine
     page = page_of(client, "/models/lab/slow.tflite")
-    assert "slow.tflite: the process that reads it took longer than 0.0001 s" in page
+    assert re.search(
+        says(
+            "process-reads",
+            what=has("slow.tflite"),
+            failure=has(says("took-longer-than-s-in-renderer", draw_s="0.0001")),
+        ),
+        page,
+    )
     assert "/new/bench?model=" in page
 
 

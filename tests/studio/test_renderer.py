@@ -21,6 +21,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.report.page import as_part
 from edgewise.store import open_store
 from edgewise.studio.renderer import Renderer
+from messages import says
 from patience import wait_until
 from sample_optimizations import evaluation
 from sample_profiles import profiled_run
@@ -96,14 +97,14 @@ def test_every_kind_of_part_is_drawn(renderer, kind, runs, words):
 @pytest.mark.parametrize(
     ("kind", "runs", "settings", "problem"),
     [
-        ("runs", ["nowhere"], {}, "there is no run 'nowhere'"),
-        ("runs", [], {}, "no run is picked"),
-        ("runs", ["all"], {}, "all runs at once"),
-        ("profile", [A], {}, "none of these runs is profiled"),
-        ("evaluation", [A], {}, "none of these runs was evaluated"),
+        ("runs", ["nowhere"], {}, says("there-no-run-in-references-2", reference="'nowhere'")),
+        ("runs", [], {}, says("no-run-picked")),
+        ("runs", ["all"], {}, says("page-does-not-show-all")),
+        ("profile", [A], {}, says("none-these-runs-profiled")),
+        ("evaluation", [A], {}, says("none-these-runs-evaluated")),
         ("comparison", [A], {}, "nothing to compare|two"),
-        ("poem", [A], {}, "no page of kind 'poem'"),
-        ("runs", [A], {"title": "x" * 40_000}, "too long"),
+        ("poem", [A], {}, says("there-no-page-kind", kind="poem")),
+        ("runs", [A], {"title": "x" * 40_000}, says("setting-page-too-long")),
     ],
 )
 def test_what_can_not_be_drawn_is_refused_with_the_reason(renderer, kind, runs, settings, problem):
@@ -113,7 +114,7 @@ def test_what_can_not_be_drawn_is_refused_with_the_reason(renderer, kind, runs, 
 
 def test_a_path_is_never_a_run(renderer, location):
     """The command line takes files where the studio takes runs alone."""
-    with pytest.raises(BadInput, match="there is no run"):
+    with pytest.raises(BadInput, match=says("there-no-run-in-references")):
         renderer.part("comparison", [A, location])
 
 
@@ -133,7 +134,7 @@ def test_drawings_are_files_too_and_no_file_holds_a_path_of_this_machine(rendere
     for kind, runs in (("report", [A]), ("comparison", [A, B]), ("evaluation", [EVALUATED])):
         for extension in (".html", ".json", ".md", ".csv"):
             assert b"/models/" not in renderer.file(runs, extension, kind=kind)
-    with pytest.raises(BadInput, match=r"can't be written as \.exe"):
+    with pytest.raises(BadInput, match=says("reports-cant-written", extension=".exe")):
         renderer.file([A], ".exe")
 
 
@@ -207,11 +208,11 @@ def test_who_waits_too_long_is_told(location):
         first = threading.Thread(target=draw)
         first.start()
         wait_until(lambda: renderer._child is not None)
-        with pytest.raises(Unavailable, match="other pages are still being drawn"):
+        with pytest.raises(Unavailable, match=says("other-pages-still-being-drawn")):
             renderer.part("runs", [B])
         for _ in range(23):
             renderer._waiting.acquire()
-        with pytest.raises(Unavailable, match="too many pages"):
+        with pytest.raises(Unavailable, match=says("too-many-pages-being-drawn")):
             renderer.part("runs", [B])
         child_of(renderer).kill()
         first.join()

@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from messages import has, says
+
 pytest.importorskip("starlette")
 
 import httpx2
@@ -103,7 +105,7 @@ def test_a_port_in_use_names_the_process_and_the_way_out(tmp_path):
     with held:
         with pytest.raises(BadInput) as caught:
             listen(settings, next_port=False)
-        assert caught.value.message.startswith(f"port {settings.port} is in use by '")
+        assert re.match(says("port-use", port=settings.port, holder_of=has(" by '")), caught.value.message)
         assert caught.value.message.endswith(f"' (process {os.getpid()})")
         assert "--next-port" in caught.value.advice
         found, chosen = listen(settings, next_port=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, Outputs, check_finite, compare_outputs, difference_of
+from messages import wording
 
 
 def outputs(label, *arrays, reduced=""):
@@ -89,7 +90,7 @@ def test_a_difference_from_zeros_has_no_share():
     verdicts = compare_outputs([outputs("a", 0 * ROW), outputs("b", 0 * ROW), outputs("c", ROW)])
     assert "max abs error 0.7, the reference's output is 0 everywhere" in verdicts["c"].cautions[0].message
     row = next(row for row in verdicts["c"].measurements if row.metric == "output_max_rel_error")
-    assert row.absent_because == "the reference's output is 0 everywhere, so there is no scale"
+    assert row.absent_because == wording("reference-output-0-everywhere-so")
 
 
 def test_whoever_equals_the_reference_is_not_beyond_it_where_there_is_no_majority():

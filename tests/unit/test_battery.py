@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from edgewise.errors import BadInput, Unavailable
 from edgewise.run.battery import DAY_S, Quantity, battery_life, energy_of
 from edgewise.units import ENERGIES, POWERS, parse_capacity, parse_interval
+from messages import says
 from sample_runs import make_run, measured
 
 
@@ -61,18 +63,18 @@ def test_without_a_least_power_the_life_has_no_upper_end():
         ({"capacity_j": 0.0}, "capacity"),
         ({"per_hour": -1.0}, "negative"),
         ({"idle": exact(-0.1)}, "negative"),
-        ({"energy": exact(0.0)}, "more than 0"),
-        ({"idle": exact(0.0), "per_hour": 0.0}, "nothing uses the battery"),
+        ({"energy": exact(0.0)}, says("energy-j-per-inference-cant")),
+        ({"idle": exact(0.0), "per_hour": 0.0}, says("idle-power-number-inferences-hour")),
         (
             {"latency_s": 61.0},
-            "60 inferences do not fit into an hour: one takes 61.0 s, so the device can run 59 at most",
+            says("inferences-do-not-fit-into", per_hour=60, format_duration="61.0 s", hour_s=59),
         ),
     ],
 )
 def test_what_can_not_be(changed, why):
     with pytest.raises(BadInput) as caught:
         life(**changed)
-    assert why in caught.value.message
+    assert re.search(why, caught.value.message)
 
 
 def test_a_latency_that_just_fits_is_no_error():
@@ -83,7 +85,7 @@ def test_the_energy_of_a_run_with_its_interval():
     run = make_run(1)
     with pytest.raises(Unavailable) as caught:
         energy_of(run)
-    assert "no energy per inference" in caught.value.message and "--energy" in caught.value.advice
+    assert re.search(says("run-no-energy-per-inference"), caught.value.message) and "--energy" in caught.value.advice
     rows = tuple(measured("energy", 3e-3, half=1e-3) if row.metric == "energy" else row for row in run.measurements)
     assert energy_of(replace(run, measurements=rows)) == Quantity(3e-3, 2e-3, 4e-3)
 

@@ -17,6 +17,7 @@ from edgewise.estimating.boards import CORE_TITLES, Board, Fit, boards, kib
 from edgewise.estimating.mcu.cores import CORES
 from estimates import dense_relu
 from mcu_graphs import Net
+from messages import says, wording
 
 RESULTS = Path(__file__).parents[3] / "shared" / "data" / "mlperf_tiny.csv"
 FIGURES = (
@@ -60,14 +61,16 @@ def test_a_board_is_a_device_at_its_highest_clock():
 
 
 def test_a_clock_above_the_highest_one_is_an_error():
-    with pytest.raises(BadInput, match=r"^the clock of nucleo-l4r5zi is at most 120 MHz, not 120.1MHz$"):
+    with pytest.raises(
+        BadInput, match="^" + says("clock-most-not", name="nucleo-l4r5zi", most="120 MHz", clock="120.1MHz") + "$"
+    ):
         find_device("nucleo-l4r5zi@120.1MHz")
 
 
 def test_a_microcontroller_is_no_device_but_leads_to_its_boards():
-    with pytest.raises(BadInput, match="unknown device 'rp2350'") as error:
+    with pytest.raises(BadInput, match=says("unknown-device-in-base", word="rp2350")) as error:
         find_device("rp2350")
-    assert error.value.advice.startswith("did you mean rpi-pico2?")
+    assert error.value.advice.startswith(wording("did-you-mean-in-devices", near="rpi-pico2"))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +117,8 @@ def test_another_shape_than_the_file_has_is_not_executed_but_gives_the_memory(tm
     net.inputs, net.outputs = [given], [made]
     path = net.finish(tmp_path / "open.tflite")
     found = edgewise.estimate(path, "nucleo-l4r5zi")
-    assert found.refused == "the input x_0 is 1x224x8x4 here and 1x1x8x4 in the file, which alone is executed"
-    assert found.advice == "--shape x_0=1x1x8x4, or export the model with the shape"
+    assert found.refused == wording("input-here-file-which-alone", name="x_0", here="1x224x8x4", own="1x1x8x4")
+    assert found.advice == wording("shape-export-model-shape", quote="x_0=1x1x8x4")
     assert found.fit.arena_bytes >= 2 * 224 * 8 * 4
     assert found.fit.fits is True and found.fit.at_least.keys() == {"RAM", "flash"}
 

@@ -14,6 +14,7 @@ from edgewise.converting.conversion import export_runnable
 from edgewise.errors import BadInput, BadModel
 from edgewise.model.build import build_graph, give_shapes, is_factory
 from edgewise.model.cost import total_of
+from messages import says, wording
 from tiny_models import write_tiny_onnx
 
 FACTORY = """
@@ -156,25 +157,35 @@ def test_what_the_function_prints_stays_off_stdout(folder: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("target", "what_if", "words", "advice"),
     [
-        ("nets_for_tests:make", {"wdith": 1}, "no parameter 'wdith'", "it takes width, batch"),
-        ("nets_for_tests:needs", {}, "needs a value for 'classes'", "--what-if classes=VALUE"),
-        ("nets_for_tests:mkae", {}, "does not exist", "make"),
-        ("nets_for_tests:CONSTANT", {}, "is an int and can't be called", "module:function"),
-        ("nets_for_tests:ready", {"width": 2}, "it has no parameters", "module:function"),
-        ("nets_for_tests:number", {"x": 1}, "returned an int", "torch.nn.Module"),
-        ("nets_for_tests:nothing", {}, "returned a NoneType", "torch.nn.Module"),
+        ("nets_for_tests:make", {"wdith": 1}, says("no-parameter", name="wdith"), "it takes width, batch"),
+        ("nets_for_tests:needs", {}, says("needs-value", name="classes"), "--what-if classes=VALUE"),
+        ("nets_for_tests:mkae", {}, says("does-not-exist-in-callable-loader"), "make"),
+        ("nets_for_tests:CONSTANT", {}, says("cant-called", found="an int"), "module:function"),
+        ("nets_for_tests:ready", {"width": 2}, says("model-not-function-so-no"), "module:function"),
+        (
+            "nets_for_tests:number",
+            {"x": 1},
+            says("returned-which-not-supported-model", made="an int"),
+            "torch.nn.Module",
+        ),
+        (
+            "nets_for_tests:nothing",
+            {},
+            says("returned-which-not-supported-model", made="a NoneType"),
+            "torch.nn.Module",
+        ),
         (
             "nets_for_tests:fails",
             {},
             "failed: ValueError: no such width$",
             f"nets_for_tests.py, line {LINE}: raise ValueError",
         ),
-        ("nets_for_tests:deep", {}, "failed: ValueError", f"line {LINE}"),
-        ("nets_for_tests:leaves", {}, "failed: SystemExit: 3", "sys.exit"),
-        ("nets_for_tests:lost", {}, "returned a path where there is no file", "the path of the model file"),
-        ("no_such_module_here:make", {}, "no module 'no_such_module_here'", "module:function"),
-        ("gone.py:make", {}, "no such file", "module:function"),
-        ("nonsense", {}, "does not name a function", "module:function"),
+        ("nets_for_tests:deep", {}, says("target-failed-name-message", name="ValueError"), f"line {LINE}"),
+        ("nets_for_tests:leaves", {}, says("target-failed-name-message", name="SystemExit", message=3), "sys.exit"),
+        ("nets_for_tests:lost", {}, says("returned-path-where-there-no"), wording("return-path-model-file")),
+        ("no_such_module_here:make", {}, says("there-no-module", name="no_such_module_here"), "module:function"),
+        ("gone.py:make", {}, says("no-such-file-in-callable-loader"), "module:function"),
+        ("nonsense", {}, says("does-not-name-function"), "module:function"),
     ],
 )
 def test_mistakes_are_explained(folder: Path, target: str, what_if: dict[str, Any], words: str, advice: str):
@@ -190,7 +201,7 @@ def test_a_file_that_is_no_python_is_explained(folder: Path):
         build_graph("broken.py:make")
     assert "broken.py, line 1" in caught.value.advice
     (folder / "broken.py").write_text("import no_such_library_here\n")
-    with pytest.raises(BadInput, match="needs the module 'no_such_library_here'"):
+    with pytest.raises(BadInput, match=says("needs-module-which-not-installed", name_2="no_such_library_here")):
         build_graph("broken.py:make")
     (folder / "broken.py").write_text("def make():\n    return 1 / 0\n")
     with pytest.raises(BadInput, match="ZeroDivisionError"):
@@ -198,7 +209,7 @@ def test_a_file_that_is_no_python_is_explained(folder: Path):
 
 
 def test_bytes_that_are_no_model_are_refused(folder: Path):
-    with pytest.raises(BadModel, match="has an unknown format"):
+    with pytest.raises(BadModel, match=says("unknown-format")):
         build_graph("nets_for_tests:rubbish")
 
 

@@ -11,6 +11,7 @@ from edgewise.comparing.assessment import assess, require_fair
 from edgewise.comparing.comparison import Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.errors import BadInput
+from messages import says
 from sample_runs import failed_run, make_run, offline_run
 
 
@@ -122,5 +123,5 @@ def test_what_makes_no_comparison_is_refused():
         assess(variants(make_run(1)), Criteria())
     with pytest.raises(BadInput):
         assess([], Criteria())
-    with pytest.raises(BadInput, match="called 'A'"):
+    with pytest.raises(BadInput, match=says("two-variants-called", label="A")):
         assess([*variants(make_run(1)), *variants(make_run(2))], Criteria())

@@ -16,6 +16,7 @@ from edgewise.model.identity import open_model
 from edgewise.record import Run, Scenario, Stopping
 from edgewise.runtime.fake import FakeRuntime
 from edgewise.testing import write_fake_model
+from messages import says, wording
 from sample_runs import make_run
 
 OPEN = [{"name": "x", "shape": [None, "time", 4], "dtype": "float32"}]
@@ -38,7 +39,7 @@ def test_the_recorded_path_is_looked_at_first_and_the_bundles_folder_next(model,
     assert find_model(gone).path is None
     assert find_model(gone).because == f"none at {tmp_path}/gone/m.fake"
     assert find_model(gone, beside=tmp_path).path == model
-    assert find_model(run_of(model, path="", name="")).because == "the record does not say where it was"
+    assert find_model(run_of(model, path="", name="")).because == wording("record-does-not-say-where")
 
 
 def test_another_content_is_another_model(model, tmp_path):
@@ -47,7 +48,7 @@ def test_another_content_is_another_model(model, tmp_path):
     found = find_model(run, beside=tmp_path)
     assert found.path is None
     assert found.because == f"{model} has changed since"
-    with pytest.raises(BadInput, match="is not the baseline's model"):
+    with pytest.raises(BadInput, match=says("not-baseline-model-sha256-begins")):
         find_model(run, given=model)
     with pytest.raises(BadModel):
         find_model(run, given=tmp_path / "missing.fake")
@@ -109,7 +110,7 @@ def test_input_data_must_be_the_same_file(tmp_path):
     job = make_job(model, JobSettings(input_data=data)).job
     assert make_job_like(model, job, JobSettings()).job.workload.input_data == job.workload.input_data
     np.savez(data, x=np.zeros((1, 4), np.float32))
-    with pytest.raises(BadInput, match="input data of the baseline") as caught:
+    with pytest.raises(BadInput, match=says("input-data-baseline-sha256-not")) as caught:
         make_job_like(model, job, JobSettings())
     assert "--input-data" in caught.value.advice
     again = make_job_like(model, job, JobSettings(input_data=data)).job

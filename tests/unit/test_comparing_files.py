@@ -15,6 +15,7 @@ from edgewise.record import InputSpec, Measurement, ModelRef, Run
 from edgewise.report.recommendation import answer_of
 from edgewise.run.agreement import compared_with
 from graphs import graph, tensor
+from messages import wording
 from sample_runs import make_run
 
 NETWORK = np.random.default_rng(0).normal(size=(5, 3 * 4 * 2))
@@ -119,6 +120,6 @@ def test_sizes_that_were_assumed_stand_in_the_first_lines():
     run = file_of(1, "a.onnx", (1, 3, 224, 224))
     spec = replace(run.job.workload.inputs[0], note="open dimension 2 taken as 224 (a height)")
     run = replace(run, job=replace(run.job, workload=replace(run.job.workload, inputs=(spec,))))
-    assert (
-        answer_of([run])[1] == "Assumed: x 1×3×224×224; other sizes take other times → set yours: --shape x=1x3x224x224"
+    assert answer_of([run])[1] == wording(
+        "assumed-other-sizes-take-other", enumerate_few="x 1×3×224×224", advice=" → set yours: --shape x=1x3x224x224"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from edgewise.record.job import Scenario
 from edgewise.run import interleaving
 from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
+from messages import has, says
 from sample_runs import make_run, run_id
 from threaded_workers import install
 
@@ -54,7 +56,7 @@ def test_ratios_of_finalists_are_those_of_their_turns(tmp_path):
     assert (told[first.id][third.id].verdict, told[third.id][first.id].verdict) == ("same", "same")
     low, high = (getattr(told[first.id][second.id], name) for name in ("low", "high"))
     assert low <= 1 / 1.09 + 1e-9 and high >= 1 / 1.09 - 1e-9
-    assert "pairs of fresh processes" in told[first.id][second.id].method
+    assert re.search(says("fresh-processes", pairs=has("pairs")), told[first.id][second.id].method)
     assert not events  # rows of progress would look like a second run
 
 

@@ -15,6 +15,7 @@ from edgewise.record import Job, Measurement, ModelRef, Run, RuntimeSpec, Sessio
 from edgewise.record.reference import Reading
 from edgewise.run.reference import VERSION
 from edgewise.run.variation import BEYOND, FLOOR, VIRTUAL
+from messages import wording
 
 BOX = {
     "architecture": "x86_64",
@@ -90,7 +91,7 @@ def test_comparisons_of_other_hours_widen_it():
     found = with_reruns(compared(a, b, ratio=1.55, low=1.545, high=1.555), lambda machine: readings)
     (row,) = found.comparisons
     assert row.rerun_low < 1.55 < 1.84 < row.rerun_high < 2.4
-    assert row.rerun_method.startswith("learnt from 11 comparisons of the two over 3 h")
+    assert row.rerun_method.startswith(wording("learnt-comparisons-two-over", blocks=11, long_time="3 h"))
     assert (row.low, row.high, row.verdict) == (1.545, 1.555, "slower")  # what was measured stays
 
 

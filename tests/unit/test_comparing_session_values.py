@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from edgewise.comparing.metrics import contrast_of
 from edgewise.comparing.session_values import join_processes
 from edgewise.record import Scenario
 from edgewise.stats.comparison import RISK_FACTOR, replicates_to_decide
+from messages import has, says, wording
 from sample_runs import measured, offline_run
 
 # One number per process
@@ -36,7 +38,9 @@ def test_pairs_of_windows_may_be_negative_and_processes_may_not():
     assert evidence(run_of(row_of("energy", [[1.0, -2.0], [4.0]])), "energy").absent.endswith(
         "not above 0 in every process"
     )
-    assert "not positive" in evidence(run_of(row_of("latency", [[1.0, -0.5]])), "latency").absent
+    assert re.search(
+        says("not-positive-numbers-first"), evidence(run_of(row_of("latency", [[1.0, -0.5]])), "latency").absent
+    )
 
 
 def test_the_highest_of_each_process():
@@ -187,8 +191,19 @@ def test_percentiles_of_too_few_samples_say_how_many_they_need():
     ]
     row = only(*runs, metric="latency_p99")
     assert (row.ratio, row.verdict, row.design, row.margin) == (None, "inconclusive", "none", None)
-    assert "needs 3 groups of fresh processes per side, each with 1000 samples" in row.because
-    assert "before has 1500 samples in 5 processes, after has 4500 samples in 5 processes" in row.because
+    assert re.search(
+        says("ratio-99th-percentiles-needs-groups", least_replicates=3, least_for_percentile=1000), row.because
+    )
+    assert re.search(
+        says(
+            "samples-process",
+            name=has("before"),
+            sum=1500,
+            lengths_count=5,
+            value=says("samples-process", name="es, after", sum=4500, lengths_count=5, value=has("es")),
+        ),
+        row.because,
+    )
     assert row.before.value is not None  # 1500 samples do give a percentile
     few = run_of(row_of("latency", [[1e-3] * 999]), processes=1)
     assert evidence(few, "latency_p99").side.value is None
@@ -206,7 +221,7 @@ def test_percentiles_that_were_recorded_without_samples():
     quoted = [run_of(measured("latency_p99", value, half=1e-6)) for value in (1e-3, 2e-3)]
     assert only(*quoted, metric="latency_p99").verdict == "slower"
     offline = offline_run()
-    assert "several inferences in flight" in evidence(offline, "latency_p99").absent
+    assert wording("offline-scenario-several-inferences-flight") in evidence(offline, "latency_p99").absent
     stripped = run_of(measured("latency", 1e-3, half=1e-5))
     assert evidence(stripped, "latency_p99").absent == "A has no samples of latency to take a percentile of"
 
@@ -237,7 +252,7 @@ def test_samples_that_are_no_times_take_the_metric_out(bad, way):
     assert (rows[0].ratio, rows[0].verdict) == (None, "inconclusive")
     assert rows[0].because == f"1 of 10 samples of latency of after are not positive numbers (the first: {bad:g})"
     assert rows[1].verdict == "same"
-    assert "not positive numbers" in rows[2].because
+    assert re.search(says("not-positive-numbers-first"), rows[2].because)
     json.dumps([row.to_document() for row in rows], allow_nan=False)
 
 

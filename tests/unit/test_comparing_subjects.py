@@ -16,6 +16,7 @@ from edgewise.record import Run
 from edgewise.run.dispatch import Interrupted
 from edgewise.run.interleaving import Interleaver
 from edgewise.testing import write_fake_model
+from messages import says
 from sample_runs import failed_run, make_run
 from threaded_workers import Line, install, interrupt_round
 
@@ -249,7 +250,7 @@ def test_stored_means_stored(tmp_path, transport):
 def test_several_settings_beside_a_run_are_refused(tmp_path, transport):
     run = recorded(fake(tmp_path, "a.fake"))
     transport.jobs.clear()
-    with pytest.raises(BadInput, match="several threads and a stored run"):
+    with pytest.raises(BadInput, match=says("several-stored-run-cant-compared", several="threads")):
         edgewise.compare([run, fake(tmp_path, "b.fake")], threads=[1, 2])
     assert transport.jobs == []
 
@@ -307,7 +308,7 @@ def test_a_failed_run_says_why(tmp_path):
 
 
 def test_a_run_alone_is_no_comparison():
-    with pytest.raises(BadInput, match="two variants at least"):
+    with pytest.raises(BadInput, match=says("comparison-needs-two-variants-least")):
         edgewise.compare([make_run(1)])
     with pytest.raises(BadInput):
         edgewise.compare([])

@@ -9,6 +9,7 @@ from edgewise.data import path
 from edgewise.record import InputSpec, Job, ModelRef, RuntimeSpec, Workload
 from edgewise.run.complexity import COUNTED, complexity_of
 from edgewise.testing import write_fake_model
+from messages import wording
 
 
 def job(model, *inputs: InputSpec) -> Job:
@@ -35,4 +36,4 @@ def test_a_network_that_cannot_be_read_is_absent_with_the_reason(tmp_path):
     write_fake_model(model)
     rows = complexity_of(job(model))
     assert {row.value for row in rows} == {None}
-    assert all("its script has no object 'graph'" in row.absent_because for row in rows)
+    assert all(wording("script-no-object-graph") in row.absent_because for row in rows)

@@ -22,6 +22,7 @@ from edgewise.run.command_run import build_run, cautions_of, failure_of, measure
 from edgewise.run.program import network_bytes
 from edgewise.verbs.exec.request import ExecRequest
 from edgewise.verbs.shared import check_constraints
+from messages import says, wording
 
 MIB = 2**20
 
@@ -54,7 +55,7 @@ def test_version_1_is_found_in_the_own_folder_of_each_hierarchy(tmp_path):
         "cpuacct": root / "sys/fs/cgroup/cpu,cpuacct",
         "memory": root / "sys/fs/cgroup/memory/mine",
     }
-    assert find_cgroup(V2, cpus=0.5, root=root) == "cgroup-v2: no writable hierarchy for cpu"
+    assert find_cgroup(V2, cpus=0.5, root=root) == wording("no-writable-hierarchy", name="cgroup-v2", lacking="cpu")
 
 
 def test_version_2_is_found_where_the_children_have_the_controllers(tmp_path):
@@ -72,7 +73,9 @@ def test_version_2_is_found_where_the_children_have_the_controllers(tmp_path):
     found = find_cgroup(V2, cpus=1.0, memory_bytes=MIB, root=root)
     assert isinstance(found, Cgroup)
     assert set(found.parents.values()) == {base}
-    assert find_cgroup(V1, cpus=1.0, root=root) == "cgroup-v1: no writable hierarchy for cpu, cpuacct"
+    assert find_cgroup(V1, cpus=1.0, root=root) == wording(
+        "no-writable-hierarchy", name="cgroup-v1", lacking="cpu, cpuacct"
+    )
 
 
 ID = "c0ffee" * 10
@@ -178,7 +181,7 @@ def test_network_counts_leave_loopback_out(tmp_path):
 def test_affinity_and_rlimits_say_what_they_cannot_hold():
     assert ProcessLimits().cannot_hold == ""
     assert ProcessLimits(cpus=0.5).cannot_hold == "0.5 CPUs are held as 1 whole core"
-    assert "each process on its own" in ProcessLimits(memory_bytes=MIB).cannot_hold
+    assert wording("memory-limit-counts-private-memory") in ProcessLimits(memory_bytes=MIB).cannot_hold
 
 
 def test_processes_with_the_mark_are_pinned_limited_and_killed():
@@ -289,8 +292,10 @@ def test_measurements_are_counters_and_totals():
     assert values["memory_average"] == 20
     assert values["memory_group_peak"] == 50 * MIB
     assert (values["network_received"], values["network_sent"]) == (5, 6)
-    assert rows["block_read"].absent_because == "the mechanism cgroup-v1 does not count it"
-    assert rows["memory_limit"].absent_because == "no memory limit was set"
+    assert rows["block_read"].absent_because == wording(
+        "mechanism-mechanism-does-not-count", named_mechanism="cgroup-v1"
+    )
+    assert rows["memory_limit"].absent_because == wording("no-memory-limit-set")
 
 
 def test_the_peak_of_processor_use_is_at_least_its_average():
@@ -300,7 +305,8 @@ def test_the_peak_of_processor_use_is_at_least_its_average():
     assert rows["memory_average"].method.startswith("mean over 1 sample,")
     rows = {row.metric: row for row in measurements_of([execution()], Constraints())}
     assert (
-        rows["cpu_utilization_peak"].value is None and "shorter --sample" in rows["cpu_utilization_peak"].absent_because
+        rows["cpu_utilization_peak"].value is None
+        and wording("command-ended-before-second-sample") in rows["cpu_utilization_peak"].absent_because
     )
 
 
@@ -310,7 +316,7 @@ def test_the_peak_of_edgewise_itself_is_not_the_programs():
         one = execution(usage=Usage(), rusage=usage, own_rss_bytes=70 * MIB, **changes)
         return next(row for row in measurements_of([one], Constraints()) if row.metric == "memory_group_peak")
 
-    assert peak(70 * MIB).value is None and "no sample was taken" in peak(70 * MIB).absent_because
+    assert peak(70 * MIB).value is None and wording("no-sample-taken-ru-maxrss") in peak(70 * MIB).absent_because
     assert peak(70 * MIB, samples=[(0.5, Usage(memory_bytes=2 * MIB))]).value == 2 * MIB
     assert peak(90 * MIB, samples=[(0.5, Usage(memory_bytes=2 * MIB))]).value == 90 * MIB
 
@@ -363,9 +369,9 @@ def test_limits_that_no_program_can_run_in_are_refused(limits):
 
 
 def test_a_placeholder_and_models_need_each_other():
-    with pytest.raises(BadField, match="placeholder in command needs"):
+    with pytest.raises(BadField, match=says("placeholder-command-needs-model-names", named_command="command")):
         ExecRequest(command=("run", "{model}"))
-    with pytest.raises(BadField, match="need a placeholder"):
+    with pytest.raises(BadField, match=says("model-names-models-file-need")):
         ExecRequest(command=("run",), model_names=("a",))
     assert ExecRequest(command=("run", "--model={model}"), models_file="f").functions == ("run --model={model}",)
 

@@ -6,6 +6,7 @@ import pytest
 
 from edgewise.model.cost import ACTIVATIONS, KINDS, cost_of, count, depth_of, total_of
 from graphs import convnet, graph, op, tensor
+from messages import wording
 
 
 def cost(operator, *tensors, subgraphs=None):
@@ -97,11 +98,11 @@ def test_unknown_is_never_zero():
     [
         (op("C", "convolution", ["x"], ["open"], reduction=3), "open"),
         (op("C", "convolution", ["x"], ["y"]), "reduction"),
-        (op("C", "convolution", ["x"], []), "no output"),
-        (op("D", "reduction", [""], ["y"]), "input is missing"),
+        (op("C", "convolution", ["x"], []), wording("no-output")),
+        (op("D", "reduction", [""], ["y"]), wording("input-missing")),
         (op("A", "activation", ["x"], ["y"], activation="frobnicate"), "frobnicate"),
-        (op("L", "loop", ["x"], ["y"]), "depends on the data"),
-        (op("B", "branch", ["x"], ["y"]), "not in the model"),
+        (op("L", "loop", ["x"], ["y"]), wording("number-repetitions-depends-data")),
+        (op("B", "branch", ["x"], ["y"]), wording("branches-not-model")),
     ],
 )
 def test_what_is_lacking_is_named(operator, word):

@@ -14,6 +14,7 @@ from edgewise.evaluating.dataset import Box, Sample
 from edgewise.evaluating.scores import compare_tables, score
 from edgewise.evaluating.task import HasConfusion, Preparation, ReadsAhead, RunsModel
 from edgewise.evaluating.tasks.classification import Classification
+from messages import says
 from task_setting import context, judge_all
 
 CODE = """
@@ -165,14 +166,14 @@ def test_talents_of_the_tasks_judge_are_kept(code):
 def test_without_own_metrics_the_judge_stays_what_it_is():
     scorer = Classification().prepare(context((1, 3)))
     assert with_custom_metrics(scorer, (), context((1, 3))) is scorer
-    with pytest.raises(BadInput, match="nothing to evaluate"):
+    with pytest.raises(BadInput, match=says("nothing-evaluate")):
         with_custom_metrics(None, (), context((1, 3)))
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("broken", "mine.py:broken failed: IndexError"),
-    ("wordy", "mine.py:wordy gave a str and no number"),
-    ("needs", "mine.py:needs needs the module 'no_such_package_anywhere'"),
+    ("broken", says("target-failed-name-message", target="mine.py:broken", name="IndexError")),
+    ("wordy", says("gave-no-number", target="mine.py:wordy", name="str")),
+    ("needs", says("needs-module-which-not-installed-in-callable-loader", target="mine.py:needs", name="no_such_package_anywhere")),
 ])  # fmt: skip
 def test_errors_of_the_function_name_it(code, name, message):
     found, labels = outputs()
@@ -189,9 +190,9 @@ def test_no_number_is_no_value(code):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("nothing", "is not a metric"), ("mine.py:error=best", "is not a metric"), ("mine.py:none", "does not exist"),
-    ("other.py:error", "no such file"), ("no_such_module_x:f", "no module"), ("mine.py:lonely", "can't be called"),
-    ("", "is not a metric"), ("math:pi", "can't be called"),
+    ("nothing", says("not-metric-in-custom-metric")), ("mine.py:error=best", says("not-metric-in-custom-metric")), ("mine.py:none", says("does-not-exist-in-callable-loader")),
+    ("other.py:error", says("no-such-file-in-callable-loader")), ("no_such_module_x:f", says("there-no-module")), ("mine.py:lonely", "can't be called"),
+    ("", says("not-metric-in-custom-metric")), ("math:pi", "can't be called"),
 ])  # fmt: skip
 def test_texts_that_name_no_metric(code, text, message):
     with pytest.raises(BadInput, match=message):
@@ -199,9 +200,9 @@ def test_texts_that_name_no_metric(code, text, message):
 
 
 def test_two_of_one_name(code):
-    with pytest.raises(BadInput, match="two metrics are called 'error'"):
+    with pytest.raises(BadInput, match=says("two-metrics-called", twice="error")):
         with_custom_metrics(None, [code + "error", code + "error=lower"], context((1, 3)))
-    with pytest.raises(BadInput, match="has no labels"):
+    with pytest.raises(BadInput, match=says("no-labels")):
         with_custom_metrics(None, [code + "error"], context((1, 3), labelled=False))
 
 
@@ -246,5 +247,5 @@ def test_outputs_and_labels_survive_their_record(value):
 
 
 def test_labels_that_cannot_be_kept():
-    with pytest.raises(BadInput, match="can't be kept"):
+    with pytest.raises(BadInput, match=says("label-type-cant-kept")):
         encode(object())

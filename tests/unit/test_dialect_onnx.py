@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import onnx.defs
 import pytest
@@ -11,6 +12,7 @@ from edgewise.model.cost import KINDS
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.onnx import OPERATORS, interpret
 from edgewise.model.graph import Tensor
+from messages import says
 from onnx_cases import Case, ask, check, cost_of_question, ints, truths
 
 EVERY = [(domain, op) for domain, table in OPERATORS.items() for op in table]
@@ -143,20 +145,20 @@ def test_whatever_a_file_says_there_is_an_answer():
 @pytest.mark.parametrize(
     ("op", "options", "why"),
     [
-        ("Conv", {"kernel_shape": (3, -3)}, "not a size"),
-        ("Conv", {"kernel_shape": (2,) * 65}, "not a list"),
-        ("Conv", {"group": "two"}, "not a whole number"),
-        ("MaxPool", {"kernel_shape": 3}, "not a list"),
-        ("Gelu", {"approximate": 1}, "not text"),
-        ("Swish", {"alpha": "high"}, "not a number"),
-        ("Scan", {"num_scan_inputs": 9}, "scans 9"),
-        ("LSTM", {"hidden_size": -4}, "not a size"),
-        ("Einsum", {"equation": "a" * 5000}, "5000 characters"),
+        ("Conv", {"kernel_shape": (3, -3)}, says("option-not-size")),
+        ("Conv", {"kernel_shape": (2,) * 65}, says("option-not-list-most")),
+        ("Conv", {"group": "two"}, says("option-not-whole-number")),
+        ("MaxPool", {"kernel_shape": 3}, says("option-not-list-most")),
+        ("Gelu", {"approximate": 1}, says("option-not-text")),
+        ("Swish", {"alpha": "high"}, says("option-not-number")),
+        ("Scan", {"num_scan_inputs": 9}, says("scans-inputs", scanned=9)),
+        ("LSTM", {"hidden_size": -4}, says("option-not-size")),
+        ("Einsum", {"equation": "a" * 5000}, says("equation-characters", equation_count=5000)),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(op, options, why):
     semantics = interpret(ask(Case(op, [(1, 4, 8, 8), "rank unknown"], [(1, 4, 6, 6)], None, None, options=options)))
-    assert semantics.kind == "" and why in semantics.why
+    assert semantics.kind == "" and re.search(why, semantics.why)
 
 
 def test_a_mask_of_truth_values_selects_and_one_of_numbers_adds():
@@ -168,4 +170,4 @@ def test_a_mask_of_truth_values_selects_and_one_of_numbers_adds():
 
 def test_a_constant_that_is_no_size_is_named():
     semantics = interpret(ask(Case("DFT", [(2, 8, 1), ints()], [(2, 8, 2)], None, None, values={1: (-8,)})))
-    assert semantics.kind == "" and "not a size" in semantics.why
+    assert semantics.kind == "" and re.search(says("input-not-size"), semantics.why)

@@ -7,6 +7,7 @@ import pytest
 
 from edgewise.record.reference import machine_key
 from edgewise.run.environment import emulator_of, fingerprint
+from messages import wording
 
 X86 = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -272,7 +273,7 @@ def test_a_file_that_holds_no_number(tmp_path):
     put(tmp_path, {"proc/sys/kernel/randomize_va_space": "many\n"})
     found = fingerprint(root=tmp_path)
     assert found["settings"]["aslr"] is None
-    assert found["absent"]["settings.aslr"] == "/proc/sys/kernel/randomize_va_space contains no number"
+    assert found["absent"]["settings.aslr"] == wording("contains-no-number", path="/proc/sys/kernel/randomize_va_space")
 
 
 def elf(file: Path, machine: int, *, order: str = "little") -> Path:
@@ -325,7 +326,7 @@ def test_qemus_emulation_of_a_whole_machine_is_seen_by_the_processors_name(tmp_p
 @pytest.mark.parametrize(
     ("kernel", "machine", "emulator"),
     [
-        ("x86_64", "aarch64", "an emulator on x86_64"),
+        ("x86_64", "aarch64", wording("emulator-kernel", kernel="x86_64")),
         ("aarch64", "armv7l", None),
         ("x86_64", "x86_64", None),
         ("sw64", "x86_64", None),

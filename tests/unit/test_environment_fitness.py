@@ -5,6 +5,7 @@ import pytest
 from edgewise.run.counters import Counters
 from edgewise.run.environment import fingerprint
 from edgewise.run.fitness import assess_fitness
+from messages import wording
 
 IDEAL = {
     "cpu": {"usable_cores": 8, "quota_cores": None, "smt_active": False},
@@ -130,12 +131,12 @@ def test_the_worst_comes_first_and_makes_the_grade():
     fitness = assess_fitness(environment, QUIET | {"steal_share": 0.5})
     assert fitness.grade == "D"
     assert [finding.ceiling for finding in fitness.findings] == ["D", "C", "B"]
-    assert fitness.reasons[0] == "the hypervisor gave 50.00% of the processor time to other machines"
-    assert fitness.reasons[2].startswith("this is a virtual machine (KVM)")
+    assert fitness.reasons[0] == wording("hypervisor-gave-processor-time-other-machines", steal="50.00%")
+    assert fitness.reasons[2].startswith(wording("virtual-machine-other-machines-host", name=" (KVM)"))
 
 
 def test_a_machine_of_which_nothing_is_known_is_not_an_a(tmp_path):
     nothing = Counters(monotonic_ns=10**9).delta(Counters(monotonic_ns=0))
     fitness = assess_fitness(fingerprint(root=tmp_path), nothing)
     assert fitness.grade == "B"
-    assert "the load of other processes is unknown: /proc/stat can't be read" in fitness.reasons
+    assert wording("load-other-processes-unknown-proc") in fitness.reasons

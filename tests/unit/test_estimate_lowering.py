@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from edgewise.estimating.mcu.folding import fold_shapes, is_folded
 from edgewise.estimating.mcu.lowering import lower
 from edgewise.estimating.mcu.network import read_network
 from mcu_graphs import INT16, RESOURCE, Net, open_reshape
+from messages import says, wording
 from tflite_writer import FLOAT, INT4, INT8, INT32
 
 
@@ -98,7 +101,7 @@ def test_an_output_without_room_for_the_input_is_refused(tmp_path, code):
     source, out = net.tensor([4, 9], 0.1), net.tensor([6, 8], 0.1)
     net.step(code, [source, net.words([[1, 1], [0, 0]])], [out])
     net.inputs, net.outputs = [source], [out]
-    assert "elements of the shape" in refusal(tmp_path, net)[0]
+    assert re.search(says("elements-shape-move"), refusal(tmp_path, net)[0])
 
 
 def test_an_axis_outside_of_the_shape_is_refused(tmp_path):
@@ -112,13 +115,13 @@ def test_an_axis_outside_of_the_shape_is_refused(tmp_path):
 def test_activations_that_no_microcontroller_holds_are_refused_before_they_are_made(tmp_path):
     net = Net()
     net.inputs = net.outputs = [net.tensor([2**20, 2**10], 0.1)]
-    assert refusal(tmp_path, net)[0] == "its activations need 1,073,741,824 B, more than any microcontroller has"
+    assert refusal(tmp_path, net)[0] == wording("activations-need-b-more-than", arena_bytes="1,073,741,824")
 
 
 def test_a_zero_point_outside_of_int8_is_damage(tmp_path):
     net = Net()
     net.inputs = net.outputs = [net.tensor([1, 8], 0.1, 200)]
-    with pytest.raises(BadModel, match="tensor 0 has the zero point 200, which int8 can't have"):
+    with pytest.raises(BadModel, match=says("tensor-zero-point-which-cant", at=0, zero=200, dtype="int8")):
         read_network(net.finish(tmp_path / "m.tflite"))
 
 
@@ -128,7 +131,7 @@ def test_a_scale_without_a_fixed_point_number_is_refused(tmp_path, scale):
     source, out = net.tensor([1, 8], scale), net.tensor([1, 8], 0.1)
     net.step("LEAKY_RELU", [source], [out], LeakyRelu={"alpha": 0.5})
     net.inputs, net.outputs = [source], [out]
-    assert "has shapes or options that can't be: the scales give the factor" in refusal(tmp_path, net)[0]
+    assert re.search(says("shapes-options-cant", error=says("scales-give-factor-which-not")), refusal(tmp_path, net)[0])
 
 
 def test_constants_alone_need_no_folding(tmp_path):

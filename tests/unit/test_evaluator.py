@@ -15,6 +15,7 @@ from edgewise.evaluating.evaluator import run_samples
 from edgewise.progress import SamplesDone, reporting_to
 from edgewise.run.inference import BATCH_SAMPLES, Inference, InferenceFailed
 from edgewise.testing import write_fake_model
+from messages import says
 from small_selections import NET, Recorder, Rows, corrupt, job_of, model_under_test, rows, run_builder, selection
 from threaded_workers import living
 
@@ -162,7 +163,7 @@ def test_samples_that_can_t_be_used_are_named_and_counted(model):
 
 
 def test_strict_ends_at_the_first_of_them(model):
-    with pytest.raises(BadInput, match=r"row\[5\] can't be used: scratched"):
+    with pytest.raises(BadInput, match=says("cant-used-in-data-options", name="row[5]", reason="scratched")):
         put(model, Rows(rows(COUNT), on_read=corrupt(5)), strict=True)
     assert living() == []
 

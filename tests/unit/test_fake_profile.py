@@ -17,6 +17,7 @@ from edgewise.runtime.base import (
     RunsConcurrently,
 )
 from edgewise.testing import FakeRuntime, write_fake_model
+from messages import says, wording
 
 LAYERS = [
     {
@@ -252,10 +253,10 @@ def test_wrong_networks(graph_of, graph):
 
 
 def test_a_model_without_a_network(tmp_path):
-    with pytest.raises(BadModel, match="no object 'graph'"):
+    with pytest.raises(BadModel, match=says("script-no-object-graph")):
         FakeReader().read_graph(write_fake_model(tmp_path / "m.fake"))
 
 
 def test_an_operator_of_no_kind_has_an_unknown_cost(graph_of):
     graph = graph_of(network(operator()))
-    assert cost_of(graph.operators[0], graph).why == "no formula for the operator O"
+    assert cost_of(graph.operators[0], graph).why == wording("no-formula", noun="operator", op="O")

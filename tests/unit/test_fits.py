@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from edgewise.verbs.estimate.work import with_battery
 from edgewise.verbs.fits.request import FitsRequest
 from edgewise.verbs.reading import read_request
 from estimates import dense_relu, on_board
+from messages import has, is_in, says, wording
 
 BOARDS = (
     on_board("unknown", ram=2000),
@@ -54,7 +56,7 @@ def test_limits_leave_boards_out_and_are_counted():
     assert "holds it, latency not known: 1 (unknown)" in shown and "not enough RAM: 1" in shown
     memory = Fits(model={}, candidates=rank(BOARDS, Limits(ram=999, flash=2047)))
     assert memory.listed == () and memory.left_out["RAM of the model above 1.0 KiB"] == 4
-    assert memory.refused.startswith("none of the 6 boards holds the model within the limits: ")
+    assert re.match(says("none-boards-holds-model-within", candidates_count=6), memory.refused)
     assert names(Fits(model={}, candidates=rank(BOARDS, Limits(ram=1000, flash=2048))).listed) == [
         "quick", "slow", "unknown", "maybe",
     ]  # fmt: skip
@@ -72,20 +74,23 @@ def test_a_board_whose_interval_crosses_the_limit_is_marked():
     assert [found[most].listed[0].may_exceed for most in found] == [True, False]
     assert [found[most].listed[0].to_document()["may_exceed"] for most in found] == [True, False]
     shown = [render_markdown(fits_document(each)) for each in found.values()]
-    assert "1 may take longer than the limit" in shown[0] and "reaches above the limit" in shown[0]
+    assert (
+        re.search(says("may-take-longer-than-limit", above=has("1")), shown[0])
+        and "reaches above the limit" in shown[0]
+    )
     assert "the limit" not in shown[1].replace("the limits", "")
 
 
 def test_boards_without_any_latency_have_enough_memory_and_the_reason_stands_first():
     shown = render_markdown(fits_document(Fits(model={}, candidates=rank([on_board("b", ram=2000)], Limits()))))
     assert "1 of 1 boards have enough memory for the model; no latency is known: not known." in shown
-    assert "Boards with enough memory" in shown and "Boards that hold the model" not in shown
+    assert wording("boards-enough-memory-model") in shown and "Boards that hold the model" not in shown
 
 
 def test_a_model_that_is_larger_than_every_board_tells_what_the_closest_lacks():
     boards = [on_board(name, ram=ram, needed=5000) for name, ram in (("small", 1024), ("large", 3976), ("mid", 2048))]
     refused = Fits(model={}, candidates=rank(boards, Limits())).refused
-    assert refused == "the model fits none of the 3 boards: the closest, large, lacks 1 KiB RAM"
+    assert refused == wording("model-fits-none-boards-closest", lacking_count=3, name="large", lacks="1 KiB RAM")
 
 
 def test_the_table_has_needed_and_available_memory():
@@ -117,20 +122,20 @@ def test_battery_life_is_that_of_the_battery_command():
     ("board", "why"),
     [
         (on_board("b", ram=2000, latency=1.0), "not known"),
-        (on_board("b", ram=2000, latency=1.0, energy=1e-4), "must be more than 0"),
-        (on_board("b", ram=2000, latency=20.0, energy=1.0), "360 inferences do not fit into an hour"),
+        (on_board("b", ram=2000, latency=1.0, energy=1e-4), says("energy-j-per-inference-cant")),
+        (on_board("b", ram=2000, latency=20.0, energy=1.0), says("inferences-do-not-fit-into", per_hour=360)),
     ],
 )
 def test_a_battery_life_that_can_not_be_known_is_absent_with_its_reason(board, why):
     row = with_battery(board, 100.0, Quantity(1e-3, None, None), 360.0).measurement("battery_life")
-    assert row.value is None and why in row.absent_because
+    assert row.value is None and is_in(why, row.absent_because)
 
 
 def test_boards_with_the_same_core_are_estimated_together():
     groups = boards_by_core({})
     assert all(len({device.core for device in devices}) == 1 for _, devices in groups)
     assert len(groups) == len({(estimator.name, devices[0].core) for estimator, devices in groups})
-    with pytest.raises(BadInput, match="boards have no setting 'nonsense'"):
+    with pytest.raises(BadInput, match=says("boards-no-setting", unknown="nonsense")):
         boards_by_core({"nonsense": "1"})
 
 
@@ -170,9 +175,9 @@ def test_a_request_is_the_command_that_makes_it(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["m.tflite"], "give a model, and either a device or --fits"),
-        (["m.tflite", "-d", "cortex-m4", "--fits"], "give a model, and either a device or --fits"),
-        (["m.tflite", "-d", "cortex-m4", "--max-ram", "1MiB"], "--max-ram applies only to --fits"),
+        (["m.tflite"], wording("give-model-either-device-fits")),
+        (["m.tflite", "-d", "cortex-m4", "--fits"], wording("give-model-either-device-fits")),
+        (["m.tflite", "-d", "cortex-m4", "--max-ram", "1MiB"], wording("applies-only-fits", replace="max-ram")),
         (["m.tflite", "--fits", "--max-ram", "10"], "--max-ram: 10 has no unit"),
     ],
 )

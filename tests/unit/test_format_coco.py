@@ -13,6 +13,7 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box, CorruptSample, open_data
 from edgewise.evaluating.formats.coco import Coco
+from messages import says
 
 Image = pytest.importorskip("PIL.Image", reason="images need Pillow")
 
@@ -112,13 +113,13 @@ def test_several_files_are_splits_and_captions_are_left_out(tmp_path: Path):
 
 def test_a_folder_of_images_can_be_named(tmp_path: Path):
     file = write(tmp_path / "here", images="../there")
-    with pytest.raises(BadInput, match=r"the images of a.json, such as b.png, are not found") as caught:
+    with pytest.raises(BadInput, match=says("images-such-not-found", name="a.json", first="b.png")) as caught:
         open_one(file)
     assert "images=" in caught.value.advice
     assert open_one(file, images=str(tmp_path / "there")).read(1).name == "a.png"
-    with pytest.raises(BadInput, match="is not a folder"):
+    with pytest.raises(BadInput, match=says("not-folder")):
         open_one(file, images=str(tmp_path / "nowhere"))
-    with pytest.raises(BadInput, match="none of the first 3 files"):
+    with pytest.raises(BadInput, match=says("none-first-files-such", names_count=3)):
         open_one(file, images=str(tmp_path))
 
 
@@ -135,7 +136,9 @@ def test_one_damaged_image_is_named(tmp_path: Path):
     (tmp_path / "none.png").unlink()
     Image.new("RGB", (9, 9)).save(tmp_path / "b.png")
     data = open_one(file)
-    for index, reason in enumerate(["the image is 9x9, its label 8x6", "not an image", "no such file"]):
+    for index, reason in enumerate(
+        ["the image is 9x9, its label 8x6", says("not-image-can-read"), says("no-such-file")]
+    ):
         with pytest.raises(CorruptSample, match=reason):
             data.read(index)
 
@@ -144,7 +147,7 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path):
     file = write(tmp_path / "data")
     (tmp_path / "data" / "a.png").rename(tmp_path / "a.png")
     (tmp_path / "data" / "a.png").symlink_to(tmp_path / "a.png")
-    with pytest.raises(CorruptSample, match="leads out"):
+    with pytest.raises(CorruptSample, match=says("link-leads-out-data-folder")):
         open_one(file).read(1)
 
 
@@ -165,25 +168,29 @@ def change(path: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("images", [], "names no images"),
-        ("images", {}, "no list of images"),
-        ("images.0", "a.png", "no list of images"),
-        ("images.0.id", 7, "two images with the id 7"),
-        ("images.0.id", "42", "an image of a.json has no id"),
-        ("images.0.file_name", "../b.png", "outside"),
-        ("images.0.file_name", "/b.png", "outside"),
-        ("images.0.file_name", None, "names no file"),
-        ("annotations", 3, "no list of annotations"),
-        ("annotations.0.image_id", 8, "annotation 1 of a.json is of image 8, which the file does not have"),
-        ("annotations.0.image_id", None, "annotation 1 of a.json has no image_id"),
-        ("annotations.0.category_id", 8, "is of category 8, which the file does not have"),
-        ("annotations.0.bbox", [1, 2, 3], "no bbox of four numbers"),
-        ("annotations.0.bbox", [1, 2, 3, "4"], "no bbox of four numbers"),
-        ("annotations.0.bbox", [1, 2, 3, 1e300], "no bbox of four numbers"),
-        ("annotations.0.bbox", [1, 2, -3, 4], "negative size"),
-        ("annotations.0.area", float("nan"), "broken JSON: NaN is not a number"),
-        ("categories.0.id", 3, "two categories with the id 3"),
-        ("categories.0.id", 2**70, "a category of a.json has no id"),
+        ("images", [], says("names-no-images")),
+        ("images", {}, says("no-list", key="images")),
+        ("images.0", "a.png", says("no-list", key="images")),
+        ("images.0.id", 7, says("two-images-id", number=7)),
+        ("images.0.id", "42", says("what-name-no-key", what="an image", name="a.json", key="id")),
+        ("images.0.file_name", "../b.png", says("names-which-outside-data-folder")),
+        ("images.0.file_name", "/b.png", says("names-which-outside-data-folder")),
+        ("images.0.file_name", None, says("names-no-file")),
+        ("annotations", 3, says("no-list", key="annotations")),
+        (
+            "annotations.0.image_id",
+            8,
+            says("which-file-does-not", what="annotation 1", name="a.json", removesuffix="image", entry=8),
+        ),
+        ("annotations.0.image_id", None, says("what-name-no-key", what="annotation 1", name="a.json", key="image_id")),
+        ("annotations.0.category_id", 8, says("which-file-does-not", removesuffix="category", entry=8)),
+        ("annotations.0.bbox", [1, 2, 3], says("no-bbox-four-numbers")),
+        ("annotations.0.bbox", [1, 2, 3, "4"], says("no-bbox-four-numbers")),
+        ("annotations.0.bbox", [1, 2, 3, 1e300], says("no-bbox-four-numbers")),
+        ("annotations.0.bbox", [1, 2, -3, 4], says("bbox-negative-size")),
+        ("annotations.0.area", float("nan"), says("broken-json", error=says("not-number-in-coco", word="NaN"))),
+        ("categories.0.id", 3, says("two-categories-id", number=3)),
+        ("categories.0.id", 2**70, says("what-name-no-key", what="a category", name="a.json", key="id")),
     ],
 )
 def test_what_is_refused(tmp_path: Path, path: str, value: Any, message: str):
@@ -201,13 +208,13 @@ def test_broken_json(tmp_path: Path, text: str):
 
 def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("edgewise.evaluating.formats.coco.MAX_JSON_BYTES", 100)
-    with pytest.raises(BadInput, match="more than 100 bytes"):
+    with pytest.raises(BadInput, match=says("more-than-bytes-in-coco", max_json_bytes=100)):
         open_one(write(tmp_path))
 
 
 def test_nothing_there(tmp_path: Path):
     for path in (tmp_path, tmp_path / "none.json"):
-        with pytest.raises(BadInput, match="no annotations of COCO"):
+        with pytest.raises(BadInput, match=says("holds-no-annotations-coco")):
             Coco().open(path, {})
 
 

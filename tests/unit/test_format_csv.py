@@ -14,6 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, open_data
 from edgewise.evaluating.formats.csv import Csv
 from edgewise.evaluating.formats.listing import Strings
+from messages import has, says
 
 
 def table(tmp_path: Path, text: str, name: str = "data.csv") -> Path:
@@ -106,7 +107,9 @@ def test_files_of_arrays(tmp_path: Path):
     data = open_one(table(tmp_path, "path,label\nsub/a.npy,1\nb.npy,0\nc.npy,0\ngone.npy,0\n"))
     assert (data.kind, data.read(0).name) == ("array", "sub/a.npy")
     assert data.read(0).data.tolist() == [[0, 1, 2], [3, 4, 5]]
-    for index, reason in enumerate(["never unpickled", "truncated", "no such file"], start=1):
+    for index, reason in enumerate(
+        [says("python-objects-which-never-unpickled"), says("truncated-bytes-there"), says("no-such-file")], start=1
+    ):
         with pytest.raises(CorruptSample, match=reason):
             data.read(index)
     before = data.stamp()
@@ -129,7 +132,10 @@ def test_files_of_images_and_sounds(tmp_path: Path):
         False,
     )
     with pytest.raises(
-        BadInput, match=r"line 2 names a file of the kind image, data.csv, line 3 one of the kind audio"
+        BadInput,
+        match=says(
+            "names-file-kind-one-kind", first=has("line 2"), one="image", second="data.csv, line 3", other="audio"
+        ),
     ):
         open_one(table(tmp_path, "file\na.png\na.wav\n"))
 
@@ -152,7 +158,7 @@ def test_links_that_lead_out_are_refused(tmp_path: Path):
     (tmp_path / "data" / "a.npy").symlink_to(tmp_path / "secret.npy")
     (tmp_path / "data" / "b.npy").symlink_to(tmp_path / "data" / "b.npy")
     file = table(tmp_path / "data", "path\na.npy\nb.npy\n")
-    with pytest.raises(CorruptSample, match="leads out"):
+    with pytest.raises(CorruptSample, match=says("link-leads-out-data-folder")):
         open_one(file).read(0)
     with pytest.raises(CorruptSample, match=r"b.npy"):
         open_one(file).read(1)
@@ -164,28 +170,36 @@ def test_links_that_lead_out_are_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", {}, "is empty"),
-        ("a,b\n", {}, "has no rows"),
-        ("1,2\n3,4\n", {}, "first row of data.csv has numbers"),
-        ("a,b\n1,2,3\n", {}, "line 2: 3 columns, the first row has 2"),
-        ("a,b\n1,x\n", {}, "line 2: 'x' in the column 'b' is not a number"),
-        ("a,a\n1,2\n", {}, "two columns 'a'"),
-        ("text,path\na,b.png\n", {}, "files in 'path' and texts in 'text'"),
-        ("y\n1\n", {}, "no column of samples"),
-        ("text,label\na,1\nb,\n", {}, "line 3 has no label"),
-        ("text,label\na,1\nb,-1\n", {}, "line 3 has the label -1"),
-        ("text,label\na,1\nb,nan\n", {}, "line 3 has the label 'nan'"),
-        ("text,label\na,x\n", {"label_kind": "float"}, "line 2 has the label 'x', which is not a number"),
-        ("text,label\na,x\n", {"classes": "u,v"}, "line 2 has the label 'x', which is not a class"),
-        ("text,label\na,x\n", {"separator": "|"}, "separator= is between texts"),
-        ("text,label\na,x\n", {"label": "z"}, "has no column 'z'"),
-        ("text,label\na,x\n", {"text": "text", "path": "text"}, "both path= and text="),
-        ("text,label\na,x\n", {"delimiter": "::"}, "not a single character"),
-        ("text,label\na,x\n", {"labels": "label"}, "has no option 'labels'"),
-        ("path,label\na.exe,x\n", {}, "line 2 names 'a.exe', which is of no kind"),
-        ("path,label\ngone.png,x\n", {}, "none of the first 1 files, such as gone.png"),
-        ('text,label\n"a,x\n', {}, "not a table"),
-        ("text,label\n" + "a" * 200_000 + ",x\n", {}, "not a table"),
+        ("", {}, says("name-empty-in-tables")),
+        ("a,b\n", {}, says("no-rows-below-names-columns")),
+        ("1,2\n3,4\n", {}, says("first-row-numbers-not-names", name="data.csv")),
+        ("a,b\n1,2,3\n", {}, says("line-columns-first-row", line_num=2, row_count=3, width=2)),
+        ("a,b\n1,x\n", {}, says("line-column-not-number", line=2, row="x", names="b")),
+        ("a,a\n1,2\n", {}, says("two-columns", twice="a")),
+        ("text,path\na,b.png\n", {}, says("files-texts", names="path", names_2="text")),
+        ("y\n1\n", {}, says("no-column-samples")),
+        ("text,label\na,1\nb,\n", {}, says("no-label", place=has("line 3"))),
+        ("text,label\na,1\nb,-1\n", {}, says("label-class-0-more-in-labels", place=has("line 3"), values=-1)),
+        ("text,label\na,1\nb,nan\n", {}, says("label-which-not-number", place=has("line 3"), strip="nan")),
+        ("text,label\na,x\n", {"label_kind": "float"}, says("label-which-not-number", place=has("line 2"), strip="x")),
+        (
+            "text,label\na,x\n",
+            {"classes": "u,v"},
+            says("label-which-not-class-in-labels-2", place=has("line 2"), strip="x"),
+        ),
+        ("text,label\na,x\n", {"separator": "|"}, says("separator-between-texts")),
+        ("text,label\na,x\n", {"label": "z"}, says("no-column-in-tables", wanted="z")),
+        (
+            "text,label\na,x\n",
+            {"text": "text", "path": "text"},
+            says("samples-cant-both", sources="path", sources_2="text"),
+        ),
+        ("text,label\na,x\n", {"delimiter": "::"}, says("delimiter-not-single-character")),
+        ("text,label\na,x\n", {"labels": "label"}, says("data-format-no-option", name="labels")),
+        ("path,label\na.exe,x\n", {}, says("names-which-no-kind-can", place=has("line 2"), name="a.exe")),
+        ("path,label\ngone.png,x\n", {}, says("none-first-files-such", names_count=1, names="gone.png")),
+        ('text,label\n"a,x\n', {}, says("not-table")),
+        ("text,label\n" + "a" * 200_000 + ",x\n", {}, says("not-table")),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text, options, message):
@@ -197,12 +211,12 @@ def test_what_is_refused(tmp_path: Path, text, options, message):
 
 def test_what_is_no_text_is_refused(tmp_path: Path):
     (tmp_path / "data.csv").write_bytes(b"text,label\n\xff\xfe,1\n")
-    with pytest.raises(BadInput, match="not text in UTF-8"):
+    with pytest.raises(BadInput, match=says("not-text-utf-8-in-tables")):
         open_data(str(tmp_path / "data.csv"))
     (tmp_path / "data.csv").write_bytes(b"a,b\n\x00\x001,2\n")
     with pytest.raises(BadInput):
         open_data(str(tmp_path / "data.csv"))
-    with pytest.raises(BadInput, match="is not a file"):
+    with pytest.raises(BadInput, match=says("not-file-in-csv")):
         Csv().open(tmp_path / "none.csv", {})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import tracemalloc
 import zlib
@@ -18,6 +19,7 @@ from edgewise.evaluating.dataset import CorruptSample, open_data, refuse_unlabel
 from edgewise.evaluating.formats import images
 from edgewise.evaluating.formats.folders import Folders
 from edgewise.evaluating.tasks.labels import Labels
+from messages import has, says, wording
 from task_setting import context
 
 Image = pytest.importorskip("PIL.Image", reason="images need Pillow")
@@ -61,7 +63,7 @@ def test_folders_named_with_numbers_can_be_sorted_as_such(tmp_path: Path):
         write(tmp_path / name / "a.png")
     assert list(open_one(tmp_path, sort="number").classes) == ["2", "10"]
     write(tmp_path / "cat" / "a.png")
-    with pytest.raises(BadInput, match="'cat' is not named with a number"):
+    with pytest.raises(BadInput, match=says("folder-not-named-number", wrong="cat")):
         open_one(tmp_path, sort="number")
 
 
@@ -95,9 +97,7 @@ def test_the_folder_of_one_class_is_refused_with_the_one_above(tmp_path: Path):
     write(tmp_path / "photos" / "3" / "a.png")
     found = refuse_unlabelled(open_one(tmp_path / "photos" / "3"))
     assert found.message == "3 has no labels"
-    assert found.advice.startswith(
-        f"if this is the folder of one class, give the one above: --data {tmp_path / 'photos'};"
-    )
+    assert re.match(says("if-folder-one-class-give", parent=tmp_path / "photos"), found.advice)
 
 
 def test_a_wrong_folder_is_named_with_what_was_taken_for_its_classes(tmp_path: Path, monkeypatch):
@@ -107,7 +107,7 @@ def test_a_wrong_folder_is_named_with_what_was_taken_for_its_classes(tmp_path: P
         data = next(iter(open_data(source).values()))
         with pytest.raises(BadInput) as caught:
             Labels(replace(context((1, 10)), data=data), count=10)
-        assert caught.value.message == "wrong has 1 class, and the model 10 outputs"
+        assert caught.value.message == wording("model-outputs", data="wrong", own="1 class", count=10)
         assert caught.value.advice == (
             "is it the right folder? Its sub-folders were taken for the classes: photos; if they are, name the outputs with "
             "--classes"
@@ -121,7 +121,7 @@ def test_a_class_may_stand_in_the_name(tmp_path: Path):
     assert names(splits["test"]) == [("test/anomaly_01.png", 0), ("test/normal_01.png", 1)]
     assert names(splits["train"]) == [("train/normal_02.png", 1)]
     write(tmp_path / "test" / "plain.png")
-    with pytest.raises(BadInput, match=r"plain.png has no class before an underscore"):
+    with pytest.raises(BadInput, match=says("name-no-class-before-underscore", file=has("plain.png"))):
         Folders().open(tmp_path, {"label": "prefix"})
 
 
@@ -192,12 +192,12 @@ def _bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "not an image"),
-        (b"hello" * 50, "not an image"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EOF\n", "not an image"),
+        (b"", says("not-image-can-read")),
+        (b"hello" * 50, says("not-image-can-read")),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EOF\n", says("not-image-can-read")),
         (_bomb(60_000, 60_000), "pixels"),
         (_bomb(12_000, 12_000), "pixels"),
-        (_bomb(100, 100), "damaged"),
+        (_bomb(100, 100), says("damaged-image")),
     ],
 )
 def test_what_is_no_image_is_named(tmp_path: Path, content: bytes, reason: str):
@@ -224,7 +224,7 @@ def test_an_image_that_went_away(tmp_path: Path):
     file = write(tmp_path / "c" / "a.png")
     data = open_one(tmp_path)
     file.unlink()
-    with pytest.raises(CorruptSample, match="no such file"):
+    with pytest.raises(CorruptSample, match=says("no-such-file")):
         data.read(0)
 
 
@@ -277,16 +277,16 @@ def test_five_thousand_files_are_listed_and_stamped_without_opening_one(
 def test_nothing_there_is_said_with_advice(tmp_path: Path):
     for make in ("empty", "empty/cat"):
         (tmp_path / make).mkdir()
-        with pytest.raises(BadInput, match="holds no images") as caught:
+        with pytest.raises(BadInput, match=says("holds-no", what="images")) as caught:
             Folders().open(tmp_path / "empty", {})
-        assert "right folder" in caught.value.advice
-    with pytest.raises(BadInput, match="is not a folder"):
+        assert wording("right-folder-sub-folders-classes") in caught.value.advice
+    with pytest.raises(BadInput, match=says("not-folder-in-folders")):
         Folders().open(tmp_path / "none", {})
-    with pytest.raises(BadInput, match="no option 'colour'"):
+    with pytest.raises(BadInput, match=says("data-format-no-option", name="colour")):
         Folders().open(tmp_path, {"colour": "red"})
-    with pytest.raises(BadInput, match="is not a known data set"):
+    with pytest.raises(BadInput, match=says("not-known-data-set")):
         open_data(str(tmp_path / "empty"))
-    with pytest.raises(BadInput, match="is an empty folder"):
+    with pytest.raises(BadInput, match=says("empty-folder")):
         open_data(str(tmp_path / "empty" / "cat"))
 
 
@@ -330,11 +330,13 @@ def test_masks_with_other_names(tmp_path: Path):
     write_mask(tmp_path / "truth" / "a_mask.png", np.ones((4, 6)))
     data = open_one(tmp_path, masks="truth", suffix="_mask")
     assert data.read(0).label.sum() == 24
-    with pytest.raises(BadInput, match=r"1 of 1 images have no mask .* the first: images/a.jpg"):
+    with pytest.raises(
+        BadInput, match=says("images-no-mask-first", missing_count=1, files_count=1, missing="images/a.jpg")
+    ):
         open_one(tmp_path, masks="truth")
-    with pytest.raises(BadInput, match="outside"):
+    with pytest.raises(BadInput, match=says("folder-masks-outside-data")):
         open_one(tmp_path, masks="../truth")
-    with pytest.raises(BadInput, match="has no folders images and lost"):
+    with pytest.raises(BadInput, match=says("no-folders", image_folder="images", word="lost")):
         open_one(tmp_path, masks="lost")
 
 
@@ -344,7 +346,7 @@ def test_masks_that_do_not_fit(tmp_path: Path):
     with pytest.raises(CorruptSample, match="the image is 6x4, its mask 6x5"):
         open_one(tmp_path).read(0)
     write(tmp_path / "masks" / "a.png")
-    with pytest.raises(CorruptSample, match="holds colours"):
+    with pytest.raises(CorruptSample, match=says("mask-holds-colours-class-index")):
         open_one(tmp_path).read(0)
 
 
@@ -370,7 +372,7 @@ def test_files_that_can_not_be_samples_are_told(tmp_path: Path):
         ("beside.png", "it is beside the folders of the classes, so it has no class"),
         ("c/phone.HEIC", ".heic files are not read"),
     ]
-    with pytest.raises(BadInput, match=r"beside\.png can't be used"):
+    with pytest.raises(BadInput, match=says("cant-used-in-data-options", name="beside.png")):
         select_samples(DataOptions(strict=True), {"all": found})
 
 

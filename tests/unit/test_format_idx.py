@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import open_data
 from edgewise.evaluating.formats.idx import Idx
+from messages import says
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 """Where Debian's package dataset-fashion-mnist puts it."""
@@ -84,12 +85,12 @@ def test_several_data_sets_in_one_folder(tmp_path: Path):
     for name in ("emnist-letters", "emnist-digits"):
         write(tmp_path, f"{name}-train", *digits(2 + len(name)))
         write(tmp_path, f"{name}-test", *digits(2))
-    with pytest.raises(BadInput, match="holds 2 data sets") as caught:
+    with pytest.raises(BadInput, match=says("holds-data-sets", prefixes_count=2)) as caught:
         Idx().open(tmp_path, {})
     assert "emnist-digits, emnist-letters" in caught.value.advice
     splits = Idx().open(tmp_path, {"prefix": "emnist-letters"})
     assert {name: len(split) for name, split in splits.items()} == {"train": 16, "test": 2}
-    with pytest.raises(BadInput, match="no files of 'other'"):
+    with pytest.raises(BadInput, match=says("holds-no-files", wanted="other")):
         Idx().open(tmp_path, {"prefix": "other"})
 
 
@@ -115,15 +116,15 @@ def test_every_row_comes_back(tmp_path: Path, packed: bool, array: np.ndarray):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "does not begin"),
-        (b"\0\0\x08", "does not begin"),
-        (b"PK\x03\x04" + bytes(40), "does not begin"),
-        (b"\0\0\x07\x03" + bytes(12), "does not begin"),
-        (b"\0\0\x08\x00", "0 dimensions"),
-        (b"\0\0\x08\xff" + bytes(4 * 255), "255 dimensions"),
-        (b"\0\0\x08\x03\0\0", "damaged"),
-        (b"\0\0\x08\x03" + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 2**32 - 1), "would unpack to"),
-        (b"\0\0\x08\x03" + struct.pack(">3I", 10, 28, 28) + bytes(28 * 28 * 9), "it declares 7856 bytes"),
+        (b"", says("does-not-begin-like-idx")),
+        (b"\0\0\x08", says("does-not-begin-like-idx")),
+        (b"PK\x03\x04" + bytes(40), says("does-not-begin-like-idx")),
+        (b"\0\0\x07\x03" + bytes(12), says("does-not-begin-like-idx")),
+        (b"\0\0\x08\x00", says("declares-dimensions", magic=0)),
+        (b"\0\0\x08\xff" + bytes(4 * 255), says("declares-dimensions", magic=255)),
+        (b"\0\0\x08\x03\0\0", says("what-damaged-error")),
+        (b"\0\0\x08\x03" + struct.pack(">3I", 2**32 - 1, 2**32 - 1, 2**32 - 1), says("would-unpack-bytes")),
+        (b"\0\0\x08\x03" + struct.pack(">3I", 10, 28, 28) + bytes(28 * 28 * 9), says("declares-bytes", promised=7856)),
         (b"\0\0\x08\x03" + struct.pack(">3I", 1, 2, 2) + bytes(5), "it declares 20 bytes and has 21"),
     ],
 )
@@ -140,7 +141,7 @@ def test_a_packed_file_that_was_cut_off(tmp_path: Path, keep: float):
     file = write(tmp_path, "train", *digits(50), packed=True)
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * keep) if keep < 1 else int(keep)])
-    with pytest.raises(BadInput, match="is damaged"):
+    with pytest.raises(BadInput, match=says("what-damaged-error")):
         Idx().open(file, {})
 
 
@@ -149,7 +150,7 @@ def test_a_packed_file_with_flipped_bits(tmp_path: Path):
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(data)
-    with pytest.raises(BadInput, match="is damaged"):
+    with pytest.raises(BadInput, match=says("what-damaged-error")):
         Idx().open(file, {})["train"].read(0)
 
 
@@ -158,32 +159,34 @@ def test_a_packed_file_that_unpacks_to_more_than_it_says(tmp_path: Path):
     file = write(tmp_path, "train", *digits(5), packed=True)
     content = encode(digits(5)[0])
     file.write_bytes(gzip.compress(bytes(10)) + gzip.compress(content))
-    with pytest.raises(BadInput, match="does not begin"):
+    with pytest.raises(BadInput, match=says("does-not-begin-like-idx")):
         Idx().open(file, {})
     file.write_bytes(gzip.compress(content[:50]) + gzip.compress(bytes(10**6)) + gzip.compress(content))
-    with pytest.raises(BadInput, match="more data than"):
+    with pytest.raises(BadInput, match=says("more-data-than-bytes-declares")):
         Idx().open(file, {})["train"].read(0)
 
 
 def test_labels_that_do_not_fit(tmp_path: Path):
     images, labels = digits(4)
-    with pytest.raises(BadInput, match=r"train-labels-idx1-ubyte has the shape \[3\]"):
+    with pytest.raises(BadInput, match=says("shape-samples", name="train-labels-idx1-ubyte", shape="[3]")):
         Idx().open(write(tmp_path, "train", images, labels[:3]), {})
-    with pytest.raises(BadInput, match=r"train-labels-idx1-ubyte\[1\] has the label -2"):
+    with pytest.raises(
+        BadInput, match=says("label-class-0-more-in-labels", place="train-labels-idx1-ubyte[1]", values=-2)
+    ):
         Idx().open(write(tmp_path, "train", images, np.array([0, -2, 3, 4], np.int32)), {})
-    with pytest.raises(BadInput, match="are fractions"):
+    with pytest.raises(BadInput, match=says("labels-fractions")):
         Idx().open(write(tmp_path, "train", images, np.zeros(4, np.float32)), {})
 
 
 def test_nothing_there(tmp_path: Path):
     write(tmp_path, "train", *digits(2)).unlink()
-    with pytest.raises(BadInput, match="has no IDX files of images"):
+    with pytest.raises(BadInput, match=says("no-idx-files-images")):
         Idx().open(tmp_path, {})
-    with pytest.raises(BadInput, match="has labels only"):
+    with pytest.raises(BadInput, match=says("labels-only")):
         Idx().open(tmp_path / "train-labels-idx1-ubyte", {})
-    with pytest.raises(BadInput, match="is not an IDX file"):
+    with pytest.raises(BadInput, match=says("not-idx-file")):
         Idx().open(tmp_path / "train-images-idx3-ubyte", {})
-    with pytest.raises(BadInput, match="no option 'split'"):
+    with pytest.raises(BadInput, match=says("data-format-no-option", name="split")):
         Idx().open(tmp_path, {"split": "train"})
 
 

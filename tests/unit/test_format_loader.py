@@ -11,6 +11,7 @@ import pytest
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, open_data
 from edgewise.evaluating.formats.loader import Loader
+from messages import has, says
 
 
 def write(tmp_path: Path, body: str, name: str = "load.py") -> str:
@@ -67,12 +68,12 @@ def test_splits_and_arguments(tmp_path: Path):
     )
     assert {name: len(split) for name, split in open_data(target).items()} == {"train": 2, "test": 1}
     assert len(open_data(target, options={"size": "5"})["train"]) == 5
-    with pytest.raises(BadInput, match="has no parameter 'sise'"):
+    with pytest.raises(BadInput, match=says("no-parameter", name="sise")):
         open_data(target, options={"sise": "5"})
 
 
 def test_a_needed_argument_is_asked_for_by_its_own_flag(tmp_path: Path):
-    with pytest.raises(BadInput, match="needs a value for 'size'") as caught:
+    with pytest.raises(BadInput, match=says("needs-value", name="size")) as caught:
         open_data(write(tmp_path, "def data(size):\n    return np.zeros((int(size), 1))"))
     assert "--data-option size=VALUE" in caught.value.advice
 
@@ -81,9 +82,9 @@ def test_a_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monk
     write(tmp_path, "def data():\n    return np.zeros((2, 1))", "loader_of_this_test.py")
     monkeypatch.chdir(tmp_path)
     assert len(open_one("loader_of_this_test:data")) == 2
-    with pytest.raises(BadInput, match="no module 'nowhere_at_all'"):
+    with pytest.raises(BadInput, match=says("there-no-module", name="nowhere_at_all")):
         open_data("nowhere_at_all:data")
-    with pytest.raises(BadInput, match="other does not exist"):
+    with pytest.raises(BadInput, match=says("does-not-exist-in-callable-loader", target=has("other"))):
         open_data("loader_of_this_test:other")
 
 
@@ -126,13 +127,15 @@ def test_a_data_set_of_the_users_own(tmp_path: Path):
     assert data.read(0).label == 1
     with pytest.raises(CorruptSample, match="one: bad luck"):
         data.read(1)
-    with pytest.raises(BadInput, match="failed: ZeroDivisionError: oops") as caught:
+    with pytest.raises(
+        BadInput, match=says("target-failed-name-message", name="ZeroDivisionError", message="oops")
+    ) as caught:
         data.read(2)
     assert "load.py, line 15" in caught.value.advice
-    with pytest.raises(BadInput, match=r"read\(3\) gave int, no Sample"):
+    with pytest.raises(BadInput, match=says("read-gave-no-sample", index=3, name="int")):
         data.read(3)
     write(tmp_path / "..", OWN.replace("def stamp", "def stump"), f"{tmp_path.name}.py")
-    with pytest.raises(BadInput, match="has no stamp"):
+    with pytest.raises(BadInput, match=says("data-set-no", missing="stamp")):
         open_data(f"{tmp_path}.py:data")
     (tmp_path.parent / f"{tmp_path.name}.py").unlink()
 
@@ -150,23 +153,38 @@ def test_pictures_of_pillow(tmp_path: Path):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("def data():\n    return 3", "gave int, which is not data"),
-        ("def data():\n    return 'text'", "gave str, which is not data"),
-        ("def data():\n    return None", "gave NoneType"),
-        ("def data():\n    return {}", "without names of splits"),
-        ("def data():\n    return {'x': np.ones(2), 'y': np.ones(2)}", "a mapping with 'x'"),
-        ("def data():\n    return []", "gave no samples for 'all'"),
-        ("def data():\n    return np.ones(3), np.ones(4)", r"3 samples and labels of the shape \[4\]"),
-        ("def data():\n    return np.ones(2), np.array([0, -1])", r"\[1\] has the label -1"),
-        ("def data():\n    return np.ones(2), np.array([0, np.nan])", r"\[1\] has a label that is not finite"),
-        ("def data():\n    return [[1], [1, 2]], [0, 1]", "failed: ValueError"),
-        ("def data():\n    return np.array([object()])", "gave an x of object"),
-        ("def data():\n    raise KeyError('lost')", "failed: KeyError: 'lost'"),
-        ("def data():\n    raise SystemExit(3)", "failed: SystemExit: 3"),
-        ("def data():\n    import not_installed_at_all", "needs the module 'not_installed_at_all'"),
-        ("data = 3", "is an int and can't be called"),
-        ("def data(:", "failed: SyntaxError"),
-        ("def other():\n    pass", "does not exist"),
+        ("def data():\n    return 3", says("gave-which-not-data", name="int")),
+        ("def data():\n    return 'text'", says("gave-which-not-data", name="str")),
+        ("def data():\n    return None", says("gave-which-not-data", name="NoneType")),
+        ("def data():\n    return {}", says("gave-mapping-without-names-splits")),
+        ("def data():\n    return {'x': np.ones(2), 'y': np.ones(2)}", says("gave-mapping-x-which-not")),
+        ("def data():\n    return []", says("gave-no-samples", common="all")),
+        (
+            "def data():\n    return np.ones(3), np.ones(4)",
+            says("gave-samples-labels-shape", items_count=3, shape="[4]"),
+        ),
+        (
+            "def data():\n    return np.ones(2), np.array([0, -1])",
+            says("label-class-0-more-in-labels", place=has("[1]"), values=-1),
+        ),
+        (
+            "def data():\n    return np.ones(2), np.array([0, np.nan])",
+            says("label-not-finite-in-labels", place=has("[1]")),
+        ),
+        ("def data():\n    return [[1], [1, 2]], [0, 1]", says("target-failed-name-message", name="ValueError")),
+        ("def data():\n    return np.array([object()])", says("gave-x", dtype="object")),
+        (
+            "def data():\n    raise KeyError('lost')",
+            says("target-failed-name-message", name="KeyError", message="'lost'"),
+        ),
+        ("def data():\n    raise SystemExit(3)", says("target-failed-name-message", name="SystemExit", message=3)),
+        (
+            "def data():\n    import not_installed_at_all",
+            says("needs-module-which-not-installed-in-callable-loader", name="not_installed_at_all"),
+        ),
+        ("data = 3", says("cant-called", found="an int")),
+        ("def data(:", says("target-failed-name-message", name="SyntaxError")),
+        ("def other():\n    pass", says("does-not-exist-in-callable-loader")),
     ],
 )
 def test_what_goes_wrong_is_one_error(tmp_path: Path, body: str, message: str):
@@ -179,9 +197,9 @@ def test_what_goes_wrong_is_one_error(tmp_path: Path, body: str, message: str):
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ("(np.array([None]), 0)", "not an array of numbers"),
-        ("(np.ones(2), -1)", "its label is -1"),
-        ("(np.ones(2), float('nan'))", "its label is not finite"),
+        ("(np.array([None]), 0)", says("not-array-numbers-in-loader")),
+        ("(np.ones(2), -1)", says("label-class-0-more", min=-1)),
+        ("(np.ones(2), float('nan'))", says("label-not-finite")),
         ("(np.ones(2), object())", "its label is object"),
     ],
 )
@@ -207,8 +225,8 @@ def test_the_stamp_follows_the_file_the_options_and_the_arrays(tmp_path: Path):
 
 
 def test_no_function(tmp_path: Path):
-    with pytest.raises(BadInput, match="names no function"):
+    with pytest.raises(BadInput, match=says("names-no-function")):
         Loader().open(Path("nothing"), {})
-    with pytest.raises(BadInput, match="no data found at"):
+    with pytest.raises(BadInput, match=says("no-data-found")):
         open_data(str(tmp_path / "nothing"))
     assert np.array_equal(open_one(write(tmp_path, "def data():\n    return np.ones(2)")).read(0).data, 1.0)

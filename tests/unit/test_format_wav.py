@@ -16,6 +16,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, open_data
 from edgewise.evaluating.formats import sounds
 from edgewise.evaluating.formats.wav import Wav
+from messages import has, says
 
 soundfile = pytest.importorskip("soundfile", reason="recordings need soundfile")
 
@@ -77,7 +78,7 @@ def test_the_lists_of_speech_commands(tmp_path: Path):
     }  # fmt: skip
     assert splits["test"].absent == [("no/elsewhere.wav", "testing_list.txt names it, and it is not there")]
     (tmp_path / "testing_list.txt").write_text("yes/gone.wav\n")
-    with pytest.raises(BadInput, match=r"none of the files that .*testing_list.txt names is there"):
+    with pytest.raises(BadInput, match=says("none-files-names-there", root=has("testing_list.txt"))):
         Wav().open(tmp_path, {})
 
 
@@ -97,9 +98,9 @@ def test_splits_and_prefixes(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "not a recording"),
-        (b"hello" * 20, "not a recording"),
-        (b"RIFF\x24\0\0\0WAVEfmt ", "not a recording"),
+        (b"", says("not-recording-can-read")),
+        (b"hello" * 20, says("not-recording-can-read")),
+        (b"RIFF\x24\0\0\0WAVEfmt ", says("not-recording-can-read")),
     ],
 )
 def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes, reason: str):
@@ -116,7 +117,7 @@ def test_a_recording_that_was_cut_off_is_not_taken_for_a_shorter_one(tmp_path: P
     file = write(tmp_path / "a.wav", np.ones(1000, np.int16))
     whole = file.read_bytes()
     file.write_bytes(whole[:-500])
-    with pytest.raises(CorruptSample, match="truncated: 1500 of 2000 bytes"):
+    with pytest.raises(CorruptSample, match=says("truncated-bytes-sound-there", end=1500, size=2000)):
         sounds.decode_sound(file, "a")
     # What writes into a pipe does not know the size.
     at = whole.index(b"data") + 4
@@ -125,20 +126,20 @@ def test_a_recording_that_was_cut_off_is_not_taken_for_a_shorter_one(tmp_path: P
 
 
 def test_empty_and_endless_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(CorruptSample, match="is empty"):
+    with pytest.raises(CorruptSample, match=says("recording-empty")):
         sounds.decode_sound(write(tmp_path / "a.wav", np.zeros(0, np.float32)), "a")
     monkeypatch.setattr(sounds, "MAX_VALUES", 1000)
-    with pytest.raises(CorruptSample, match="longer than the 1000 values"):
+    with pytest.raises(CorruptSample, match=says("longer-than-values-limit", max_values=1000)):
         sounds.decode_sound(write(tmp_path / "a.wav", np.zeros((501, 2), np.float32)), "a")
     assert len(sounds.decode_sound(write(tmp_path / "a.wav", np.zeros((500, 2), np.float32)), "a")[0]) == 500
 
 
 def test_nothing_there(tmp_path: Path):
-    with pytest.raises(BadInput, match="holds no WAV"):
+    with pytest.raises(BadInput, match=says("holds-no", what=has("WAV"))):
         Wav().open(tmp_path, {})
-    with pytest.raises(BadInput, match="is not a folder"):
+    with pytest.raises(BadInput, match=says("not-folder-in-folders")):
         Wav().open(tmp_path / "none", {})
-    with pytest.raises(BadInput, match="label can't be best"):
+    with pytest.raises(BadInput, match=says("data-option-cant", name="label", value="best")):
         Wav().open(tmp_path, {"label": "best"})
 
 

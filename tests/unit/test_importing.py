@@ -27,6 +27,7 @@ from edgewise.report.candidates import comparable_groups
 from edgewise.report.files import render_report
 from edgewise.report.recommendation import recommendations
 from edgewise.store.exchange import export_runs, import_runs
+from messages import has, is_in, says, wording
 
 FOLDER = Path(__file__).parents[1] / "tool_outputs"
 FILES = sorted(FOLDER.iterdir())
@@ -208,7 +209,7 @@ def test_values_are_in_si(file):
             assert row.unit == METRICS[row.metric].unit
             basis = ESTIMATED[row.metric] if file.name == "mltk.json" and row.value is not None else "measured"
             assert row.basis == (basis if row.value is not None else None)
-            assert row.method.startswith("as printed by ") if row.value is not None else row.absent_because
+            assert re.match(says("printed-title"), row.method) if row.value is not None else row.absent_because
             assert (row.low is None) == (not row.samples or len(row.samples) < 3 or len(set(row.samples)) == 1)
 
 
@@ -304,10 +305,10 @@ def test_reasons_for_absent_numbers():
         "this file has times of layers alone",
         "the file does not have the model; add --model FILE on import",
     }
-    assert reasons("trtexec_times.json")["throughput"] == "not in the file of trtexec"
-    assert reasons("trtexec_times.json")["memory_peak"] == "trtexec does not report this metric"
+    assert reasons("trtexec_times.json")["throughput"] == wording("not-file-in-building", title="trtexec")
+    assert reasons("trtexec_times.json")["memory_peak"] == wording("does-not-report-metric", title="trtexec")
     assert reasons("benchmark_app.txt")["memory_peak"].startswith("benchmark_app reports the memory of compiling")
-    assert reasons("benchmark_app.txt")["latency"].startswith("benchmark_app reads the engine's own clock")
+    assert re.match(says("reads-engine-own-clock-see", title="benchmark_app"), reasons("benchmark_app.txt")["latency"])
 
 
 def test_a_log_of_trtexec_7_has_blocks_of_lines_and_counts_no_queries(tmp_path):
@@ -427,17 +428,29 @@ def test_a_core_ml_report_gives_away_neither_the_owner_nor_the_device(tmp_path):
     [
         (["jsonVersion"], 2, "jsonVersion: jsonVersion is '2'; only 1 is known"),
         (["computeUnit"], 7, "computeUnit is '7'; expected one of 0 (cpu), 1 (cpu+gpu), 2 (all), 3 (cpu+"),
-        (["deviceResults", "predict", "samples"], [], "deviceResults.predict.samples: 0 times of predictions"),
-        (["deviceResults", "predict", "samples"], [0.1] * 23, "23 times of predictions, in experiments of 8"),
+        (
+            ["deviceResults", "predict", "samples"],
+            [],
+            says("times-predictions-experiments-predictions", times_count=has("deviceResults.predict.samples: 0")),
+        ),
+        (
+            ["deviceResults", "predict", "samples"],
+            [0.1] * 23,
+            says("times-predictions-experiments-predictions", times_count=has("23"), count=8),
+        ),
         (["deviceResults", "predict", "samples"], [0.1, -0.1], "deviceResults.predict.samples[1]: latency is '-0.1'"),
-        (["deviceResults", "predict", "samples"], [0.1, math.nan], "NaN is not a number of JSON"),
+        (["deviceResults", "predict", "samples"], [0.1, math.nan], says("not-number-json", constant=has("NaN"))),
         (["deviceResults", "predict", "samples"], [0.1, None], "latency is 'NoneType'"),
         (
             ["deviceResults", "predict", "startTime"],
             1e15,
-            "startTime is '1000000000000000.0'; expected seconds since 2001",
+            wording("starttime-expected-seconds-since-2001", to_word="1000000000000000.0"),
         ),
-        (["deviceResults", "perfRunConfig"], {}, "in experiments of an unknown number of predictions"),
+        (
+            ["deviceResults", "perfRunConfig"],
+            {},
+            says("times-predictions-experiments-predictions", count=says("unknown-number")),
+        ),
         (["deviceResults", "perfRunConfig", "predictionCount"], 0, "iterations is '0'"),
         (["deviceResults", "modelStructure"], [], "deviceResults.modelStructure: expected an object with 'program'"),
         (["modelMetadata", "rawMetadata"], "[" * 100_000, "modelMetadata.rawMetadata: expected JSON text"),
@@ -454,7 +467,7 @@ def test_errors_in_a_core_ml_report(keys, value, message, tmp_path):
     path.write_text(json.dumps(document))
     with pytest.raises(BadInput) as caught:
         import_file(path)
-    assert message in caught.value.message
+    assert is_in(message, caught.value.message)
 
 
 def test_core_ml_reports_without_what_is_optional(tmp_path):
@@ -534,9 +547,9 @@ def test_what_the_user_tells_is_marked_and_must_not_contradict(tmp_path):
     other = model.rename(tmp_path / "other.tflite")
     (run,) = import_file(FOLDER / "benchmark_model.txt", told=Told(model=other))
     assert run.job.model.name == "other.tflite" and run.effective == {"model_in_file": "model.tflite"}
-    with pytest.raises(BadInput, match="threads is 1, and --set says threads=8"):
+    with pytest.raises(BadInput, match=says("set-says", name="threads", settings=1, value=8)):
         import_file(FOLDER / "benchmark_model.txt", told=Told(settings={"threads": 8}))
-    with pytest.raises(BadInput, match="several models"):
+    with pytest.raises(BadInput, match=says("results-several-models-model-names")):
         import_file(FOLDER / "benchncnn.txt", told=Told(model=other))
 
 
@@ -561,14 +574,20 @@ def test_outputs_after_one_another_are_runs_of_their_own(file, tmp_path):
 def test_two_results_without_a_beginning_are_refused(tmp_path):
     path = tmp_path / "f"
     path.write_text("Average inference time cost: 5 ms\nAverage inference time cost: 6 ms\n")
-    with pytest.raises(BadInput, match="line 1: latency_mean is '5' here and '6' in line 2"):
+    with pytest.raises(
+        BadInput,
+        match=says("name-word-r-here-word", name=has("line 1: latency_mean"), to_word="5", to_word_2="6", at="line 2"),
+    ):
         import_file(path)
 
 
 def test_more_samples_than_are_read(tmp_path):
     path = tmp_path / "f.json"
     path.write_text(json.dumps({"results": [{"command": "a", "times": [1.0] * 10_001}]}))
-    with pytest.raises(BadInput, match=r"results\[0\]: total_time has 10001 values of 10001 processes"):
+    with pytest.raises(
+        BadInput,
+        match=says("values-processes", metric=has("results[0]: total_time"), count=10001, processes_count=10001),
+    ):
         import_file(path)
 
 
@@ -618,22 +637,34 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not recognised"),
+        (b"", wording("not-recognised-export-edgewise-output")),
         (b"\n\nhello\n", "line 3: not recognised"),
         (b"\x80\x04\x95", "a pickle"),
-        (b"PK\x03\x04", "a zip archive"),
+        (b"PK\x03\x04", wording("zip-archive")),
         (b"[Step 1/11]\n[ INFO ]    Median:   x ms\n", "line 2: latency_engine is 'x'"),
-        (b"[Step 1/11]\n[ INFO ]    Median:   1 parsecs\n", "line 2: latency_engine has the unit 'parsecs'"),
-        (b"[Step 1/11]\n[ INFO ] INFERENCE_NUM_THREADS: 1.5\n", "line 2: threads is '1.5'; expected a whole number"),
+        (
+            b"[Step 1/11]\n[ INFO ]    Median:   1 parsecs\n",
+            says("unit-expected-one", what=has("line 2: latency_engine"), to_word="parsecs"),
+        ),
+        (
+            b"[Step 1/11]\n[ INFO ] INFERENCE_NUM_THREADS: 1.5\n",
+            says("expected-whole-number", name=has("line 2: threads"), to_word="1.5"),
+        ),
         (b"[Step 1/11]\nand nothing\n", "line 2: the results are missing; expected the lines 'Median: 1.23 ms'"),
-        (b'{"execution_results": {\n"latency (ms)": NaN}}', "line 2: NaN is not a number"),
+        (b'{"execution_results": {\n"latency (ms)": NaN}}', says("not-number-json", constant=has("line 2: NaN"))),
         (b'{"execution_results": {\n"latency (ms)": }}', "line 2: not JSON: Expecting value"),
         (b'{"execution_results": {"latency (ms)": 1e400}}', "execution_results.latency (ms): latency_engine is 'inf'"),
-        (b'{"execution_results": {"latency (ms)": -1}}', "latency_engine is '-1'; expected a number from 0"),
+        (
+            b'{"execution_results": {"latency (ms)": -1}}',
+            says("expected-number", what=has("latency_engine"), shown="-1", least=0),
+        ),
         (b'{"execution_results": {"latency (ms)": true}}', "latency_engine is 'True'"),
         (b'{"execution_results": [1]}', "execution_results: expected an object with"),
-        (b'{"report_type": "average", "avg_performance": {"nodes": [{"name": "x"}]}}', "only the first layer"),
-        (b'{"execution_results": ' + b"[" * 100_000, "nested too deeply"),
+        (
+            b'{"report_type": "average", "avg_performance": {"nodes": [{"name": "x"}]}}',
+            wording("benchmark-app-wrote-only-first"),
+        ),
+        (b'{"execution_results": ' + b"[" * 100_000, wording("json-nested-too-deeply")),
         (b'{"execution_results": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
         (b'{"benchmarks": [{"runs": [{"values": [1, "x"]}]}]}', "benchmarks[0].runs[0].values[1]: latency is 'x'"),
         (b'{"benchmarks": [{"metadata": {"unit": "byte"}, "runs": []}]}', "benchmarks[0].metadata.unit"),
@@ -641,9 +672,9 @@ def test_damaged_files_give_runs_or_one_error_with_a_place(file, tmp_path):
         (b'{"execution_summary": {"compile_time": 1}}', "the document: the results are missing"),
         (b"precisions:\n  float: 1\n", "the document: a part of it has another type"),
         (b"precisions:\n  float:\n    parts: {}\n", "the document: it lacks 'components'"),
-        (b"precisions: &a\n  float: *a\n", "an anchor or alias in line 1"),
+        (b"precisions: &a\n  float: *a\n", says("anchor-alias-line", line=1)),
         (b"m-infer-start-10\nm-lap-us-5\n", "line 1: a window of 10 inferences with the times [5]"),
-        (b"m-infer-start-10\nm-lap-us-5\nm-lap-us-5\n", "expected two laps"),
+        (b"m-infer-start-10\nm-lap-us-5\nm-lap-us-5\n", says("window-inferences-times-expected-two")),
         (b"# Inferences : 0\nRuntime : 1 sec\nMedian throughput is 1 inf./sec.", "line 1: a window without"),
         (b'{"orig_model_path": "m", "benchmark_result": {"99.0%": "x"}}', "benchmark_result.99.0%: latency_p99 is"),
         (b'{"orig_model_path": "m", "scenario": "as!nc"}', "scenario: the scenario is 'as!nc'; expected one of sync, "),
@@ -658,7 +689,7 @@ def test_errors_name_the_place(content, message, tmp_path):
     path.write_bytes(content)
     with pytest.raises(BadInput) as caught:
         import_file(path)
-    assert message in caught.value.message and caught.value.advice
+    assert is_in(message, caught.value.message) and caught.value.advice
 
 
 def test_hostile_names_are_one_short_line(tmp_path):
@@ -687,12 +718,12 @@ def test_a_file_that_is_too_large_is_refused(tmp_path):
     with path.open("wb") as file:
         file.seek(2**30)
         file.write(b"x")
-    with pytest.raises(BadInput, match=r"larger than 33\.6 MB"):
+    with pytest.raises(BadInput, match=says("larger-than", format_bytes="33.6 MB")):
         import_file(path)
     assert path.stat().st_size > MOST_BYTES
-    with pytest.raises(BadInput, match="can't read"):
+    with pytest.raises(BadInput, match=says("cant-read-in-reading")):
         import_file(tmp_path / "missing")
-    with pytest.raises(BadInput, match="can't read"):
+    with pytest.raises(BadInput, match=says("cant-read-in-reading")):
         import_file(tmp_path)
 
 
@@ -707,7 +738,7 @@ def test_benchmarks_of_other_tools_are_not_taken_for_those_of_pyperf(tmp_path):
     rows = {"pytest-benchmark": {"group": None, "stats": {"data": [0.1]}}, "Google Benchmark": {"name": "BM_a"}}
     for name, row in rows.items():
         (tmp_path / name).write_text(json.dumps({"benchmarks": [row]}))
-        with pytest.raises(BadInput, match="not recognised"):
+        with pytest.raises(BadInput, match=says("not-recognised-export-edgewise-output")):
             import_file(tmp_path / name)
 
 
@@ -762,7 +793,7 @@ def test_runs_with_different_headlines_are_not_ranked_together():
         ["latency_engine"],
     ]
     (found,) = recommendations([engine])
-    assert found.why[0] == "the only run that can be recommended: latency (engine's clock) 510 µs"
+    assert found.why[0] == wording("only-run-can-recommended", noun="latency", quantity="(engine's clock) 510 µs")
     assert found.group == "digits_cnn.tflite, single-stream, batch 1, by latency (engine's clock)"
 
 
@@ -770,7 +801,7 @@ def test_no_table_invents_the_size_of_a_model_whose_file_is_not_known():
     run = imported("benchncnn.txt")[0]
     for table in ("zoo", "long", "watch"):
         text = render_report([run], ".csv", table=table)
-        assert "the file does not have the model; add --model FILE on import" in text
+        assert wording("file-does-not-model-add") in text
     assert "squeezenet, file not known" in render_report([run], ".md", table="platform")
     page = render_report([run], ".html")
     assert "squeezenet (file not known)" in page and run.job.model.sha256 not in page

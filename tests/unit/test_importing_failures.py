@@ -10,6 +10,7 @@ from edgewise.comparing.comparison import Variant
 from edgewise.comparing.fairness import check_fairness
 from edgewise.errors import BadInput
 from edgewise.importing import import_file
+from messages import says
 
 TRTEXEC = """&&&& RUNNING TensorRT.trtexec [TensorRT v100300] # trtexec --onnx={model}
 [11/20/2026-09:14:02] [I] Model: {model}
@@ -77,7 +78,7 @@ def test_a_command_that_always_failed_is_a_failed_run_without_times(tmp_path):
 
 
 def test_a_median_over_failed_executions_is_no_result(tmp_path):
-    with pytest.raises(BadInput, match="the results are missing"):
+    with pytest.raises(BadInput, match=says("results-missing-expected")):
         hyperfine(tmp_path, [0, 1, 0], times=None)
     assert values(hyperfine(tmp_path, [0, 0], times=None, median=2.0)) == {"total_time": 2.0}
 

@@ -11,6 +11,7 @@ from edgewise.report import inspection_html
 from edgewise.report.inspection_html import memory_chart, operator_table, render_inspection_html, support_matrix
 from edgewise.report.page import as_part
 from graphs import convnet, graph, op, tensor
+from messages import wording
 
 HOSTILE = "</title><script>alert(1)</script>"
 
@@ -103,7 +104,7 @@ def test_a_large_plan_shows_its_largest_tensors(monkeypatch):
     monkeypatch.setattr(inspection_html, "MOST_DRAWN", 2)
     chart = memory_chart(chain("Relu", "Relu", "Relu"))
     assert chart["svg"].count("<rect") == 2
-    assert "the 2 largest of 4 tensors" in chart["caption"]
+    assert wording("largest-tensors", drawn=2, placements_count=4) in chart["caption"]
 
 
 def test_without_a_plan_there_is_no_chart():
@@ -113,7 +114,7 @@ def test_without_a_plan_there_is_no_chart():
     page = render_inspection_html(open_sizes)
     assert "not planned: the size of 2 tensor(s) is open" in page and "<svg" not in page
     assert memory_chart(inspected(graph([], []))) is None
-    assert "nothing lives" in render_inspection_html(inspected(graph([], [])))
+    assert wording("nothing-lives-network-no-operators") in render_inspection_html(inspected(graph([], [])))
 
 
 def test_names_of_a_model_are_text():

@@ -7,21 +7,37 @@ import pytest
 from edgewise.device.bootstrap import how_to_install
 from edgewise.device.devices import Device, open_transport
 from edgewise.device.transports.ssh import _KnownHosts
+from messages import wording
 
 
 @pytest.mark.parametrize(
     ("url", "settings", "engine", "advice"),
     [
-        ("ssh://pi@host", {}, "onnxruntime", "edgewise devices check pi4 --bootstrap --engines onnxruntime"),
+        (
+            "ssh://pi@host",
+            {},
+            "onnxruntime",
+            wording("edgewise-devices-check-bootstrap", name="pi4", value=" --engines onnxruntime"),
+        ),
         ("ssh://pi@host", {}, "numpy", "edgewise devices check pi4 --bootstrap"),
         (
             "ssh://pi@host",
             {"python": "~/v/bin/python"},
             "litert",
-            "on pi4: ~/v/bin/python -m pip install ai-edge-litert",
+            wording("m-pip-install", where="on pi4", python="~/v/bin/python", get="ai-edge-litert"),
         ),
-        ("ssh://pi@host", {}, "torch", "edgewise devices check pi4 --bootstrap --engines torch"),
-        ("ssh://pi@host", {"python": "/v/python"}, "keras", "on pi4: /v/python -m pip install keras tensorflow"),
+        (
+            "ssh://pi@host",
+            {},
+            "torch",
+            wording("edgewise-devices-check-bootstrap", name="pi4", value=" --engines torch"),
+        ),
+        (
+            "ssh://pi@host",
+            {"python": "/v/python"},
+            "keras",
+            wording("m-pip-install", where="on pi4", python="/v/python", get="keras tensorflow"),
+        ),
         ("ssh://pi@host", {}, "own", "on pi4: pip install own"),
         ("container://image", {}, "openvino", "in the image: python3 -m pip install openvino"),
     ],

@@ -17,6 +17,7 @@ from edgewise.evaluating.instructions import (
     write_instructions,
 )
 from edgewise.evaluating.steps import parse_step
+from messages import has, is_in, says, wording
 
 
 @pytest.fixture
@@ -91,9 +92,9 @@ def test_a_file_that_is_named_replaces_the_one_beside(model, tmp_path):
     other.write_text("edgewise: 1\ntask: anomaly\n")
     assert find_instructions(model, form="onnx", file=other).task == "anomaly"
     other.write_text("task: anomaly\n")
-    with pytest.raises(BadInput, match="no key 'edgewise'"):
+    with pytest.raises(BadInput, match=says("no-key-edgewise")):
         find_instructions(model, form="onnx", file=other)
-    with pytest.raises(BadInput, match="can't read"):
+    with pytest.raises(BadInput, match=says("cant-read-in-safe-yaml")):
         find_instructions(model, form="onnx", file=tmp_path / "absent.yaml")
 
 
@@ -138,49 +139,53 @@ def test_the_name_of_a_file_may_look_like_a_step():
 @pytest.mark.parametrize(
     ("flag", "message", "advice"),
     [
-        ("tête/α=1:0:scal=1/255", "there is no step 'scal'", "did you mean 'scale'?"),
-        ("rezise=4", "there is no step 'rezise'", "did you mean 'resize'?"),
-        ("resize=", "has no value", "resize=256"),
+        ("tête/α=1:0:scal=1/255", says("there-no-step", name="'scal'"), says("did-you-mean-in-registry", near="scale")),
+        ("rezise=4", says("there-no-step", name="'rezise'"), says("did-you-mean-in-registry", near="resize")),
+        ("resize=", says("no-value-in-cells"), "resize=256"),
         ("resize", "needs 'size'", "resize takes size, [filter]"),
         ("resize=0", "size is '0'", "from 1 to 16384"),
         ("resize=1,2,3", "size is", "height,width"),
-        ("resize=1e9", "size is", "whole number"),
-        ("resize={size: 4, filtre: nearest}", "no setting 'filtre'", "did you mean 'filter'?"),
-        ("resize={size: 4, filter: bilinar}", "filter is 'bilinar'", "did you mean 'bilinear'?"),
+        ("resize=1e9", "size is", wording("whole-number")),
+        (
+            "resize={size: 4, filtre: nearest}",
+            says("no-setting", name_2="filtre"),
+            says("did-you-mean-in-registry", near="filter"),
+        ),
+        ("resize={size: 4, filter: bilinar}", "filter is 'bilinar'", wording("did-you-mean", near="bilinear")),
         ("scale=1/0", "by is", "fraction"),
         ("scale=nan", "by is", "finite"),
         ("scale=1e400", "by is", "finite"),
-        ("std=0", "values is", "other than 0"),
-        ("std=0/5", "values is", "other than 0"),
-        ("flatten=3", "takes no bare value", "no settings"),
+        ("std=0", "values is", wording("number-other-than-0")),
+        ("std=0/5", "values is", wording("number-other-than-0")),
+        ("flatten=3", says("takes-no-bare-value"), says("no-settings-in-step-settings")),
         ("layout=chw", "to is 'chw'", "nchw or nhwc"),
-        ("mfcc=10", "takes no bare value", "window_ms"),
-        ("scale={by: *x}", "anchor or alias", "write the value out"),
-        ("scale={by: &x 1}", "anchor", "write the value out"),
-        ("=3", "there is no step ''", "possible: resize"),
+        ("mfcc=10", says("takes-no-bare-value"), "window_ms"),
+        ("scale={by: *x}", says("anchor-alias-line"), wording("write-value-out-each-time")),
+        ("scale={by: &x 1}", "anchor", wording("write-value-out-each-time")),
+        ("=3", says("there-no-step", name="''"), "possible: resize"),
     ],
 )
 def test_bad_flags_name_what_is_possible(flag, message, advice):
     with pytest.raises(BadInput) as caught:
         read_flags([flag])
-    assert message in caught.value.message
-    assert advice in caught.value.advice
+    assert is_in(message, caught.value.message)
+    assert is_in(advice, caught.value.advice)
     assert "\n" not in caught.value.message + caught.value.advice
 
 
 def test_none_stands_alone():
-    with pytest.raises(BadInput, match="contradicts"):
+    with pytest.raises(BadInput, match=says("contradicts-other-steps")):
         read_flags(["none", "scale=2"])
 
 
 @pytest.mark.parametrize(
     ("text", "message", "advice"),
     [
-        ("edgewise: 1\nclases: [a]\n", "net.yaml has the unknown key 'clases'", "did you mean 'classes'?"),
-        ("edgewise: 2\n", "says edgewise: '2'", "update"),
-        ("edgewise: 1\ninputs: 5\n", "net.yaml: inputs is '5'", "list of steps"),
-        ("edgewise: 1\ninputs: [{resize: 4, crop: 4}]\n", "net.yaml: inputs, step 1 is", "entry of its own"),
-        ("edgewise: 1\ninputs:\n- flatten\n- cropp: 4\n", "inputs, step 2: there is no step 'cropp'", "'crop'"),
+        ("edgewise: 1\nclases: [a]\n", wording("unknown-key", name="net.yaml", key="'clases'"), says("did-you-mean-in-registry", near="classes")),
+        ("edgewise: 2\n", says("says-edgewise-version-reads", edgewise="'2'"), "update"),
+        ("edgewise: 1\ninputs: 5\n", "net.yaml: inputs is '5'", wording("give-list-steps-each-resize")),
+        ("edgewise: 1\ninputs: [{resize: 4, crop: 4}]\n", "net.yaml: inputs, step 1 is", wording("each-step-entry-own-resize")),
+        ("edgewise: 1\ninputs:\n- flatten\n- cropp: 4\n", says("there-no-step", where=has("inputs, step 2"), name="'cropp'"), "'crop'"),
         ("edgewise: 1\ninputs: {x: [{crop: []}]}\n", "net.yaml: input 'x', step 1, crop: size is []", "pixels"),
         ("edgewise: 1\ninputs: [{resize: [[]]}]\n", "resize: size is [[]]", "1 to 16384"),
         ("edgewise: 1\nclasses: {a: 1}\n", "classes is", "list of names"),
@@ -189,29 +194,29 @@ def test_none_stands_alone():
         ("edgewise: 1\ntask_options: [a]\n", "task_options is", "mapping"),
         ("edgewise: 1\ntask: a\ntask: b\n", "in line 3: the key 'task' is given twice", "fix"),
         ("edgewise: 1\n? [a]\n: b\n", "a key is not a word", "fix"),
-        ("edgewise: 1\nclasses: &a [x]\ntask: *a\n", "anchor or alias in line 2", "write the value out"),
-        ("edgewise: 1\ntask: !!python/object/apply:os.system [id]\n", "the tag", "leave it out"),
-        ("edgewise: 1\ntask: !thing x\n", "the tag", "leave it out"),
+        ("edgewise: 1\nclasses: &a [x]\ntask: *a\n", says("anchor-alias-line", line=2), wording("write-value-out-each-time")),
+        ("edgewise: 1\ntask: !!python/object/apply:os.system [id]\n", says("tag-line"), wording("leave-out-in-calibrate")),
+        ("edgewise: 1\ntask: !thing x\n", says("tag-line"), wording("leave-out-in-calibrate")),
         ("edgewise: 1\ntask: {\n", "is not YAML in line", "fix"),
         ("edgewise: 1\ntask: \x07\n", "is not YAML", "fix"),
         ("edgewise: 1\n---\nedgewise: 1\n", "is not YAML", "fix"),
-        ("edgewise: 1\ninputs: " + "[" * 50 + "]" * 50 + "\n", "nested too deeply", "right file"),
-        ("edgewise: 1\nclasses: [" + "a," * 60_000 + "]\n", "too many values", "right file"),
-        ("edgewise: 1\ntask: " + "a" * 300_000 + "\n", "characters", "file of their own"),
-        ("edgewise: 1\ninputs: [" + "flatten," * 65 + "]\n", "65 steps", "right file"),
-        ("edgewise: 1\nclasses: ../secret.txt\n", "outside its folder", "beside it"),
-        ("edgewise: 1\nclasses: /etc/passwd\n", "outside its folder", "beside it"),
-        ("edgewise: 1\nclasses: labels.txt\n", "is not there", "put it into"),
-        ('edgewise: 1\nclasses: "a\\0b"\n', "names the file", "beside it"),
-        ("edgewise: 1\ninputs: [{tokenize: ../tokenizer.json}]\n", "outside its folder", "beside it"),
+        ("edgewise: 1\ninputs: " + "[" * 50 + "]" * 50 + "\n", says("nested-too-deeply-too-many"), wording("right-file")),
+        ("edgewise: 1\nclasses: [" + "a," * 60_000 + "]\n", says("nested-too-deeply-too-many"), wording("right-file")),
+        ("edgewise: 1\ntask: " + "a" * 300_000 + "\n", "characters", wording("put-classes-file-their-own")),
+        ("edgewise: 1\ninputs: [" + "flatten," * 65 + "]\n", says("steps-more-than", raw_count=65), wording("right-file")),
+        ("edgewise: 1\nclasses: ../secret.txt\n", says("names-which-outside-folder"), "beside it"),
+        ("edgewise: 1\nclasses: /etc/passwd\n", says("names-which-outside-folder"), "beside it"),
+        ("edgewise: 1\nclasses: labels.txt\n", says("names-which-not-there"), "put it into"),
+        ('edgewise: 1\nclasses: "a\\0b"\n', says("names-file"), "beside it"),
+        ("edgewise: 1\ninputs: [{tokenize: ../tokenizer.json}]\n", says("names-which-outside-folder"), "beside it"),
     ],
 )  # fmt: skip
 def test_hostile_files(model, text, message, advice):
     beside(model, text)
     with pytest.raises(BadInput) as caught:
         find_instructions(model, form="onnx")
-    assert message in caught.value.message
-    assert advice in caught.value.advice
+    assert is_in(message, caught.value.message)
+    assert is_in(advice, caught.value.advice)
     assert len(caught.value.message) < 500
     assert "\n" not in caught.value.message
 
@@ -219,10 +224,10 @@ def test_hostile_files(model, text, message, advice):
 def test_bytes_that_are_no_text_and_files_that_are_too_large(model):
     file = beside(model, "")
     file.write_bytes(b"edgewise: 1\n\xff\xfe")
-    with pytest.raises(BadInput, match="UTF-8"):
+    with pytest.raises(BadInput, match=says("not-text-utf-8")):
         find_instructions(model, form="onnx", file=file)
     file.write_bytes(b"edgewise: 1\n#" + b"x" * 2**22)
-    with pytest.raises(BadInput, match="more than"):
+    with pytest.raises(BadInput, match=says("more-than-bytes-in-safe-yaml")):
         find_instructions(model, form="onnx", file=file)
 
 
@@ -238,7 +243,7 @@ def test_a_link_out_of_the_folder_is_refused(model, tmp_path):
     folder = tmp_path / "inner"
     folder.mkdir()
     (folder / "labels.txt").symlink_to(secret)
-    with pytest.raises(BadInput, match="outside its folder"):
+    with pytest.raises(BadInput, match=says("names-which-outside-folder")):
         read_document({"edgewise": 1, "classes": "labels.txt"}, folder=folder, name="a.yaml")
 
 
@@ -283,9 +288,9 @@ def test_a_tokenizer_travels_with_the_instructions(tmp_path):
         {"tokenize": {"file": "tokenizer.json", "special": True}}
     ]
     (there / "tokenizer.json").write_text("another")
-    with pytest.raises(BadInput, match="is another file"):
+    with pytest.raises(BadInput, match=says("another-file-than")):
         write_instructions(found, there / "b.yaml")
-    with pytest.raises(BadInput, match="can't write"):
+    with pytest.raises(BadInput, match=says("cant-write-in-instructions")):
         write_instructions(found, tmp_path / "absent" / "b.yaml")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from edgewise.run.measurements import WARMUP_KEPT
 from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import Sensors
 from edgewise.testing import write_fake_model
+from messages import says, wording
 from scripted_clock import ScriptedClock
 from threaded_workers import Line, Part, install, interrupt_round, play_worker
 
@@ -373,7 +375,7 @@ def test_a_round_that_would_not_fit_is_not_begun(tmp_path, clock):
     done = measure(jobs_of(tmp_path, "a", "b"), rounds=None, budget_s=100.0, judge=judge, progress=slow)
     assert len(begun) == done.rounds == 1
     assert asked == [1]
-    assert done.stopped_because == "the time budget of 100 s ended"
+    assert done.stopped_because == wording("time-budget-s-ended", budget_s=100)
     assert [len(run.sessions) for run in done.runs] == [1, 1]
     assert done.elapsed_s == 60.0
 
@@ -485,7 +487,7 @@ def test_of_two_one_fails_and_nothing_is_left_to_compare(tmp_path, transport):
     done = measure(jobs_of(tmp_path, "a", "b"), rounds=4)
     a, b = done.runs
     assert (a.status, b.status) == ("failed", "cancelled")
-    assert done.rounds == 0 and done.stopped_because == "too few variants are left to compare"
+    assert done.rounds == 0 and done.stopped_because == wording("too-few-variants-left-compare")
     assert b.failure is None and not b.sessions
 
 
@@ -562,7 +564,7 @@ def test_a_budget_that_ends_in_the_first_round_is_the_one_reason(tmp_path, trans
     assert done.elapsed_s == pytest.approx(0.7)  # the job's own timeout is 120 s
     a, b = done.runs
     assert (a.status, b.status) == ("cancelled", "failed")
-    assert b.failure.cause == "Timeout" and "time budget ended" in b.failure.message
+    assert b.failure.cause == "Timeout" and re.search(says("time-budget-ended-phase-so"), b.failure.message)
     assert "--time-budget" in b.failure.advice
     assert done.rounds == 0
 
@@ -574,7 +576,7 @@ def test_a_budget_that_ends_in_a_later_round_leaves_the_complete_ones(tmp_path, 
     assert done.elapsed_s == 2.5  # the job's own timeout is 120 s
     assert [run.status for run in done.runs] == ["done", "done"], [run.failure for run in done.runs]
     assert [len(run.sessions) for run in done.runs] == [2, 2]
-    assert done.stopped_because == "the time budget of 2.5 s ended"
+    assert done.stopped_because == wording("time-budget-s-ended", budget_s="2.5")
 
 
 # --- Ctrl-C ---

@@ -18,6 +18,7 @@ from edgewise.model.readers.base import HEAD_BYTES, ReadsGraph
 from edgewise.model.readers.keras import KerasReader
 from edgewise.model.signature import TensorSpec
 from keras_documents import layer, sequential, small, start, taken, write
+from messages import says
 
 READER = KerasReader()
 WHY = "shapes, parameters and costs of a Keras model need Keras (pip install 'edgewise[keras]')"
@@ -61,11 +62,11 @@ def test_without_keras_the_reason_names_the_extra(file: Path):
 
 
 CUSTOM = [
-    (layer("Lambda", "odd", function={"class_name": "__lambda__", "config": {"code": "4wEA"}}), "Lambda layer"),
-    (layer("Swirl", "odd", module="mylib.layers"), "not one of Keras' own"),
-    (layer("Swirl", "odd", module="keras_evil"), "not one of Keras' own"),
-    ({**layer("Swirl", "odd"), "registered_name": "mine>Swirl"}, "not one of Keras' own"),
-    (layer("Dense", "odd", units=2, activation={"class_name": "__lambda__", "config": {}}), "Lambda"),
+    (layer(says("lambda-layer-which-python-code"), "odd", function={"class_name": "__lambda__", "config": {"code": "4wEA"}}), says("lambda-layer-which-python-code")),
+    (layer("Swirl", "odd", module="mylib.layers"), says("class-not-one-keras-own-in-keras-code")),
+    (layer("Swirl", "odd", module="keras_evil"), says("class-not-one-keras-own-in-keras-code")),
+    ({**layer("Swirl", "odd"), "registered_name": "mine>Swirl"}, says("class-not-one-keras-own-in-keras-code")),
+    (layer("Dense", "odd", units=2, activation={"class_name": "__lambda__", "config": {}}), says("lambda-layer-which-python-code")),
     (layer("Dense", "odd", units=2, kernel_initializer={"module": "os", "class_name": "system", "config": {}}), "'system'"),
     (layer("Dense", "odd", units=2, activation={"module": "builtins", "class_name": "function", "config": "exec", "registered_name": "exec"}), ""),
 ]  # fmt: skip
@@ -92,9 +93,9 @@ def test_no_code_of_a_file_runs(file: Path, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
-        ({"z": (1, 8)}, "no input 'z'"),
-        ({"a": (1, 8, 1)}, "1x8x1 does not fit"),
-        ({"a": (1, 9)}, "1x9 does not fit"),
+        ({"z": (1, 8)}, says("model-no-input", name="z")),
+        ({"a": (1, 8, 1)}, says("does-not-fit-input", given="1x8x1")),
+        ({"a": (1, 9)}, says("does-not-fit-input", given="1x9")),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(file: Path, shapes: dict[str, tuple[int, ...]], words: str):
@@ -105,7 +106,7 @@ def test_shapes_that_do_not_fit_are_refused(file: Path, shapes: dict[str, tuple[
 
 
 def test_a_class_of_its_own_is_explained(file: Path):
-    with pytest.raises(BadModel, match="exist only in its Python code") as caught:
+    with pytest.raises(BadModel, match=says("layers-class-exist-only-python")) as caught:
         read(file, {"module": "keras", "class_name": "Model", "config": {"name": "n", "width": 3}})
     assert "--build" in caught.value.advice
 
@@ -122,7 +123,7 @@ def test_what_is_nested_without_end_is_refused(file: Path):
     document = layer("ReLU", "r")
     for _ in range(60):
         document = layer("TimeDistributed", "t", layer=document)
-    with pytest.raises(BadModel, match="nested"):
+    with pytest.raises(BadModel, match=says("configuration-nested-too-deeply-too")):
         read(file, sequential(start("x", 1, 1), document))
 
 
@@ -134,7 +135,7 @@ def test_other_archives_are_none(file: Path):
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
     assert sniff(file)
-    with pytest.raises(BadModel, match="zip"):
+    with pytest.raises(BadModel, match=says("not-complete-zip-archive")):
         READER.read_signature(file)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from edgewise.constraints.base import Usage
@@ -9,6 +11,7 @@ from edgewise.record import Constraints
 from edgewise.run.command import Execution
 from edgewise.run.command_run import failure_of, measurements_of
 from edgewise.run.limit_alarm import MOST_LINES, LimitAlarm
+from messages import says, wording
 
 MIB = 2**20
 
@@ -136,7 +139,9 @@ def test_where_nothing_counts_the_output_alone_does_not_say_that_the_limit_was_r
     failure = failure_of(
         execution(seconds=30.0, **told | {"samples": samples}, **end), Constraints(memory_bytes=64 * MIB)
     )
-    assert failure.message.startswith("the command ran out of memory: the memory limit of 67.1 MB was reached")
+    assert re.match(
+        says("command-ran-out-memory-reached", memory=says("memory-limit", format_bytes="67.1 MB")), failure.message
+    )
 
 
 def test_the_limit_is_a_reason_only_where_it_was_reached_and_a_program_has_no_model():
@@ -144,7 +149,7 @@ def test_the_limit_is_a_reason_only_where_it_was_reached_and_a_program_has_no_mo
         one = execution(usage=Usage(memory_peak_bytes=peak, oom_kills=0), returncode=7)
         return failure_of(one, Constraints(memory_bytes=64 * MIB), **changes).advice
 
-    assert advice(3 * MIB) == "see its output"
+    assert advice(3 * MIB) == wording("see-output")
     assert advice(64 * MIB) == "see its output; the memory limit of 67.1 MB may be the reason"
     killed = execution(usage=Usage(oom_kills=1), returncode=-9)
     limits = Constraints(memory_bytes=64 * MIB)
@@ -158,6 +163,4 @@ def test_a_counter_that_missed_a_kill_is_absent(kills, hits, value):
     rows = {row.metric: row for row in measurements_of([one], Constraints(memory_bytes=64 * MIB))}
     row = rows["memory_limit_hits"]
     assert row.value == value
-    assert value is not None or row.absent_because == (
-        "cgroup-v1 did not count the limit at which a process was killed"
-    )
+    assert value is not None or row.absent_because == (wording("did-not-count-limit-which", mechanism="cgroup-v1"))

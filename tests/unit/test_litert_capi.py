@@ -7,6 +7,7 @@ import pytest
 
 from edgewise.runtime.base import CannotProfile
 from edgewise.runtime.litert_capi import CHECKED, Event, EventStructure, Library
+from messages import says
 
 
 def event(tag, kind, start_us=0, elapsed_us=0, index=0, subgraph=0):
@@ -19,7 +20,7 @@ def test_an_event_has_the_size_that_was_checked():
 
 @pytest.mark.parametrize("version", ["2.1.5", "2.0.3", "1.4.0"])
 def test_versions_that_are_too_old(tmp_path, version):
-    with pytest.raises(CannotProfile, match=rf"needs ai-edge-litert 2\.1\.6 or newer, and this is {version}"):
+    with pytest.raises(CannotProfile, match=says("litert-profiler-needs-ai-edge", checked="2.1.6", version=version)):
         Library(tmp_path / "libLiteRt.so", version)
 
 
@@ -34,7 +35,7 @@ def test_versions_that_were_not_checked_are_tried_and_named(monkeypatch, tmp_pat
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="refused on other systems before it is opened")
 def test_libraries_that_are_none(tmp_path):
-    with pytest.raises(CannotProfile, match="can't be loaded"):
+    with pytest.raises(CannotProfile, match=says("litert-library-cant-loaded")):
         Library(tmp_path / "libLiteRt.so", "2.3.0")
 
 
@@ -74,18 +75,42 @@ def test_events_are_read():
 @pytest.mark.parametrize(
     ("count", "fill", "reason"),
     [
-        pytest.param(0, lambda memory, count: None, "recorded 0 events", id="none"),
-        pytest.param(10**7, lambda memory, count: None, "recorded 10000000 events", id="absurdly many"),
-        pytest.param(1, lambda memory, count: ctypes.memset(memory, 0, 112), "unexpected size", id="longer structure"),
-        pytest.param(1, lambda memory, count: None, "unexpected fields", id="nothing written"),
-        pytest.param(1, lambda memory, count: ctypes.memset(memory, 0, 104), "unexpected fields", id="zeros"),
-        pytest.param(1, lambda memory, count: good_event(memory, 0, kind=3), "unexpected fields", id="type"),
-        pytest.param(1, lambda memory, count: good_event(memory, 0, source=7), "unexpected fields", id="source"),
-        pytest.param(1, lambda memory, count: good_event(memory, 0, tag=b"\xff\x01"), "readable name", id="name"),
+        pytest.param(0, lambda memory, count: None, says("litert-profiler-recorded-events", count=0), id="none"),
+        pytest.param(
+            10**7,
+            lambda memory, count: None,
+            says("litert-profiler-recorded-events", count=10000000),
+            id="absurdly many",
+        ),
+        pytest.param(
+            1,
+            lambda memory, count: ctypes.memset(memory, 0, 112),
+            says("litert-events-unexpected-size"),
+            id="longer structure",
+        ),
+        pytest.param(1, lambda memory, count: None, says("litert-events-unexpected-fields"), id="nothing written"),
+        pytest.param(
+            1, lambda memory, count: ctypes.memset(memory, 0, 104), says("litert-events-unexpected-fields"), id="zeros"
+        ),
+        pytest.param(
+            1, lambda memory, count: good_event(memory, 0, kind=3), says("litert-events-unexpected-fields"), id="type"
+        ),
+        pytest.param(
+            1,
+            lambda memory, count: good_event(memory, 0, source=7),
+            says("litert-events-unexpected-fields"),
+            id="source",
+        ),
+        pytest.param(
+            1,
+            lambda memory, count: good_event(memory, 0, tag=b"\xff\x01"),
+            says("event-litert-profiler-no-readable"),
+            id="name",
+        ),
         pytest.param(
             2,
             lambda memory, count: [good_event(memory, 0), ctypes.memset(ctypes.addressof(memory) + 104, 0x41, 104)],
-            "unexpected fields",
+            says("litert-events-unexpected-fields"),
             id="garbage behind a good one",
         ),
     ],

@@ -12,6 +12,7 @@ import pytest
 from edgewise.errors import BadInput, BadModel
 from edgewise.evaluating.instructions import find_instructions
 from edgewise.evaluating.litert_metadata import read_litert_metadata
+from messages import has, is_in, says, wording
 from preparations import prepare
 from tflite_writer import Writer, dense, floats
 
@@ -153,7 +154,7 @@ def test_models_without_metadata(write):
 def test_what_is_wrong_is_told_and_no_obstacle_to_those_who_say_how(write, tmp_path):
     n = Notes()
     path = write(network(n.finish([n.input([0], [0])])))
-    with pytest.raises(BadModel, match=r"metadata in net\.tflite can't be read: .*standard deviation"):
+    with pytest.raises(BadModel, match=says("metadata-cant-read", name="net.tflite", reason=has("standard deviation"))):
         find_instructions(path, form="tflite")
     found = find_instructions(path, form="tflite", flags=["scale=1/255"])
     assert [step.name for step in found.steps[""]] == ["scale"]
@@ -164,21 +165,21 @@ def test_what_is_wrong_is_told_and_no_obstacle_to_those_who_say_how(write, tmp_p
     ("make", "message"),
     [
         (lambda n: network(n.finish([n.input([0], [1])], identifier=b"M009")), "no identifier M001"),
-        (lambda n: network(n.finish([n.input([0], [np.nan])])), "is not a number"),
+        (lambda n: network(n.finish([n.input([0], [np.nan])])), wording("mean-standard-deviation-not-number")),
         (lambda n: network(n.finish([n.input([0], [1]), n.input([0], [1])])), "describe 2 inputs of 1"),
-        (lambda n: network(n.finish([n.input([0], [1])]), buffer=99), "buffer that is not there"),
-        (lambda n: network(n.finish([n.input([0], [1])])[:40]), "can't be read"),
-        (lambda n: network(n.finish([n.input([0] * 5000, [1])])), "too long"),
-        (lambda n: network(n.finish([n.input([0], [1])], [n.output(("a.txt", 2, None))])), "not a complete zip"),
+        (lambda n: network(n.finish([n.input([0], [1])]), buffer=99), wording("they-buffer-not-there")),
+        (lambda n: network(n.finish([n.input([0], [1])])[:40]), says("metadata-cant-read")),
+        (lambda n: network(n.finish([n.input([0] * 5000, [1])])), wording("list-too-long")),
+        (lambda n: network(n.finish([n.input([0], [1])], [n.output(("a.txt", 2, None))])), says("not-complete-zip-archive")),
         (lambda n: labelled(network(n.finish([n.input([0], [1])], [n.output(("a.txt", 2, None))])), b=b"x"), "has no 'a.txt'"),
-        (lambda n: labelled(network(n.finish([n.input([0], [1])], [n.output(("a.txt", 2, None))])), a=b"\xff\xfe"), "not UTF-8"),
-        (lambda n: labelled(network(n.finish([n.input([0], [1])], [n.output(("a.txt", 2, None))])), a=b"x" * 2**23), "more than"),
+        (lambda n: labelled(network(n.finish([n.input([0], [1])], [n.output(("a.txt", 2, None))])), a=b"\xff\xfe"), says("labels-not-utf-8")),
+        (lambda n: labelled(network(n.finish([n.input([0], [1])], [n.output(("a.txt", 2, None))])), a=b"x" * 2**23), says("bytes-more-than")),
     ],
 )  # fmt: skip
 def test_damage(write, make, message):
     with pytest.raises(BadInput) as caught:
         read_litert_metadata(write(make(Notes())))
-    assert message in caught.value.message
+    assert is_in(message, caught.value.message)
     assert "\n" not in caught.value.message
 
 
@@ -205,9 +206,9 @@ def test_every_flipped_byte_is_survived(write):
 
 
 def test_files_that_are_not_there_or_empty(write, tmp_path):
-    with pytest.raises(BadModel, match="can't read"):
+    with pytest.raises(BadModel, match=says("cant-read-in-litert-metadata")):
         read_litert_metadata(tmp_path / "absent.tflite")
     with pytest.raises(BadModel, match="it is empty"):
         read_litert_metadata(write(b""))
-    with pytest.raises(BadModel, match="can't be read"):
+    with pytest.raises(BadModel, match=says("metadata-cant-read")):
         read_litert_metadata(write(floats(3)))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from edgewise.estimating.mcu.costs import OperatorCosts, sum_costs, typical_costs
+from messages import says
 
 
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ((-1,), "at least 0"),
-        ((3, {"load": 4, "other": -1}), "at least 0"),
-        ((3, None, -1), "at least 0"),
-        ((3, {"loads": 3}), "unknown classes of instructions: loads"),
-        ((3, {"load": 1, "other": 1}), "add up to 2, not to 3"),
+        ((-1,), says("costs-must-least-0")),
+        ((3, {"load": 4, "other": -1}), says("costs-must-least-0")),
+        ((3, None, -1), says("costs-must-least-0")),
+        ((3, {"loads": 3}), says("unknown-classes-instructions", unknown="loads")),
+        ((3, {"load": 1, "other": 1}), says("classes-add-up-not-instructions", sum=2, instructions=3)),
     ],
 )
 def test_costs_that_can_not_be_are_an_error(arguments, what):

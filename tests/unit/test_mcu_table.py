@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from edgewise.estimating.mcu.table import load_table
 from edgewise.estimating.mcu.toolchain import INSTALL
 from edgewise.registry import Availability
 from mcu_graphs import Net, write_chains
+from messages import says, wording
 
 # Those of test_estimate_generated.py, whose chains can all be lowered.
 CODES = {*LOWERINGS} - {
@@ -159,7 +161,7 @@ def test_a_kernel_without_costs_is_refused():
     with pytest.raises(UnknownKernel, match="ew_new_s8"):
         kernel_loops("ew_new_s8((ew_arena + 0), 4);", b"", "dsp")
     lowered = Lowered(calls=["ew_new_s8((ew_arena + 0), 4);"], kernels=["C"])
-    with pytest.raises(CanNotLower, match="no kernel ew_new_s8"):
+    with pytest.raises(CanNotLower, match=says("table-operator-costs-no-kernel", error="ew_new_s8")):
         load_table().predict(lowered, "cortex-m4")
     with pytest.raises(CanNotLower, match="no cortex-m1"):
         load_table().predict(lowered, "cortex-m1")
@@ -187,7 +189,7 @@ def test_each_image_of_a_batch_counts(tmp_path):
 def test_a_model_that_no_microcontroller_holds_is_refused(tmp_path):
     path = layer(tmp_path, "LOGISTIC", shape=[1, 2**30], out=[1, 2**30])
     found = edgewise.estimate(path, "cortex-m4", settings={"counts": "table"})
-    assert found.refused == "its activations need 2,147,483,648 B, more than any microcontroller has"
+    assert found.refused == wording("activations-need-b-more-than", arena_bytes="2,147,483,648")
 
 
 def test_scratch_memory_by_kernel(tmp_path):
@@ -213,7 +215,9 @@ def test_a_prediction_has_its_basis_and_an_interval(tmp_path, capsys):
     assert total["value"] == only["instructions"] == sum(only["instruction_classes"].values())
     assert not any(each["instructions"] for each in rest)
     assert rows["flash_read"]["value"] == only["flash_read_bytes"] > 8 * 8 * 9  # at least the weights, once
-    assert rows["flash"]["value"] is None and "needs the compiler" in rows["flash"]["absent_because"]
+    assert rows["flash"]["value"] is None and re.search(
+        says("size-program-needs-compiler-weights"), rows["flash"]["absent_because"]
+    )
     assert rows["memory_sram"]["value"] > rows["memory_arena"]["value"] == 2 * 8 * 8 * 8
     assert "predicted from edgewise's table" in document["software"]
     assert any("not compared with tflite-micro's" in line for line in document["conditions"])
@@ -232,10 +236,10 @@ def test_a_damaged_table_is_one_clear_error(tmp_path, monkeypatch, content):
     if content is not None:
         (tmp_path / table.FILE).write_bytes(content)
     try:
-        with pytest.raises(Unavailable, match=r"operator_costs\.json is missing or damaged"):
+        with pytest.raises(Unavailable, match=says("missing-damaged", file="operator_costs.json")):
             load_table()
         monkeypatch.setattr(cortex_m, "emulation_availability", lambda: Availability(False, "no compiler", INSTALL))
         state = cortex_m.CortexM().availability()
-        assert not state and state.reason == "operator_costs.json is missing or damaged"
+        assert not state and state.reason == wording("missing-damaged", file="operator_costs.json")
     finally:
         load_table.cache_clear()

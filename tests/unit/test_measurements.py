@@ -1,6 +1,7 @@
 """From what workers told to measurements: exact values from hand-made sessions."""
 
 import math
+import re
 
 import pytest
 
@@ -9,6 +10,7 @@ from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Workload
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.measurements import Z95, distribution, measurements_of, session_record
 from edgewise.run.variation import FLOOR
+from messages import says, wording
 
 MS = 1_000_000
 MEMORY = {"VmRSS": 50_000_000, "VmHWM": 60_000_000}
@@ -91,7 +93,7 @@ def test_offline_rates_come_from_windows_of_completions():
     rows = rows_of(job("offline", batch=2), session(samples={"completions": stamps, "latency_first": [MS]}))
     assert rows["throughput"].value == pytest.approx(2000.0)
     assert rows["throughput"].samples == pytest.approx([2000.0] * 10)
-    assert "100 × 2 / 0.1 s" in rows["throughput"].method
+    assert re.search(says("completions-batch-time-s-process", sum=100, batch=2, total="0.1"), rows["throughput"].method)
     assert rows["latency"].value is None
 
 
@@ -125,7 +127,10 @@ def test_single_stream_throughput_is_of_the_wall_even_where_the_engine_has_a_clo
 
 def test_offline_without_a_completion_has_no_throughput():
     rows = rows_of(job("offline"), session(samples={"completions": [], "latency_first": [MS]}))
-    assert rows["throughput"].value is None and "no inference was completed" in rows["throughput"].absent_because
+    assert (
+        rows["throughput"].value is None
+        and wording("no-inference-completed-time-given") in rows["throughput"].absent_because
+    )
 
 
 def test_paced_adds_up_the_misses_of_all_sessions():
@@ -143,7 +148,7 @@ def test_paced_adds_up_the_misses_of_all_sessions():
 
 def test_a_peak_that_could_not_be_reset_says_so():
     rows = rows_of(job(), session(samples=latencies(1, 2, 3), peak_was_reset=False))
-    assert "could not be reset" in rows["memory_peak"].method
+    assert wording("could-not-reset-includes-loading") in rows["memory_peak"].method
 
 
 def test_memory_that_is_not_told_is_absent_with_the_reason():
@@ -187,7 +192,7 @@ def test_a_meter_that_is_there_gives_its_metrics():
     assert (rows["temperature"].value, rows["temperature"].samples) == (330.0, (320.0, 330.0))
     assert rows["gpu_utilization"].value == 0.25
     assert rows["clock_rate"].absent_because == "fake: it was unplugged"
-    assert rows["energy"].absent_because == "no energy meter was available"
+    assert rows["energy"].absent_because == wording("no-energy-meter-available")
 
 
 def test_every_metric_is_in_the_catalogue_with_its_unit():

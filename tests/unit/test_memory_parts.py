@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 from edgewise.model.identity import read_graph
 from edgewise.model.memory_plan import find_peak, plan_memory
 from edgewise.run.complexity import with_engine_memory
+from messages import wording
 from sample_runs import measured, missing
 
 
@@ -27,7 +28,11 @@ def test_what_is_neither_weights_nor_activations_is_the_engines():
 
 @pytest.mark.parametrize(
     ("given", "why"),
-    [({"weights": None}, "is unknown"), ({"activations": None}, "is unknown"), ({"delta": 2.5e6}, "grew by less than")],
+    [
+        ({"weights": None}, wording("size-weights-activations-unknown")),
+        ({"activations": None}, wording("size-weights-activations-unknown")),
+        ({"delta": 2.5e6}, wording("process-grew-less-than-weights")),
+    ],
 )
 def test_an_overhead_that_cant_be_known_is_absent_with_the_reason(given, why):
     found = engine_row(rows(**given))

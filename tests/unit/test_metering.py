@@ -9,6 +9,7 @@ import pytest
 
 from edgewise.run.metering import IDLE_S, LOAD_S, LONGEST_S, ROUNDS, MeterThread, check_metered, read_meters
 from edgewise.run.meters.base import NoReading, Reading
+from messages import wording
 
 
 class FakeTime:
@@ -200,11 +201,11 @@ def test_whatever_a_meter_raises_is_a_reason(error, call):
         ({"metric": "energy", "value": 3}, "{'metric': 'energy', 'value': 3} is not a Reading"),
         (Reading(metric="energy", value="much", method="x"), "energy is much (None to None, None s)"),
         (Reading(metric="energy", value=math.nan, method="x"), "energy is nan (None to None, None s)"),
-        (Reading(metric="heat", value=1.0, method="x"), "reads 'heat', which is not among its metrics"),
-        (Reading(metric="energy", value=1.0, method=None), "energy has no method in words"),
+        (Reading(metric="heat", value=1.0, method="x"), wording("reads-which-not-among-metrics", metric="heat")),
+        (Reading(metric="energy", value=1.0, method=None), wording("no-method-words", metric="energy")),
         (
             Reading(metric="energy", value=1.0, method="x", part="a\nb"),
-            "the part of energy is not a printable name of at most 64 characters",
+            wording("part-not-printable-name-most", metric="energy", longest_part=64),
         ),
     ],
 )

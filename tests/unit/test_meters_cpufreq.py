@@ -1,6 +1,7 @@
 import pytest
 
 from edgewise.run.meters.cpufreq import CpuFrequencyMeter
+from messages import wording
 
 KHZ = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
 
@@ -84,9 +85,9 @@ def test_a_nominal_constant_is_no_measurement(tmp_path):
 
 def test_nothing_there(tmp_path):
     meter = CpuFrequencyMeter(tmp_path)
-    assert meter.availability().reason == "/proc/self/status does not list the usable cores"
+    assert meter.availability().reason == wording("proc-self-status-does-not")
     put(tmp_path, "proc/self/status", "Cpus_allowed_list:\t0\n")
-    assert meter.availability().reason == "no /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq"
+    assert meter.availability().reason == wording("no-cpu-cpufreq-scaling-cur", cpus="/sys/devices/system/cpu")
 
 
 @pytest.mark.parametrize("text", ["0", "", "<unknown>", "-5"])

@@ -1,5 +1,6 @@
 """GPU utilisation on made-up folders; NVML through a library with the calls and units of nvidia-ml-py."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ from edgewise.run.meters.base import NoReading
 from edgewise.run.meters.gpu import GpuMeter
 from edgewise.run.meters.nvml import NvmlMeter
 from edgewise.testing.meter import check_meter
+from messages import says, wording
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_a_load_that_can_not_be_is_no_reading(tmp_path, text):
     file = tmp_path / "sys/class/drm/card0/device/gpu_busy_percent"
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    assert "holds no load from 0 to 100" in GpuMeter(tmp_path).availability().reason
+    assert re.search(says("holds-no-load-0", full=100), GpuMeter(tmp_path).availability().reason)
     meter = GpuMeter(tmp_path)
     meter.begin()
     with pytest.raises(NoReading, match="gpu_busy_percent"):
@@ -122,8 +124,8 @@ def test_a_missing_package_is_named():
         raise ImportError("No module named 'pynvml'")
 
     availability = NvmlMeter(fail).availability()
-    assert availability.reason == "the package nvidia-ml-py is not installed"
-    assert availability.install_hint == "pip install 'edgewise[nvml]'"
+    assert availability.reason == wording("package-nvidia-ml-py-not")
+    assert availability.install_hint == wording("pip-install-edgewise-nvml")
     assert check_meter(NvmlMeter(fail)) == ()
 
 

@@ -7,6 +7,7 @@ from edgewise.run.meters.battery import BatteryMeter
 from edgewise.run.meters.hwmon import HwmonMeter
 from edgewise.run.meters.jetson import JetsonMeter
 from edgewise.testing.meter import check_meter
+from messages import has, says
 
 
 class Tree:
@@ -116,8 +117,8 @@ def test_a_rail_that_fails_in_the_middle_loses_its_own_reading(tree):
 
 @pytest.mark.parametrize(
     ("text", "step_s", "reason"),
-    [("gone", 0.5, "holds 'gone"), (5, 1.5, "1.5 s between two power samples"), (5, -0.5, "went back by 0.5 s"),
-     (0, 0.5, "add up to 0 J")],
+    [("gone", 0.5, says("holds-not-number", text=has("'gone"))), (5, 1.5, says("s-between-two-power-samples", step="1.5")), (5, -0.5, says("time-stamps-power-samples-went", value="0.5")),
+     (0, 0.5, says("power-samples-add-up-j", joules=0))],
 )  # fmt: skip
 def test_a_window_without_any_rail_says_why(tree, text, step_s, reason):
     tree.put(HWMON, name="ina226", power1_input=0)
@@ -130,7 +131,10 @@ def test_a_window_without_any_rail_says_why(tree, text, step_s, reason):
         meter.end()
 
 
-@pytest.mark.parametrize(("later", "reason"), [(999, "went back by 1e-06 J"), (1000, "stood still")])
+@pytest.mark.parametrize(
+    ("later", "reason"),
+    [(999, says("energy-counter-went-back-j", last="1e-06")), (1000, says("energy-counter-stood-still-window"))],
+)
 def test_a_counter_that_wraps_around_or_stands_still_gives_nothing(tree, later, reason):
     tree.put(HWMON, name="xe", energy1_input=1000)
     meter = HwmonMeter(tree.root, clock=lambda: tree.now)
@@ -217,7 +221,7 @@ def test_a_charger_that_is_plugged_in_in_the_middle_ends_the_window(tree):
     charger = "sys/class/power_supply/usb"
     tree.put(BATTERY, type="Battery", status="Discharging", power_now=1_000_000)
     tree.put(charger, type="USB", online=0)
-    with pytest.raises(NoReading, match="usb feeds the device too; unplug the charger"):
+    with pytest.raises(NoReading, match=says("feeds-device-too-unplug-charger", name="usb")):
         tree.read(BatteryMeter, (charger, {"online": 1}), (charger, {"online": 0}))
 
 

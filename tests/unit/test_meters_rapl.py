@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from edgewise.run.meters import rapl
 from edgewise.run.meters.base import NoReading
 from edgewise.run.meters.rapl import RaplMeter
+from messages import says, wording
 
 RANGE = 262_143_328_850
 
@@ -105,7 +106,7 @@ def test_where_two_wraps_are_possible_there_is_no_reading(tree):
     meter.sample()
     tree.now_ns += 1_000_000_000
     tree.set("intel-rapl:0", 6_000_000)
-    with pytest.raises(NoReading, match="may have wrapped around twice in 1 s"):
+    with pytest.raises(NoReading, match=says("rapl-counter-may-wrapped-around", seconds=1)):
         meter.end()
 
 
@@ -114,7 +115,7 @@ def test_a_window_after_a_failed_one_is_good_again(tree):
     meter = tree.meter()
     meter.begin()
     tree.set("intel-rapl:0", "gone")
-    with pytest.raises(NoReading, match="can't be read"):
+    with pytest.raises(NoReading, match=says("rapl-counter-cant-read")):
         meter.end()
     tree.set("intel-rapl:0", 10)
     meter.begin()
@@ -127,7 +128,7 @@ def test_a_counter_that_stands_still_is_no_energy_of_0(tree):
     meter = tree.meter()
     meter.begin()
     meter.sample()
-    with pytest.raises(NoReading, match="stood still"):
+    with pytest.raises(NoReading, match=says("rapl-counters-stood-still-window")):
         meter.end()
 
 
@@ -139,21 +140,23 @@ def test_end_without_begin_reads_nothing(tree):
 def test_no_powercap(tree):
     availability = tree.meter().availability()
     assert not availability
-    assert availability.reason == "no /sys/class/powercap: the kernel exposes no energy counters"
-    assert availability.install_hint == "sudo modprobe intel_rapl_msr"
+    assert availability.reason == wording("no-kernel-exposes-no-energy", powercap="/sys/class/powercap")
+    assert availability.install_hint == wording("sudo-modprobe-intel-rapl-msr")
 
 
 def test_no_powercap_in_a_virtual_machine_has_no_cure(tree):
     (tree.root / "proc").mkdir()
     (tree.root / "proc/cpuinfo").write_text("processor : 0\nflags\t\t: fpu hypervisor\n")
     availability = tree.meter().availability()
-    assert availability.reason == "no /sys/class/powercap: this virtual machine has no access to the energy counters"
+    assert availability.reason == wording("no-virtual-machine-no-access", powercap="/sys/class/powercap")
     assert availability.install_hint == ""
 
 
 def test_powercap_without_a_package(tree):
     tree.domain("intel-rapl:0", "psys", 0)
-    assert tree.meter().availability().reason == "no readable package domain (intel-rapl:N) in /sys/class/powercap"
+    assert tree.meter().availability().reason == wording(
+        "no-readable-package-domain-intel", powercap="/sys/class/powercap"
+    )
 
 
 def test_rights_are_what_is_missing(tree, monkeypatch):
@@ -166,7 +169,7 @@ def test_rights_are_what_is_missing(tree, monkeypatch):
     meter = tree.meter()
     availability = meter.availability()
     assert availability.reason == "/sys/class/powercap/intel-rapl:0/energy_uj may be read by root only"
-    assert availability.install_hint == "sudo chmod o+r /sys/class/powercap/intel-rapl:*/energy_uj"
+    assert availability.install_hint == wording("sudo-chmod-o-r-intel", powercap="/sys/class/powercap")
     with pytest.raises(NoReading, match="Permission denied"):
         meter.begin()
 

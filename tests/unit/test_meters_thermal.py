@@ -1,6 +1,7 @@
 import pytest
 
 from edgewise.run.meters.thermal import ThermalMeter
+from messages import wording
 
 
 def zone(root, index, kind, temperature):
@@ -67,7 +68,7 @@ def test_what_can_not_be_true_is_left_out(tmp_path, text):
     meter = ThermalMeter(tmp_path)
     availability = meter.availability()
     assert not availability
-    assert availability.reason == "no plausible temperature from cpu-thermal"
+    assert availability.reason == wording("no-plausible-temperature", names="cpu-thermal")
     meter.begin()
     assert meter.end() == ()
 
@@ -80,7 +81,9 @@ def test_frost_is_possible(tmp_path):
 
 
 def test_absence_names_what_is_there(tmp_path):
-    assert ThermalMeter(tmp_path).availability().reason == "no sensor in /sys/class/thermal or /sys/class/hwmon"
+    assert ThermalMeter(tmp_path).availability().reason == wording(
+        "no-sensor", zones="/sys/class/thermal", monitors="/sys/class/hwmon"
+    )
     zone(tmp_path, 0, "acpitz", 40_000)
     monitor(tmp_path, 0, "nvme", [("", 40_000)])
     reason = "no sensor on the processor; other sensors here: acpitz, nvme"

@@ -8,6 +8,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.report.model_explorer import METRICS, node_data, render_node_data
+from messages import says
 from sample_profiles import FORMULA, HOSTILE, LONG, many_layers_run, profiled_run, unprofiled_run
 
 
@@ -41,9 +42,9 @@ def test_equal_values_get_a_threshold_because_a_gradient_would_divide_by_zero():
 
 
 def test_nothing_to_show_is_an_error():
-    with pytest.raises(BadInput, match="no layer of this run has a value"):
+    with pytest.raises(BadInput, match=says("no-layer-run-value")):
         node_data(unprofiled_run())
-    with pytest.raises(BadInput, match="no node data of 'speed'") as caught:
+    with pytest.raises(BadInput, match=says("there-no-node-data", metric="speed")) as caught:
         node_data(profiled_run(), "speed")
     assert "time, share, macs" in caught.value.advice
 

@@ -11,6 +11,7 @@ import tflite
 from edgewise.errors import BadModel
 from edgewise.model.identity import open_model
 from edgewise.model.signature import TensorSpec
+from messages import is_in, says, wording
 
 
 def vector(builder, start, values, prepend):
@@ -115,20 +116,20 @@ def test_a_tensor_without_a_name(tmp_path):
     [
         ([("a", [1], None, FLOAT)], [1], [0], "tensor 1 of 1"),
         ([("a", [1], None, FLOAT)], [-1], [0], "tensor -1 of 1"),
-        ([("a", [1], None, FLOAT)], [0], [], "no outputs"),
-        ([("a", [-2], None, FLOAT)], [0], [0], "size -2"),
-        ([("a", [1] * 65, None, FLOAT)], [0], [0], "65 dimensions"),
-        ([("a", [1], None, FLOAT), ("a", [1], None, FLOAT)], [0, 1], [0], "two inputs"),
-        ([("a" * 5000, [1], None, FLOAT)], [0], [0], "5000 characters"),
+        ([("a", [1], None, FLOAT)], [0], [], wording("no-outputs")),
+        ([("a", [-2], None, FLOAT)], [0], [0], says("dimension-size", size=-2)),
+        ([("a", [1] * 65, None, FLOAT)], [0], [0], says("dimensions-more-than", length=65)),
+        ([("a", [1], None, FLOAT), ("a", [1], None, FLOAT)], [0, 1], [0], says("two-inputs-name")),
+        ([("a" * 5000, [1], None, FLOAT)], [0], [0], says("one-names-characters-more-than", text_count=5000)),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, tensors, inputs, outputs, reason):
-    assert reason in refuse(tmp_path, build(tensors, inputs=inputs, outputs=outputs))
+    assert is_in(reason, refuse(tmp_path, build(tensors, inputs=inputs, outputs=outputs)))
 
 
 def test_a_name_that_is_not_text(tmp_path):
     data = build([("NAMENAME", [1], None, FLOAT)], inputs=[0], outputs=[0])
-    assert "not UTF-8" in refuse(tmp_path, data.replace(b"NAMENAME", b"\xff" * 8))
+    assert wording("one-names-not-utf-8") in refuse(tmp_path, data.replace(b"NAMENAME", b"\xff" * 8))
 
 
 def test_every_truncation_is_noticed(tmp_path):
@@ -156,7 +157,7 @@ def test_no_subgraph(tmp_path):
     b = flatbuffers.Builder()
     tflite.ModelStart(b)
     b.Finish(tflite.ModelEnd(b), file_identifier=b"TFL3")
-    assert "no subgraph" in refuse(tmp_path, bytes(b.Output()))
+    assert wording("no-subgraph") in refuse(tmp_path, bytes(b.Output()))
 
 
 def test_too_many_references_end_early(tmp_path):
@@ -165,7 +166,7 @@ def test_too_many_references_end_early(tmp_path):
     head = struct.pack("<I4s", 8 + len(vtable), b"TFL3") + vtable + struct.pack("<iI", len(vtable), 4)
     count = 400_000
     data = head + struct.pack("<I", count) + struct.pack("<I", 4) * count
-    assert "more than 300000 tables" in refuse(tmp_path, data)
+    assert wording("more-than-tables", max_tables=300000) in refuse(tmp_path, data)
 
 
 def test_weights_appended_beyond_the_end(tmp_path):
@@ -178,4 +179,4 @@ def test_weights_appended_beyond_the_end(tmp_path):
     tflite.ModelStart(b)
     tflite.ModelAddBuffers(b, buffers)
     b.Finish(tflite.ModelEnd(b), file_identifier=b"TFL3")
-    assert "outside the file" in refuse(tmp_path, bytes(b.Output()))
+    assert wording("truncated-corrupt-offset-points-outside") in refuse(tmp_path, bytes(b.Output()))

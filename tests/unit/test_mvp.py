@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from edgewise.estimating.mvp import CLOCK_HZ, cycles_of, fitted, place
 from edgewise.estimating.mvp_programs import NotAccelerated, NotModelled, programs_of
 from edgewise.model.cost import total_of
 from edgewise.model.identity import read_graph
+from messages import says, wording
 from mvp_graphs import draw_operator, write_operator
 
 RESULTS = Path(__file__).parents[3] / "shared" / "data" / "mlperf_tiny.csv"
@@ -75,17 +77,32 @@ def test_cycles_and_programs_are_those_of_the_simulator(tmp_path, kind, shape, w
 @pytest.mark.parametrize(
     ("kind", "shape", "words", "problem"),
     [
-        ("fc", (1, 64), {"out": 1025}, "1,025 elements"),
-        ("fc", (1, 4099), {"out": 10}, "4,099 weights"),
-        ("conv", (1, 28, 33, 2), window((3, 3), (2, 2), same=True, out=128), "a stride of 2,176"),
-        ("conv", (1, 8, 34, 128), window((1, 3), (2, 2), same=True, out=24), "a stride of"),
-        ("conv", (1, 8, 8, 4), {**window((3, 3), out=8), "dilation": 2}, "no dilation"),
-        ("dw", (1, 5, 10, 128), window((3, 3), (2, 2), same=True, out=8), "a stride of 2,560"),
-        ("dw", (1, 9, 35, 10), window((1, 7), (3, 2)), "no whole number of horizontal strides"),
-        ("dw", (1, 10, 11, 3), window((3, 3), (2, 2), same=True), "little work per program"),
-        ("dw", (1, 49, 158, 3), window((3, 3), same=True, out=4), "more than 8 nested loops"),
-        ("avg", (1, 9, 34, 128), window((3, 6), (3, 1), same=True), "a stride of 2,176"),
-        ("max", (1, 2, 154, 64), window((1, 1), (3, 3)), "a stride of"),
+        ("fc", (1, 64), {"out": 1025}, says("dimension-elements-mvp-arrays", max="1,025")),
+        ("fc", (1, 4099), {"out": 10}, says("rows-weights-which-cant-folded", depth="4,099")),
+        (
+            "conv",
+            (1, 28, 33, 2),
+            window((3, 3), (2, 2), same=True, out=128),
+            says("stride-elements-mvp-arrays", max="2,176"),
+        ),
+        ("conv", (1, 8, 34, 128), window((1, 3), (2, 2), same=True, out=24), says("stride-elements-mvp-arrays")),
+        ("conv", (1, 8, 8, 4), {**window((3, 3), out=8), "dilation": 2}, says("mvp-convolution-no-dilation")),
+        (
+            "dw",
+            (1, 5, 10, 128),
+            window((3, 3), (2, 2), same=True, out=8),
+            says("stride-elements-mvp-arrays", max="2,560"),
+        ),
+        ("dw", (1, 9, 35, 10), window((1, 7), (3, 2)), says("row-no-whole-number-horizontal")),
+        ("dw", (1, 10, 11, 3), window((3, 3), (2, 2), same=True), says("so-little-work-per-program")),
+        (
+            "dw",
+            (1, 49, 158, 3),
+            window((3, 3), same=True, out=4),
+            says("more-than-nested-loops-instructions", most_steps=8),
+        ),
+        ("avg", (1, 9, 34, 128), window((3, 6), (3, 1), same=True), says("stride-elements-mvp-arrays", max="2,176")),
+        ("max", (1, 2, 154, 64), window((1, 1), (3, 3)), says("stride-elements-mvp-arrays")),
     ],
 )
 def test_operators_beyond_the_limits_stay_on_the_cpu(tmp_path, kind, shape, words, problem):
@@ -94,14 +111,14 @@ def test_operators_beyond_the_limits_stay_on_the_cpu(tmp_path, kind, shape, word
 
 
 def test_what_is_not_modelled_is_said(tmp_path):
-    with pytest.raises(NotModelled, match="batch of 2"):
+    with pytest.raises(NotModelled, match=says("edgewise-no-model-batch-mvp", batch=2)):
         programs(tmp_path, "max", (2, 4, 4, 2), **window((2, 2)))
-    with pytest.raises(NotModelled, match="dilated"):
+    with pytest.raises(NotModelled, match=says("edgewise-no-model-dilated-depthwise")):
         programs(tmp_path, "dw", (1, 9, 9, 8), **window((3, 3)), dilation=2)
     path = write_operator(tmp_path / "b.tflite", "max", (2, 4, 4, 2), **window((2, 2)))
     found = edgewise.estimate(path, "xg24")
     assert found.measurement("latency").value is None and found.measurement("accelerator_cycles").value is None
-    assert "batch of 2" in found.measurement("latency").absent_because
+    assert wording("edgewise-no-model-batch-mvp", batch=2) in found.measurement("latency").absent_because
 
 
 def test_no_random_operator_takes_less_than_a_cycle_for_two_macs(tmp_path):
@@ -124,12 +141,12 @@ def test_no_random_operator_takes_less_than_a_cycle_for_two_macs(tmp_path):
     ("change", "problem"),
     [
         ({"options": {}}, "stride_h"),
-        ({"stride_h": 0}, "with strides"),
-        ({"stride_w": -1}, "with strides"),
-        ({"stride_w": 50}, "an output of"),
-        ({"weights": (8, 3)}, "shapes or options"),
-        ({"out": (1, 2**30, 2**30, 8)}, "an output of"),
-        ({"out": (8,)}, "shapes or options"),
+        ({"stride_h": 0}, says("window-strides")),
+        ({"stride_w": -1}, says("window-strides")),
+        ({"stride_w": 50}, says("output-input-strides")),
+        ({"weights": (8, 3)}, says("shapes-options-cant")),
+        ({"out": (1, 2**30, 2**30, 8)}, says("output-input-strides")),
+        ({"out": (8,)}, says("shapes-options-cant")),
     ],
 )
 def test_damaged_operators_are_bad_input_at_once(tmp_path, change, problem):
@@ -143,7 +160,7 @@ def test_damaged_operators_are_bad_input_at_once(tmp_path, change, problem):
     with pytest.raises(BadModel, match=problem):
         programs_of(replace(operator, inputs=(source, weights, *rest), outputs=(out,), options=options),
                     scaled_first=True)  # fmt: skip
-    with pytest.raises(NotAccelerated, match="4,096 elements"):
+    with pytest.raises(NotAccelerated, match=says("dimension-elements-mvp-arrays", max="4,096")):
         programs_of(replace(operator, inputs=(source, replace(weights, shape=(8, 4096, 4096, 4)), *rest)),
                     scaled_first=True)  # fmt: skip
 
@@ -190,7 +207,10 @@ def test_an_estimate_contains_what_was_published(shared_models):
     assert found.measurement("cpu_cycles").value == pytest.approx(10 * 2 * fitted("gecko-sdk-4.1")["start"])
     slow = edgewise.estimate(shared_models / "ad01_int8.tflite", "xg24@39MHz")
     assert slow.measurement("latency").value == pytest.approx(2 * found.measurement("latency").value)
-    assert slow.measurement("energy").value is None and "78 MHz" in slow.measurement("energy").absent_because
+    assert (
+        slow.measurement("energy").value is None
+        and wording("power-published-78-mhz-only") in slow.measurement("energy").absent_because
+    )
 
 
 def test_the_driver_is_a_setting(tmp_path):
@@ -201,16 +221,18 @@ def test_the_driver_is_a_setting(tmp_path):
     assert old.measurement("accelerator_cycles").value == 292_064 - 4000 + 2 * 64 * 125 * 32
     assert "gecko-sdk-4.0" in old.software and old.measurement("latency").value > new.measurement("latency").value
     for clock in ("100MHz", "1Hz"):
-        with pytest.raises(BadInput, match="1 to 78 MHz"):
+        with pytest.raises(BadInput, match=says("clock-1-78-mhz")):
             edgewise.estimate(path, f"xg24@{clock}")
-    with pytest.raises(BadInput, match=r"gecko-sdk-4.0 or gecko-sdk-4.1, not 'tflm'"):
+    with pytest.raises(
+        BadInput, match=says("software-must-not-in-mvp", table="gecko-sdk-4.0 or gecko-sdk-4.1", software="tflm")
+    ):
         edgewise.estimate(path, "xg24", settings={"software": "tflm"})
 
 
 def test_a_program_bound_operator_names_the_cpu(tmp_path):
     path = write_operator(tmp_path / "m.tflite", "dw", (1, 24, 24, 64), **window((3, 3), same=True))
     (layer,) = edgewise.estimate(path, "xg24").layers
-    assert layer.steps == ("576 programs",) and "takes longer to start" in layer.because
+    assert layer.steps == ("576 programs",) and wording("cpu-takes-longer-start-accelerator") in layer.because
     assert layer.time == pytest.approx(577 * fitted("gecko-sdk-4.1")["start"] / 78e6) and layer.cycles < 577 * 1000
 
 
@@ -221,4 +243,4 @@ def test_a_model_that_the_accelerator_can_not_execute_is_refused(capsys):
     assert "int8, not float32" in document["refused"] and "edgewise optimize" in document["advice"]
     onnx = edgewise.__path__[0] + "/data/digits_cnn.onnx"
     assert edgewise_command(["estimate", onnx, "-d", "xg24"]) == 2
-    assert "reads .tflite files" in capsys.readouterr().err
+    assert re.search(says("mvp-driver-part-tensorflow-lite"), capsys.readouterr().err)

@@ -21,6 +21,7 @@ from edgewise.run.run_builder import METERS_OFF
 from edgewise.runtime.base import runtimes
 from edgewise.store.codec import from_document, to_document
 from edgewise.verbs.network_files import NetworkExports
+from messages import says, wording
 from tiny_models import write_tiny_onnx
 
 NETWORK = "0" * 64
@@ -66,7 +67,7 @@ def test_files_of_one_network_are_one_group_with_one_name(runs):
 
 def test_the_original_is_the_reference_even_where_most_exports_agree_with_each_other(runs):
     original, good, wrong, alike = runs
-    assert original.measurement("output_max_abs_error").absent_because == "this run is the reference"
+    assert original.measurement("output_max_abs_error").absent_because == wording("run-reference")
     assert original.cautions == good.cautions == ()
     assert [run.value("output_max_abs_error") for run in (good, wrong, alike)] == [0.0, 0.25, 0.25]
     for run in (wrong, alike):
@@ -115,7 +116,7 @@ def test_the_origin_is_no_part_of_a_jobs_key(runs):
 
 
 def test_settings_that_no_engine_supports_are_an_error(tmp_path):
-    with pytest.raises(BadInput, match="no engine can run it with these settings") as caught:
+    with pytest.raises(BadInput, match=says("no-engine-can-run-these")) as caught:
         measure([network_file(tmp_path, "original", original=True)], precisions=("int3",))
     assert "fake/cpu has no precision int3" in caught.value.advice
 
@@ -179,14 +180,14 @@ def test_an_engine_whose_export_fails_is_a_line_as_long_as_one_runs(tmp_path):
 
 
 def test_nothing_that_runs_is_a_failed_command_with_every_reason(tmp_path):
-    with pytest.raises(RunFailed, match=r"no engine can run m\.py:make") as caught:
+    with pytest.raises(RunFailed, match=says("no-engine-can-run", target="m.py:make")) as caught:
         Exports(tmp_path, fake="it has no weights").files("fake")
     assert caught.value.advice == "fake: it has no weights"
     assert caught.value.exit_code == 4
 
 
 def test_an_unknown_engine_is_an_error(tmp_path):
-    with pytest.raises(Unavailable, match="unknown runtime 'nothing'"):
+    with pytest.raises(Unavailable, match=says("unknown-noun-name-r", noun="runtime", name="nothing")):
         Exports(tmp_path, fake=True).files("nothing")
 
 

@@ -11,6 +11,7 @@ from edgewise.runtime.onnxruntime_profile import _assemble, _stable_name, match_
 from edgewise.runtime.onnxruntime_trace import KernelTimes, KernelTrace, parse_trace, read_trace
 from edgewise.runtime.operator_mapping import Outline, OutlineNode
 from edgewise.runtime.profiler_cost import Alternation, share_out
+from messages import says
 
 
 def event(name, start, duration, category="Node", **arguments):
@@ -134,21 +135,21 @@ LONGER = inference(0, kernel("a", 10, 60), kernel("b", 70, 40), execution=90)
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ([], "damaged or cut off"),
-        ([b"\x00\xff\x00"], "damaged or cut off"),
-        ([b"[" * 100_000], "damaged or cut off"),
-        ([b'{"traceEvents": []}'], "0 of 2 inferences"),
-        (lines(TWO, end=b""), "cut off"),
-        ([*lines(TWO)[:-2], b'{"cat": "Node", "na'], "damaged or cut off"),
-        (lines(TWO[:-1]), "1 of 2 inferences"),
+        ([], says("onnx-runtime-profile-damaged-cut")),
+        ([b"\x00\xff\x00"], says("onnx-runtime-profile-damaged-cut")),
+        ([b"[" * 100_000], says("onnx-runtime-profile-damaged-cut")),
+        ([b'{"traceEvents": []}'], says("onnx-runtime-profile-contains-inferences", runs_count=0, inferences=2)),
+        (lines(TWO, end=b""), says("onnx-runtime-profile-cut-off")),
+        ([*lines(TWO)[:-2], b'{"cat": "Node", "na'], says("onnx-runtime-profile-damaged-cut")),
+        (lines(TWO[:-1]), says("onnx-runtime-profile-contains-inferences", runs_count=1, inferences=2)),
         (lines([*TWO[:-1], *OTHER]), "1 of 2|differ"),
-        (lines([*TWO, *OTHER]), "have different steps"),
-        (lines([*inference(0), *inference(200)]), "no times of operators"),
-        (lines([*LONGER, *LONGER]), "longer than the whole"),
-        (lines([*TWO, event("model_run", 5, -1, "Session")]), "no usable 'dur'"),
-        (lines([*TWO, event("model_run", 1e400, 1, "Session")]), "no usable 'ts'"),
-        (lines([*TWO, {**kernel("a", 1, 1), "dur": True}]), "no usable 'dur'"),
-        (lines([*TWO, {"cat": "Node", "name": "a_kernel_time"}]), "no usable 'ts'"),
+        (lines([*TWO, *OTHER]), says("inferences-onnx-runtime-profile-different")),
+        (lines([*inference(0), *inference(200)]), says("onnx-runtime-profile-contains-no")),
+        (lines([*LONGER, *LONGER]), says("onnx-runtime-profile-shows-operators")),
+        (lines([*TWO, event("model_run", 5, -1, "Session")]), says("event-onnx-runtime-profile-no", name="dur")),
+        (lines([*TWO, event("model_run", 1e400, 1, "Session")]), says("event-onnx-runtime-profile-no", name="ts")),
+        (lines([*TWO, {**kernel("a", 1, 1), "dur": True}]), says("event-onnx-runtime-profile-no", name="dur")),
+        (lines([*TWO, {"cat": "Node", "name": "a_kernel_time"}]), says("event-onnx-runtime-profile-no", name="ts")),
     ],
 )
 def test_a_damaged_profile_is_refused(content, reason):
@@ -157,7 +158,7 @@ def test_a_damaged_profile_is_refused(content, reason):
 
 
 def test_a_profile_that_is_not_there(tmp_path):
-    with pytest.raises(CannotProfile, match="can't be read"):
+    with pytest.raises(CannotProfile, match=says("onnx-runtime-profile-cant-read")):
         read_trace(tmp_path / "none.json", inferences=1)
 
 

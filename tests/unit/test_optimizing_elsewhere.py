@@ -23,6 +23,7 @@ from edgewise.report.optimization_tables import csv_table
 from edgewise.report.optimization_words import headline_of
 from edgewise.report.text import plain_text
 from edgewise.verbs.optimize.presentation import OptimizePresentation
+from messages import says, wording
 from search_bench import Bench
 
 
@@ -115,7 +116,7 @@ def test_an_estimated_variant_is_accepted_where_the_estimates_tell_it_apart(benc
     assert {one.accepted for one in result.candidates} == {accepted}
     assert (result.chosen is not None) is accepted
     headline, evidence = headline_of(result)
-    assert accepted or headline == "Nothing is shown to be better than the original on board"
+    assert accepted or headline == wording("nothing-shown-better-than-original", device="board")
     assert evidence.endswith("the original there: latency 20.0 ms" + (
         " (estimated), SRAM 40.0 kB (simulated)" if latencies[0][1] is None
         else f" [{latencies[0][1] * 1e3:.1f} ms, {latencies[0][2] * 1e3:.1f} ms] (estimated), SRAM 40.0 kB (simulated)"
@@ -213,6 +214,6 @@ def test_a_search_that_fails_at_once_leaves_no_empty_folder_of_its_own(tmp_path,
     folder = tmp_path / "net-optimized"
     if there:
         folder.mkdir()
-    with pytest.raises(BadInput, match="no such file"):
+    with pytest.raises(BadInput, match=says("no-such-file-in-identity")):
         find_best_variant(SearchSettings(model="net.onnx", format="onnx", folder=folder), save=print)
     assert folder.exists() is there

@@ -17,6 +17,7 @@ from edgewise.optimizing.base import Capabilities, Recipe, passes
 from edgewise.optimizing.planning import PassCatalog, Source, facts_of, is_quantized, read_words
 from edgewise.registry import Availability, Registry
 from graphs import graph, op, tensor
+from messages import says, wording
 
 
 class Plain:
@@ -135,8 +136,8 @@ def test_what_is_not_tried_is_told_once_with_the_reason(facts):
     assert set(found) == {"shy", "clumsy", "missing", "looking", "learning", "elsewhere", "idle"}
     assert len(one.skipped) == len(found)
     assert "no answer" in found["shy"] and found["missing"] == "the package x is not installed (pip install x)"
-    assert "--data" in found["looking"] and "no recipe" in found["idle"]
-    assert "no selected engine" in found["elsewhere"]
+    assert "--data" in found["looking"] and wording("no-recipe-pass-applies-model") in found["idle"]
+    assert wording("no-selected-engine-runs-output") in found["elsewhere"]
 
 
 @pytest.mark.parametrize("calibrates", [True, False])
@@ -167,7 +168,7 @@ def test_what_was_asked_for_and_nothing_else(facts):
 
 def test_a_recipe_that_no_file_has_is_refused_with_those_that_there_are(facts):
     one = catalog(Plain, Foreign, words={"plain": ["last", "x"], "foreign": ["y"]})
-    with pytest.raises(BadInput, match="plain has no recipe 'x'") as caught:
+    with pytest.raises(BadInput, match=says("no-recipe-model", name="plain", unknown="x")) as caught:
         one.refuse_unknown([facts])
     assert "one, two" in caught.value.advice
     catalog(Plain, Foreign, words={"plain": ["last"], "foreign": ["y"]}).refuse_unknown([facts])
@@ -255,7 +256,9 @@ def test_a_model_quantised_already_is_left_alone(facts, shared_models):
     quantized = facts_of(shared_models / "kws_ref_model.tflite")
     assert quantized.quantized and not is_quantized(read_graph(data.path("digits_cnn.tflite")))
     one = catalog(Foreign)
-    assert choose(one, quantized, engines=("litert",)) == [] and "already quantised" in why(one)["foreign"]
+    assert (
+        choose(one, quantized, engines=("litert",)) == [] and wording("model-already-quantised") in why(one)["foreign"]
+    )
 
 
 def test_open_dimensions_become_concrete(tmp_path):
@@ -282,5 +285,5 @@ def test_what_only_lacks_samples_is_known_for_the_pre_flight(facts):
     assert {task.one.name for task in choose(one, facts)} == {"plain"}
     # Its usual recipe only, and nothing that lacks labels as well.
     assert [(each.name, each.engines) for each in one.lacking] == [("calibrated", ("onnxruntime",))]
-    assert {each.name: each.why for each in one.skipped}["calibrated"] == "needs samples: give --data"
+    assert {each.name: each.why for each in one.skipped}["calibrated"] == wording("needs-samples-give-data")
     assert catalog(Calibrated).lacking == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from edgewise.optimizing.search_settings import (
 )
 from edgewise.optimizing.variant import Bound
 from edgewise.testing import write_fake_model
+from messages import says, wording
 from small_selections import NET, Rows, rows
 
 TOP1 = "accuracy_top1"
@@ -97,7 +99,7 @@ def test_a_whole_share_may_not_be_lost_by_a_missing_unit(text):
 
 
 def test_points_of_what_is_no_share_are_refused():
-    with pytest.raises(BadInput, match="MAE has no percentage points"):
+    with pytest.raises(BadInput, match=says("max-accuracy-drop-no-percentage", label="MAE")):
         make_bounds(Limits(accuracy_drop="1pt"), headline="mae")
 
 
@@ -113,13 +115,13 @@ def test_any_text_is_a_bound_or_an_error(text):
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 @pytest.mark.parametrize("flag", ["latency_s", "size_bytes", "memory_bytes"])
 def test_a_limit_that_makes_no_sense_is_refused(flag, value):
-    with pytest.raises(BadInput, match="must be more than 0"):
+    with pytest.raises(BadInput, match=says("must-more-than-0")):
         make_bounds(Limits(**{flag: value}), headline="")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -0.1, 1.01, 95.0])
 def test_a_share_is_between_none_and_all(value):
-    with pytest.raises(BadInput, match="--min-accuracy"):
+    with pytest.raises(BadInput, match=says("min-accuracy-not-valid")):
         make_bounds(Limits(least_accuracy=value), headline=TOP1)
 
 
@@ -130,7 +132,7 @@ def test_a_least_accuracy_of_an_error_is_a_most():
 
 def test_without_data_there_is_no_bound_on_accuracy():
     assert make_bounds(Limits(accuracy_drop="1pt"), headline="") == ()
-    with pytest.raises(BadInput, match="needs data"):
+    with pytest.raises(BadInput, match=says("min-accuracy-needs-data-judge")):
         make_bounds(Limits(least_accuracy=0.9), headline="")
 
 
@@ -160,7 +162,9 @@ def test_what_is_judged_is_never_looked_at(count, seed, limit, asked):
     try:
         judged, looked = parts(splits, indices=sorted(map(int, indices)), limit=limit, seed=seed)
     except BadInput as error:
-        assert len(indices) < LEAST_CALIBRATION * 4 and "too few" in error.message
+        assert len(indices) < LEAST_CALIBRATION * 4 and re.search(
+            says("samples-too-few-judge-calibrate"), error.message
+        )
         return
     assert not set(judged.indices) & set(looked.indices)
     assert set(judged.indices) <= set(map(int, indices)) and len(judged.indices) >= len(indices) * 3 // 4
@@ -191,7 +195,7 @@ def test_the_user_says_where_to_look():
     splits = {"test": split(50, "test"), "train": split(100, "train"), "spare": split(100, "spare")}
     assert parts(splits, judged="test", on="spare")[1].data.split == "spare"
     assert len(parts(splits, judged="test", on="spare", limit=7)[1].indices) == 7
-    with pytest.raises(Unavailable, match="no split 'gone'"):
+    with pytest.raises(Unavailable, match=says("data-no-split", asked="gone")):
         parts(splits, judged="test", on="gone")
 
 
@@ -213,7 +217,7 @@ def test_looking_at_fewer_than_one_makes_no_sense(names, limit):
 
 @pytest.mark.parametrize("count", [1, 3, 15])
 def test_too_few_samples_for_both_are_refused(count):
-    with pytest.raises(BadInput, match=f"{count} samples of rows are too few") as caught:
+    with pytest.raises(BadInput, match=says("samples-too-few-judge-calibrate", size=count, name="rows")) as caught:
         parts({"all": split(count)})
     assert "16" in caught.value.advice
 
@@ -263,14 +267,14 @@ def test_without_data_there_is_nothing_to_judge_on(model):
 
 @pytest.mark.parametrize("budget", [0.0, -1.0, math.nan, math.inf])
 def test_a_budget_that_makes_no_sense_is_refused(model, budget):
-    with pytest.raises(BadInput, match="--time-budget"):
+    with pytest.raises(BadInput, match=says("time-budget-must-more-than")):
         settings(model, budget_s=budget)
 
 
 def test_a_pass_that_needs_samples_needs_data(model):
-    with pytest.raises(Unavailable, match="needs samples"):
+    with pytest.raises(Unavailable, match=says("needs-samples")):
         settings(model, passes=("ort-static",))
-    with pytest.raises(Unavailable, match="unknown pass 'ort-statik'"):
+    with pytest.raises(Unavailable, match=says("unknown-noun-name-r", noun="pass", name="ort-statik")):
         settings(model, passes=("ort-statik",))
 
 
@@ -286,9 +290,9 @@ def test_without_labels_the_original_is_right(model, tmp_path):
     assert found.task is None and not found.judged.data.labelled
     # What the bound is about depends on what the outputs are, which is not known before the original ran.
     assert found.bounds == () and found.limits == Limits()
-    with pytest.raises(BadInput, match="--max-accuracy-drop '-1' is not a valid drop"):
+    with pytest.raises(BadInput, match=says("max-accuracy-drop-not-valid", text="-1")):
         settings(model, DataOptions(source=str(path)), limits=Limits(accuracy_drop="-1"))
-    with pytest.raises(BadInput, match="--min-snr must be 0 dB or more, not nandB"):
+    with pytest.raises(BadInput, match=says("min-snr-must-0-db", limit="nan")):
         settings(model, DataOptions(source=str(path)), limits=Limits(least_snr_db=math.nan))
 
 
@@ -307,8 +311,8 @@ def test_the_bound_without_labels_follows_from_what_the_outputs_are():
     *_, found = make_bounds(Limits(least_snr_db=35.0), headline="agreement_top1")
     assert found.metric == "output_snr_worst"
     for limits in (Limits(accuracy_drop="1pt"), Limits(least_accuracy=0.9)):
-        with pytest.raises(BadInput, match="no accuracy") as caught:
+        with pytest.raises(BadInput, match=says("there-no-accuracy-without-labels")) as caught:
             make_bounds(limits, headline="output_snr_worst")
-        assert "--task classification" in caught.value.advice
-    with pytest.raises(BadInput, match="this data has labels"):
+        assert wording("min-snr-20db-task-classification") in caught.value.advice
+    with pytest.raises(BadInput, match=says("min-snr-db-applies-outputs")):
         make_bounds(Limits(least_snr_db=20.0), headline=TOP1)

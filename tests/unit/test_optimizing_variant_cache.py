@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from edgewise.optimizing.base import Capabilities, Recipe
 from edgewise.optimizing.planning import PlannedTask, Source
 from edgewise.optimizing.variant_cache import VariantCache, applied_pass
 from edgewise.testing import write_fake_model
+from messages import says, wording
 
 DIGEST = "a" * 64
 
@@ -224,14 +226,14 @@ def test_half_a_file_is_not_left_on_the_disk(made):
 
 def test_an_unchanged_model_is_no_piece(made):
     (piece,) = made.make(made.task("unchanged"))
-    assert piece.unchanged and piece.ref is None and piece.why == "it found nothing to change"
+    assert piece.unchanged and piece.ref is None and piece.why == wording("found-nothing-change")
 
 
 def test_a_full_disk_is_told_before_a_pass_is_started(made, monkeypatch):
     usage = shutil.disk_usage(made.source.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2**20))
     pieces = made.make(made.task(), made.task(level=2))
-    assert [piece.cause for piece in pieces] == ["disk", "disk"] and "no space is left" in pieces[0].why
+    assert [piece.cause for piece in pieces] == ["disk", "disk"] and re.search(says("no-space-left"), pieces[0].why)
     assert made.runs == 0
 
 

@@ -1,5 +1,6 @@
 """Another usual preparation that is clearly better is told, as are values that few networks take."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from edgewise.evaluating.other_preparation import check_range, find_better
 from edgewise.evaluating.scores import MetricDifference
 from edgewise.optimizing import accuracy
 from edgewise.record import Caution
+from messages import says
 
 PICTURE = np.arange(20 * 30, dtype=np.uint8).reshape(20, 30)
 SQUARE = np.arange(28 * 28, dtype=np.uint8).reshape(28, 28)
@@ -127,4 +129,4 @@ def test_an_interrupt_ends_the_trial():
 def test_values_that_few_networks_take(fed, odd):
     found = check_range({"x": fed})
     assert (found is not None) == odd
-    assert not odd or (found.code == "unusual-values" and "values fed to x: " in found.message)
+    assert not odd or (found.code == "unusual-values" and re.search(says("values-fed", name="x"), found.message))

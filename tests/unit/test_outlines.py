@@ -11,6 +11,7 @@ from edgewise.runtime import protowire
 from edgewise.runtime.openvino_mapping import outline_of_tflite
 from edgewise.runtime.operator_mapping import Outline
 from edgewise.wire import Damaged
+from messages import says
 from tiny_models import write_tiny_onnx
 
 
@@ -61,14 +62,14 @@ def field(number, content):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\x3a\x05\x0a", "longer than what holds it"),
-        (b"\x3a\x02\x0a\x05", "longer than what holds it"),
+        (b"\x3a\x05\x0a", says("field-longer-than-what-holds")),
+        (b"\x3a\x02\x0a\x05", says("field-longer-than-what-holds")),
         (b"\x3a\xff\xff", "cut off"),
-        (b"\xff" * 20, "too long"),
-        (b"\x02\x00", "the number 0"),
-        (b"\x0b", "unknown type 3"),
+        (b"\xff" * 20, says("number-too-long")),
+        (b"\x02\x00", says("field-number-0")),
+        (b"\x0b", says("field-unknown-type", wire=3)),
         (b"\x39\x00", "cut off"),
-        (field(7, field(1, field(3, b"a" * 65_537))), "more than 65536 bytes"),
+        (field(7, field(1, field(3, b"a" * 65_537))), says("name-more-than-bytes", max_text_bytes=65536)),
     ],
 )
 def test_damaged_onnx_bytes(data, reason):
@@ -79,7 +80,7 @@ def test_damaged_onnx_bytes(data, reason):
 def test_an_empty_file(tmp_path):
     path = tmp_path / "m"
     path.write_bytes(b"")
-    with pytest.raises(Damaged, match="empty"):
+    with pytest.raises(Damaged, match=says("empty")):
         protowire.read_outline(path)
 
 

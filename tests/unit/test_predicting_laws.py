@@ -26,6 +26,7 @@ from edgewise.predicting.laws import (
     known_profile,
     least_squares_from_zero,
 )
+from messages import says
 
 HOSTS = (0.002, 0.005, 0.011, 0.04, 0.09)
 
@@ -145,11 +146,11 @@ def test_what_a_law_lacks_is_said_and_the_next_one_is_taken():
         "fleet",
     }
     assert choice.usable_for(Subject(name="unmeasured", profile=KINDS[0])) is None
-    with pytest.raises(BadInput, match="too few"):
+    with pytest.raises(BadInput, match=says("measured-models-too-few-predict")):
         choose(points[:2])
-    with pytest.raises(BadInput, match="no method 'cubic'"):
+    with pytest.raises(BadInput, match=says("no-method", method="cubic")):
         choose(points, method="cubic")
-    with pytest.raises(BadInput, match="nothing relates"):
+    with pytest.raises(BadInput, match=says("nothing-relates-models-device")):
         choose([Point(subject=Subject(name=name), value=1.0) for name in "abc"])
     assert choose(points, method="linear").chosen.predictor.name == "linear"
 

@@ -8,6 +8,7 @@ from edgewise.errors import BadInput
 from edgewise.predicting.base import Subject
 from edgewise.predicting.features import OperatorProfile
 from edgewise.predicting.suggestion import MOST_WORK, select
+from messages import says
 
 
 def model(name: str, *, pointwise: float = 0.0, spatial: float = 0.0, dense: float = 0.0) -> Subject:
@@ -41,7 +42,7 @@ def test_a_measured_device_limits_the_size():
     huge = model("huge", spatial=3e9)
     assert names(select([huge, MIXED], [], 1)) == ["huge"]
     assert names(select([huge, MIXED], [MIDDLE], 1)) == ["mixed"]
-    with pytest.raises(BadInput, match="--suggest 2: 1 reference networks suit this device"):
+    with pytest.raises(BadInput, match=says("suggest-reference-networks-suit-device", number=2, families=1)):
         select([huge, MIXED], [MIDDLE], 2)
     with pytest.raises(BadInput):
         select([model("giant", dense=MOST_WORK)], [], 1)  # dense MACs weigh more than others

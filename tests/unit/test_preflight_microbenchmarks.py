@@ -16,6 +16,7 @@ from edgewise.optimizing.microbenchmark_worker import LEAST_PAIRS, MOST_PAIRS, t
 from edgewise.optimizing.microbenchmarks import Cache, PassTiming, StepTime, key_of, time_request
 from edgewise.optimizing.processor import Processor, read_processor
 from edgewise.optimizing.reasons import explain
+from messages import wording
 
 FOUND = PassTiming(
     original=(2.0, 2.1),
@@ -234,9 +235,11 @@ def test_reasons_name_coverage_kernels_and_what_was_added():
 
 def test_reasons_without_a_profile_still_say_something():
     assert explain(PassTiming(), speedup=1.25) == "measured: 1.25× the speed"
-    assert explain(PassTiming(precisions={"float32": 3}), speedup=1.0) == "none of 3 heavy operators changed its type"
-    assert (
-        explain(PassTiming(precisions={"int8 weights": 3}), speedup=1.0) == "3 of 3 heavy operators have int8 weights"
+    assert explain(PassTiming(precisions={"float32": 3}), speedup=1.0) == wording(
+        "none-heavy-operators-changed-type", total=3
+    )
+    assert explain(PassTiming(precisions={"int8 weights": 3}), speedup=1.0) == wording(
+        "heavy-operators", lower=3, total=3, value="have", word="int8 weights"
     )
 
 
@@ -253,7 +256,7 @@ def test_a_machine_that_was_busy_in_one_profile_changes_no_reason():
         before=(StepTime(op="Conv", product=True, seconds=1.0), StepTime(op="Add", product=False, seconds=0.5)),
         after=(StepTime(op="QLinearConv", product=True, seconds=3.0), StepTime(op="Add", product=False, seconds=1.5)),
     )
-    assert explain(busy, speedup=2.0) == "QLinearConv is 2.0× faster than Conv here"
+    assert explain(busy, speedup=2.0) == wording("faster-than-here", new="QLinearConv", value="2.0", old="Conv")
 
 
 def test_kernels_of_one_name_are_told_apart():

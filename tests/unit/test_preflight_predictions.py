@@ -16,6 +16,7 @@ from edgewise.optimizing.microbenchmarks import PassTiming
 from edgewise.optimizing.preflight import MODEL_ERROR, Preflight
 from edgewise.registry import Availability
 from graphs import convnet
+from messages import wording
 
 FACTS = Facts(
     path=Path("net.fake"), format="fake", graph=convnet(), signature=Signature(inputs=(), outputs=()), quantized=False,
@@ -122,7 +123,7 @@ def test_a_pass_that_changes_nothing_has_no_speed_up(timed, tmp_path):
     answers.append(PassTiming(unchanged=True))
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup is None
-    assert told.because == "it finds nothing to change"
+    assert told.because == wording("finds-nothing-change")
 
 
 def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch, clock):
@@ -137,7 +138,7 @@ def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch, clock):
     monkeypatch.setattr(microbenchmarks, "time_request", answer_late)
     flight = Preflight(FACTS, budget_s=30.0, subgraph_s=5.0, cache=tmp_path / "c")
     told = flight.predict(Halve(), Recipe(), engines=["fake"])["fake"]
-    assert told.because == "the time for the pre-flight was used up"
+    assert told.because == wording("time-pre-flight-used-up")
     assert asked[0][2] == end
     assert flight.predict(Halve(), Recipe(), engines=["fake"])["fake"].speedup is None
     assert len(asked) == 1
@@ -147,7 +148,7 @@ def test_a_network_that_is_too_large_is_said_to_be(timed, tmp_path):
     asked, _ = timed
     told = Preflight(FACTS, subgraph_s=0.4, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup is None
-    assert "too large" in told.because
+    assert wording("network-too-large-try-pass") in told.because
     assert asked == []
 
 
@@ -177,4 +178,6 @@ def test_what_is_not_installed_or_not_known_is_said(timed, tmp_path):
     )
     absent = Halve()
     absent.availability = lambda: Availability(False, "the package x is not installed", "pip install x")
-    assert flight.predict(absent, Recipe(), engines=["fake"])["fake"].because == "the package x is not installed"
+    assert flight.predict(absent, Recipe(), engines=["fake"])["fake"].because == wording(
+        "package-not-installed", distribution="x"
+    )

@@ -26,6 +26,7 @@ from edgewise.progress import (
     VariantTested,
 )
 from edgewise.terminal.progress import ProgressLines
+from messages import wording
 from sample_runs import make_run
 
 
@@ -82,7 +83,7 @@ def test_every_event_is_drawn_on_plain_lines():
     lines = draw(*ALL).splitlines()
     assert lines[0].startswith("The [original] ")
     assert lines[1].startswith(f"[1/2] {RUN.job.label}  ") and "grade" in lines[1]
-    assert lines[2] == "5 rounds of fresh processes: no verdict yet"
+    assert lines[2] == wording("rounds-fresh-processes-no-verdict", index=5)
     assert lines[3] == f"{RUN.job.label}  9 samples in 2.00 s, 1 skipped (2 answered before)"
     assert lines[4:] == [
         "  ort-static  1.50× [1.20, 1.80]  int8",
@@ -98,7 +99,7 @@ def test_quiet_draws_nothing():
 
 def test_a_terminal_sees_a_live_line_that_is_gone_in_the_end():
     assert "0/3" in draw(JOB, SessionStarted(index=0, total=3), terminal=True)
-    assert "side by side, rounds" in draw(SessionStarted(index=5, total=90), terminal=True)
+    assert wording("side-side-rounds") in draw(SessionStarted(index=5, total=90), terminal=True)
     shown = draw(*ALL, terminal=True)
     assert "0/10" in shown and shown.splitlines()[-1] == "a line"
 

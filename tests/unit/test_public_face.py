@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import edgewise
+from messages import says
 
 FACE = [
     "BadInput",
@@ -69,7 +70,7 @@ def test_every_name_resolves(name: str):
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'benhc'"):
+    with pytest.raises(AttributeError, match=says("module-edgewise-no-attribute", name="benhc")):
         _ = edgewise.benhc  # type: ignore[attr-defined]
 
 

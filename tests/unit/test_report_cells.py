@@ -17,6 +17,7 @@ from edgewise.report.cells import cell_of, cell_of_measurement, failure_of, reas
 from edgewise.report.conditions import engine_of, flatten, labels_of, platform_of, processing_unit_of
 from edgewise.report.document import Cell, Column, Table, number_notes
 from edgewise.text import one_line
+from messages import says
 from sample_runs import all_runs, failed_run, make_run, measured, same_model_runs
 
 
@@ -174,7 +175,7 @@ def test_environments_are_flattened_in_words():
 
 
 def test_rows_must_fit_their_columns():
-    with pytest.raises(ValueError, match="2 cells for 1 columns"):
+    with pytest.raises(ValueError, match=says("row-cells-columns", row_count=2, columns_count=1)):
         Table(title="t", columns=(Column(title="a"),), rows=((Cell(text="1"), Cell(text="2")),))
 
 

@@ -21,6 +21,7 @@ from edgewise.metrics import METRICS
 from edgewise.report.comparison import comparison_document, ranking_table, title_of
 from edgewise.report.comparison_tables import before_after_table
 from edgewise.report.result_files import COMPARISON
+from messages import says
 from sample_comparisons import (
     HOSTILE,
     comparison_text,
@@ -432,7 +433,7 @@ def test_files(tmp_path):
             path.read_text("utf-8").strip()
             == COMPARISON.render(two_variants(), extension).replace("\r\n", "\n").strip()
         )
-        with pytest.raises(BadInput, match="exists already"):
+        with pytest.raises(BadInput, match=says("exists-already-in-folders")):
             COMPARISON.write(two_variants(), path, overwrite=False)
         COMPARISON.write(four_variants(), path, overwrite=True)
     assert len(list(tmp_path.iterdir())) == len(COMPARISON.extensions)
@@ -445,7 +446,7 @@ def test_other_endings_are_refused_with_those_that_work(tmp_path, name):
     assert ".md, .html, .csv, .json" in caught.value.advice
     with pytest.raises(BadInput):
         COMPARISON.render(two_variants(), ".png")
-    with pytest.raises(BadInput, match="no folder"):
+    with pytest.raises(BadInput, match=says("there-no-folder")):
         COMPARISON.check(tmp_path / "none" / "c.md", overwrite=True)
 
 

@@ -26,6 +26,7 @@ from edgewise.report.evaluation_html import score_chart
 from edgewise.report.evaluation_tables import model_labels
 from edgewise.report.result_files import EVALUATION
 from edgewise.store import from_document, to_document
+from messages import says
 from sample_optimizations import (
     detection_run,
     evaluated,
@@ -244,17 +245,19 @@ def test_files_are_written_by_their_extension(tmp_path, extension):
     path = tmp_path / f"evaluation{extension}"
     EVALUATION.write(one_model(), path)
     assert path.stat().st_size > 500
-    with pytest.raises(BadInput, match="exists already"):
+    with pytest.raises(BadInput, match=says("exists-already-in-folders")):
         EVALUATION.write(one_model(), path)
     EVALUATION.write(one_model(), path, overwrite=True)
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"the evaluation can't be written as \.pdf"):
+    with pytest.raises(
+        BadInput, match=says("valuethe-noun-problem", noun="evaluation", problem=says("cant-written", extension=".pdf"))
+    ):
         EVALUATION.check(tmp_path / "a.pdf", overwrite=False)
-    with pytest.raises(BadInput, match="needs a file name with an extension"):
+    with pytest.raises(BadInput, match=says("needs-file-name-extension")):
         EVALUATION.check(tmp_path / "a", overwrite=False)
-    with pytest.raises(BadInput, match="can't be written"):
+    with pytest.raises(BadInput, match=says("cant-written")):
         EVALUATION.render(one_model(), ".pdf")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.report.field_tables import FIELD_TABLES, Options, field_document
+from messages import says
 from sample_runs import KWS, failed_run, make_run, measured, same_model_runs
 
 #: The headings as the field's guides have them, so that a row can be pasted into their tables.
@@ -162,6 +163,6 @@ def test_the_size_comes_from_the_models_identity_where_it_was_not_measured():
 
 
 def test_an_unknown_table_is_refused_with_the_list():
-    with pytest.raises(BadInput, match="there is no table 'fancy'") as caught:
+    with pytest.raises(BadInput, match=says("there-no-table-in-field-tables", name="fancy")) as caught:
         field_document("fancy", [make_run(1)])
     assert caught.value.advice == f"one of: {', '.join(FIELD_TABLES)}"

@@ -12,6 +12,7 @@ from edgewise.record import SCHEMA
 from edgewise.report.files import check_target, render_report, report_document, write_report
 from edgewise.store.exchange import import_runs
 from edgewise.store.redaction import redact_run
+from messages import has, says
 from sample_profiles import faster_run, profiled_run, unprofiled_run
 from sample_runs import all_runs, make_run, run_id, same_model_runs
 
@@ -52,7 +53,7 @@ def test_csv_of_the_watch_metrics_has_both_halves():
 def test_files_are_not_overwritten_unasked(tmp_path):
     path = tmp_path / "report.md"
     path.write_text("mine")
-    with pytest.raises(BadInput, match="exists already") as caught:
+    with pytest.raises(BadInput, match=says("exists-already-in-folders")) as caught:
         write_report([make_run(1)], path)
     assert "--force" in caught.value.advice
     assert path.read_text() == "mine"
@@ -64,8 +65,8 @@ def test_files_are_not_overwritten_unasked(tmp_path):
     ("name", "message"),
     [
         ("report.pdf", "reports can't be written as .pdf"),
-        ("report", "needs an extension"),
-        ("no/report.md", "there is no folder"),
+        ("report", says("name-report-needs-extension")),
+        ("no/report.md", says("there-no-folder")),
     ],
 )
 def test_targets_that_cannot_be_written_are_refused_first(tmp_path, name, message):
@@ -76,17 +77,17 @@ def test_targets_that_cannot_be_written_are_refused_first(tmp_path, name, messag
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "x.html").mkdir()
-    with pytest.raises(BadInput, match="is a folder"):
+    with pytest.raises(BadInput, match=says("path-folder")):
         check_target(tmp_path / "x.html", overwrite=True)
 
 
 def test_unknown_tables_formats_and_no_runs_are_refused():
-    with pytest.raises(BadInput, match="no table") as caught:
+    with pytest.raises(BadInput, match=says("there-no-table")) as caught:
         render_report([make_run(1)], ".md", table="fancy")
     assert caught.value.advice == "one of: bench, zoo, long, watch, platform, profile, usage"
-    with pytest.raises(BadInput, match="nothing to report"):
+    with pytest.raises(BadInput, match=says("there-nothing-report")):
         report_document([])
-    with pytest.raises(BadInput, match=r"reports can't be written as \.pdf"):
+    with pytest.raises(BadInput, match=says("reports-cant-written", extension=".pdf")):
         render_report([make_run(1)], ".pdf")
 
 
@@ -111,7 +112,7 @@ def test_charts_of_profiles_are_pictures(tmp_path):
     assert "Roofline" in (tmp_path / "p.roofline.svg").read_text()
     write_report([profiled_run()], tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG\r\n")
-    with pytest.raises(BadInput, match="exists already"):
+    with pytest.raises(BadInput, match=says("exists-already-in-folders")):
         write_report([profiled_run()], tmp_path / "p.png")
     write_report([profiled_run()], tmp_path / "p.png", overwrite=True)
     assert len(list(tmp_path.iterdir())) == 2
@@ -119,14 +120,14 @@ def test_charts_of_profiles_are_pictures(tmp_path):
 
 @pytest.mark.parametrize("extension", [".trace.json", ".nodes.json", ".mltk.json", ".svg", ".png"])
 def test_runs_without_a_profile_are_refused_where_one_is_needed(tmp_path, extension):
-    with pytest.raises(BadInput, match=r"none of these runs is profiled: litert 9\.9"):
+    with pytest.raises(BadInput, match=says("none-these-runs-profiled", why=has(": litert 9.9"))):
         write_report([unprofiled_run()], tmp_path / f"p{extension}")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("extension", [".nodes.json", ".mltk.json", ".svg"])
 def test_formats_of_one_run_refuse_two(tmp_path, extension):
-    with pytest.raises(BadInput, match="holds one run, and these are 2"):
+    with pytest.raises(BadInput, match=says("file-holds-one-run-these", found_count=2)):
         write_report([profiled_run(), faster_run()], tmp_path / f"p{extension}")
 
 
@@ -135,7 +136,7 @@ def test_what_suits_the_runs_is_chosen_and_can_be_named():
     assert render_report([profiled_run()], ".csv", table="bench").startswith("Run,Status,Model")
     assert render_report([profiled_run(), make_run(1)], ".csv").startswith("Run,Status,Model")
     assert "edgewise report" in render_report([profiled_run()], ".html", table="bench")
-    with pytest.raises(BadInput, match="none of these runs is profiled"):
+    with pytest.raises(BadInput, match=says("none-these-runs-profiled")):
         render_report([make_run(1)], ".csv", table="profile")
 
 

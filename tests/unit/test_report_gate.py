@@ -21,6 +21,7 @@ from edgewise.report.gate import (
 from edgewise.report.junit import render_junit
 from edgewise.report.result_files import GATE
 from edgewise.report.text import to_text
+from messages import is_in, says
 from sample_comparisons import judged
 from sample_runs import failed_run, make_run
 
@@ -193,13 +194,18 @@ def test_an_outcome_without_any_comparison_is_rendered_too():
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("g.pdf", "one of: .xml"), ("gate", "one of: .xml"), ("nowhere/g.xml", "no folder"), ("there.xml", "--force")],
+    [
+        ("g.pdf", "one of: .xml"),
+        ("gate", "one of: .xml"),
+        ("nowhere/g.xml", says("there-no-folder")),
+        ("there.xml", "--force"),
+    ],
 )
 def test_targets_are_refused_before_measuring(tmp_path, name, words):
     (tmp_path / "there.xml").write_text("mine")
     with pytest.raises(BadInput) as caught:
         GATE.check(tmp_path / name, overwrite=False)
-    assert words in f"{caught.value.message} {caught.value.advice}"
+    assert is_in(words, f"{caught.value.message} {caught.value.advice}")
 
 
 def test_files_are_written_whole(tmp_path):
@@ -220,6 +226,6 @@ def test_a_gate_replaces_its_own_reports_and_no_other_file(tmp_path, extension):
     assert path.read_text("utf-8") != first
     for other in ("", "mine", '<testsuites name="pytest tests">', "<!-- edgewise -->", '{"schema": 1, "runs": []}'):
         path.write_text(other, "utf-8")
-        with pytest.raises(BadInput, match="exists already"):
+        with pytest.raises(BadInput, match=says("exists-already-in-folders")):
             GATE.write(judged(), path, overwrite=False)
         assert path.read_text("utf-8") == other

@@ -33,6 +33,7 @@ from edgewise.report.page import as_part
 from edgewise.report.result_files import OPTIMIZATION
 from edgewise.store.redaction import redact_paths
 from edgewise.studio.sharing import frozen
+from messages import says, wording
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
     PICTURE,
@@ -438,19 +439,22 @@ def test_files_are_written_by_their_extension(tmp_path, extension):
         )
     )
     assert written == rendered
-    with pytest.raises(BadInput, match="exists already"):
+    with pytest.raises(BadInput, match=says("exists-already-in-folders")):
         OPTIMIZATION.write(found(), path)
     OPTIMIZATION.write(nothing_found(), path, overwrite=True)
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"the optimization can't be written as \.pdf"):
+    with pytest.raises(
+        BadInput,
+        match=says("valuethe-noun-problem", noun="optimization", problem=says("cant-written", extension=".pdf")),
+    ):
         OPTIMIZATION.check(tmp_path / "a.pdf", overwrite=False)
-    with pytest.raises(BadInput, match="needs a file name with an extension"):
+    with pytest.raises(BadInput, match=says("needs-file-name-extension")):
         OPTIMIZATION.check(tmp_path / "a", overwrite=False)
-    with pytest.raises(BadInput, match="there is no folder"):
+    with pytest.raises(BadInput, match=says("there-no-folder")):
         OPTIMIZATION.check(Path("/nowhere/at/all/a.html"), overwrite=False)
-    with pytest.raises(BadInput, match="can't be written"):
+    with pytest.raises(BadInput, match=says("cant-written")):
         OPTIMIZATION.render(found(), ".pdf")
 
 
@@ -500,7 +504,7 @@ def test_a_speed_up_of_several_parts_is_taken_apart():
     _, evidence = headline_of(replace(found(), factors=factors))
     assert evidence.startswith("made of 1.50× [1.40, 1.60] engine (openvino) × n/a threads (2 threads)")
     told = replace(found(), factors=factors).to_document()["factors"]
-    assert told[1]["value"] is None and told[1]["absent_because"] == "v and w were not in one race"
+    assert told[1]["value"] is None and told[1]["absent_because"] == wording("were-not-one-race", before="v", after="w")
     _, evidence = headline_of(replace(found(), factors=(factors[1], factors[1])))
     assert "made of" not in evidence  # of nothing known
 

@@ -48,6 +48,7 @@ from edgewise.report.profile_html import render_profile_html
 from edgewise.report.profile_types import type_table
 from edgewise.report.text import to_text
 from edgewise.store.codec import decode, from_document, to_document
+from messages import says
 from sample_profiles import (
     FINDINGS,
     FORMULA,
@@ -418,12 +419,12 @@ def test_names_in_charts_are_text():
 def test_what_is_not_known_is_not_drawn(kind):
     bare = replace(profiled_run(), layers=(), profile=replace(sample_profile(), peaks=(), memory=None))
     assert chart_of(bare, kind) is None
-    with pytest.raises(BadInput, match="nothing for the chart"):
+    with pytest.raises(BadInput, match=says("run-nothing-chart")):
         render_chart(bare, kind, ".svg")
 
 
 def test_a_chart_of_another_name_is_refused():
-    with pytest.raises(BadInput, match="no chart 'pie'") as caught:
+    with pytest.raises(BadInput, match=says("there-no-chart", kind="pie")) as caught:
         chart_of(profiled_run(), "pie")
     assert caught.value.advice == "one of: timeline, layers, roofline, memory"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from edgewise.record import Caution, InTurns, Scenario, Trust
 from edgewise.report.candidates import comparable_groups, finalists
 from edgewise.report.model_ranking import rank_models
 from edgewise.report.recommendation import answer_of, recommendation, recommendations
+from messages import has, says, wording
 from sample_runs import (
     MISMATCH,
     VWW,
@@ -83,7 +85,10 @@ def test_where_memory_is_alike_start_up_decides():
     quick_start = make_run(2, runtime="openvino", latency=4.2e-4, half=3e-5, memory=41e6, startup=0.1)
     found = recommendation([slow_start, quick_start])
     assert found.run == run_id(2)
-    assert "quickest start-up of those: 100 ms against onnxruntime/cpu 500 ms" in found.why
+    assert (
+        wording("those-against", words="quickest start-up", shown="100 ms", against="onnxruntime/cpu 500 ms")
+        in found.why
+    )
 
 
 def test_memory_that_is_not_known_decides_nothing():
@@ -94,7 +99,7 @@ def test_memory_that_is_not_known_decides_nothing():
     )
     found = recommendation([replace(fast, measurements=unknown), other])
     assert found.run == run_id(1)
-    assert "chosen by its headline alone: no other measurement distinguishes these runs" in found.why
+    assert wording("chosen-headline-alone-no-other") in found.why
 
 
 def test_without_intervals_nothing_is_told_apart():
@@ -103,7 +108,7 @@ def test_without_intervals_nothing_is_told_apart():
         return replace(run, measurements=rows)
 
     found = recommendation([bare(make_run(1, latency=1e-3)), bare(make_run(2, runtime="openvino", latency=1e-4))])
-    assert any("there is no interval for both" in reason for reason in found.why)
+    assert any(wording("there-no-interval-both") in reason for reason in found.why)
     assert not any("faster" in reason for reason in found.why)
 
 
@@ -146,7 +151,7 @@ def test_only_the_same_model_batch_and_scenario_are_compared():
 def test_several_groups_say_what_the_recommendation_is_for():
     found = recommendation(all_runs())
     assert found.run == run_id(2)
-    assert found.why[0] == "for kws.onnx, single-stream, batch 1; other models and scenarios are judged apart"
+    assert found.why[0] == wording("other-models-scenarios-judged-apart", group="kws.onnx, single-stream, batch 1")
     assert [one.run for one in recommendations(all_runs())] == [run_id(2), run_id(5), run_id(6), run_id(7)]
 
 
@@ -161,7 +166,13 @@ def test_offline_runs_are_judged_by_throughput():
     found = recommendation([slower, offline_run(7)])
     assert found.run == run_id(7)
     assert found.why[0] == (
-        "5.2× faster than fake/cpu (throughput 5200 /s against 1000 /s); the 95 % intervals don't overlap"
+        wording(
+            "faster-than-95-intervals-dont",
+            factor="5.2×",
+            label="fake/cpu",
+            noun="throughput",
+            numbers="5200 /s against 1000 /s",
+        )
     )
 
 
@@ -169,9 +180,12 @@ def test_differing_precisions_and_uncompared_outputs_are_said():
     lone = replace(make_run(1), measurements=make_run(1).measurements[:-2])
     assert any("outputs were not compared" in reason for reason in recommendation([lone]).why)
     reduced = replace(make_run(2, runtime="openvino"), effective={"precision": "bf16", "threads": 1})
-    assert "precisions differ: onnxruntime/cpu f32, openvino/cpu bf16" in recommendation([make_run(1), reduced]).why
+    assert (
+        wording("precisions-differ", told="onnxruntime/cpu f32, openvino/cpu bf16")
+        in recommendation([make_run(1), reduced]).why
+    )
     ungraded = replace(make_run(1), trust=None)
-    assert "the run has no trust grade" in recommendation([ungraded]).why
+    assert wording("run-no-trust-grade") in recommendation([ungraded]).why
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -205,12 +219,14 @@ def test_of_what_cannot_be_told_apart_the_fewest_threads_win_then_the_grade():
     one, two = make_run(1, latency=1.42e-4, memory=60e6), make_run(2, latency=1.37e-4, threads=2, grade="C")
     found = recommendation([one, two])
     assert found.run == run_id(1)
-    assert "fewest threads of those: 1 against onnxruntime/cpu · 2 threads 2" in found.why
+    assert (
+        wording("those-against", words="fewest threads", shown=1, against="onnxruntime/cpu · 2 threads 2") in found.why
+    )
     assert answer_of([one, two])[0].endswith("2 threads can't be told apart from it")
     better, lean = make_run(1, latency=1.42e-4, memory=60e6), make_run(2, runtime="litert", latency=1.37e-4, grade="C")
     found = recommendation([better, lean])
     assert found.run == run_id(1)
-    assert "best grade of those: B against litert/cpu C" in found.why
+    assert wording("those-against", words="best grade", shown="B", against="litert/cpu C") in found.why
 
 
 def test_threads_that_win_say_what_they_cost():
@@ -229,9 +245,8 @@ def test_what_turns_prove_outweighs_the_values_and_their_intervals():
                         r1=1.0, r2=1.14)  # fmt: skip
     found = recommendation([one, two])
     assert found.run == run_id(1)
-    assert (
-        found.why[0].startswith("1.14× [1.1")
-        and "faster than onnxruntime/cpu · 2 threads, measured in turns" in found.why[0]
+    assert found.why[0].startswith("1.14× [1.1") and re.search(
+        says("than-measured-turns", verdict=has("faster"), label="onnxruntime/cpu · 2 threads"), found.why[0]
     )
     assert "2 threads are 1.14× [1.1" in answer_of([one, two])[0]
     one, two = in_turns(make_run(1, half=2e-4), make_run(2, half=2e-4, runtime="litert"), r1=1.0, r2=1.5)
@@ -245,7 +260,7 @@ def test_throughputs_in_turns_are_better_high():
     high = InTurns(against=run_id(7), ratio=0.5, low=1 / 2.1, high=1 / 1.9, verdict="slower", method="5 pairs")
     runs = [replace(one, in_turns=(low,)), replace(two, in_turns=(high,))]
     assert recommendation(runs).run == run_id(7)
-    assert recommendation(runs).why[0].startswith("2.00× [1.90, 2.10] faster than litert")
+    assert re.match(says("faster-than", factor="2.00× [1.90, 2.10]", label=has("litert")), recommendation(runs).why[0])
     assert "slower" in answer_of(runs)[0] and "2.00× [1.90, 2.10]" in answer_of(runs)[0]
 
 
@@ -272,7 +287,7 @@ def test_a_run_that_took_no_turns_is_a_peer_where_its_interval_overlaps():
     runs = in_turns(make_run(1, threads=2, half=5e-5), make_run(2, threads=4, half=5e-5), r1=1.0, r2=1.2)
     found = recommendation([*runs, left_out])
     assert found.run == run_id(3)
-    assert "can't be told apart from onnxruntime/cpu · 2 threads" in found.why[0]
+    assert re.search(says("cant-told-apart-speed", label="onnxruntime/cpu · 2 threads"), found.why[0])
 
 
 def turns_between(one, other, ratio, verdict, *, low=None, high=None):
@@ -363,7 +378,9 @@ def test_more_threads_that_took_turns_do_not_win_over_one_thread_that_did_not():
     )
     assert "(1.3× slower)" in line
     found = recommendations(runs)[1]
-    assert found.run == run_id(3) and "fewest threads of those: 1 against" in " ".join(found.why)
+    assert found.run == run_id(3) and re.search(
+        says("those-against", words=has("fewest threads"), shown=1), " ".join(found.why)
+    )
     assert recommendation(runs[1:]).run == run_id(3)  # the same without the other model
 
 

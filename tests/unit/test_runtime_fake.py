@@ -19,6 +19,7 @@ from edgewise.runtime.base import (
     UnsupportedModel,
 )
 from edgewise.testing import FakeClock, FakeRuntime, write_fake_model
+from messages import says, wording
 
 CPU = LoadOptions(provider="cpu")
 
@@ -122,7 +123,7 @@ def test_requests_asked_for_win_over_the_script(load):
 
 
 def test_concurrency_needs_an_end(load):
-    with pytest.raises(ValueError, match="neither an end time nor a number"):
+    with pytest.raises(ValueError, match=says("neither-end-time-nor-number")):
         run_many(bound(load(requests=1)))
 
 
@@ -172,7 +173,7 @@ def test_output_shapes_follow_the_inputs(load, own, wanted, outputs, expected):
 
 
 def test_shapes_that_are_not_the_scripts(load):
-    with pytest.raises(UnsupportedModel, match=r"fixed shape \[1, 4\], not \[1, 5\]"):
+    with pytest.raises(UnsupportedModel, match=says("input-fixed-shape-not", own="1, 4", map="1, 5")):
         load(LoadOptions(provider="cpu", shapes={"x": (1, 5)}))
 
 
@@ -183,31 +184,37 @@ def test_what_came_into_force(load):
 
 
 def test_an_unknown_provider(load):
-    with pytest.raises(UnsupportedModel, match="no provider 'gpu'"):
+    with pytest.raises(UnsupportedModel, match=says("fake-engine-no-provider-cpu", provider="gpu")):
         load(LoadOptions(provider="gpu"))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "first line"),
-        ("edgewise-fake 2\n{}", "first line"),
-        ("edgewise-fake 1\n{", "not JSON"),
-        ("edgewise-fake 1\n" + "[" * 100_000, "not JSON"),
-        ("edgewise-fake 1\n[]", "not a JSON object"),
-        ('edgewise-fake 1\n{"latency": 3}', "unknown keys: latency"),
-        ('edgewise-fake 1\n{"latency_ns": []}', "'latency_ns' is empty"),
-        ('edgewise-fake 1\n{"latency_ns": [1.5]}', "whole nanoseconds"),
-        ('edgewise-fake 1\n{"warmup_ns": 3}', "'warmup_ns' is not a list"),
+        ("", says("first-line-not")),
+        ("edgewise-fake 2\n{}", says("first-line-not")),
+        ("edgewise-fake 1\n{", says("script-not-json-in-fake-script")),
+        ("edgewise-fake 1\n" + "[" * 100_000, says("script-not-json-in-fake-script")),
+        ("edgewise-fake 1\n[]", says("script-not-json-object-in-fake-script")),
+        ('edgewise-fake 1\n{"latency": 3}', says("script-unknown-keys", unknown="latency")),
+        ('edgewise-fake 1\n{"latency_ns": []}', says("key-r-empty", key="latency_ns")),
+        ('edgewise-fake 1\n{"latency_ns": [1.5]}', says("not-list-whole-nanoseconds")),
+        ('edgewise-fake 1\n{"warmup_ns": 3}', says("not-list-whole-nanoseconds", key="warmup_ns")),
         ('edgewise-fake 1\n{"tick_ns": -1}', "'tick_ns'"),
-        ('edgewise-fake 1\n{"inputs": [3]}', "not an input or output: 3"),
-        ('edgewise-fake 1\n{"inputs": 3}', "'inputs' is not a list"),
-        ('edgewise-fake 1\n{"outputs_value": [1, 2]}', "2 numbers for 1 outputs"),
-        ('edgewise-fake 1\n{"requests": 0}', "'requests'"),
-        ('edgewise-fake 1\n{"effective": 3}', "'effective' is not an object"),
-        ('edgewise-fake 1\n{"behaviour": {"at": "never", "do": "exit"}}', "'behaviour' needs"),
-        ('edgewise-fake 1\n{"behaviour": {"at": "load", "do": "sing"}}', "'behaviour' needs"),
-        ('edgewise-fake 1\n{"behaviour": {"at": "invoke", "do": "exit", "after": "x"}}', "'after'"),
+        ('edgewise-fake 1\n{"inputs": [3]}', says("not-input-output", entry=3)),
+        ('edgewise-fake 1\n{"inputs": 3}', says("not-list", key="inputs")),
+        (
+            'edgewise-fake 1\n{"outputs_value": [1, 2]}',
+            says("outputs-value-numbers-outputs", value_count=2, script_count=1),
+        ),
+        ('edgewise-fake 1\n{"requests": 0}', says("requests-not-number-requests")),
+        ('edgewise-fake 1\n{"effective": 3}', says("not-object", key="effective")),
+        ('edgewise-fake 1\n{"behaviour": {"at": "never", "do": "exit"}}', says("behaviour-needs-do")),
+        ('edgewise-fake 1\n{"behaviour": {"at": "load", "do": "sing"}}', says("behaviour-needs-do")),
+        (
+            'edgewise-fake 1\n{"behaviour": {"at": "invoke", "do": "exit", "after": "x"}}',
+            says("after-not-number-inferences"),
+        ),
     ],
 )
 def test_a_bad_script_says_what_is_wrong(tmp_path, text, message):
@@ -318,6 +325,6 @@ def test_ways_to_live_for_ever_end_only_by_a_signal(tmp_path, do):
 def test_write_fake_model_is_readable_by_people(tmp_path):
     path = write_fake_model(str(tmp_path / "m.fake"), latency_ns=[1])
     first, second = path.read_text().splitlines()
-    assert first == "edgewise-fake 1"
+    assert first == wording("edgewise-fake-1")
     assert json.loads(second) == {"latency_ns": [1]}
     assert os.fspath(path).endswith("m.fake")

@@ -13,6 +13,7 @@ from edgewise.evaluating.tasks.anomaly import AnomalyTable
 from edgewise.evaluating.tasks.classification import ClassificationTable
 from edgewise.evaluating.tasks.regression import RegressionTable
 from edgewise.stats.proportions import mcnemar_exact, paired_interval, wilson_interval
+from messages import says, wording
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +138,7 @@ def test_intervals_stay_inside_their_bounds_and_hold_their_value():
 def test_no_samples_have_no_values():
     for found in score(classified([], [])):
         assert found.value is None
-        assert found.absent_because == "there are no samples"
+        assert found.absent_because == wording("there-no-samples")
 
 
 @pytest.mark.usefixtures("few")
@@ -201,7 +202,7 @@ def test_gap_of_outcomes_of_the_same_answers():
     found = difference_of_outcomes([1.0, 0.0] * 10, [1.0, 0.0] * 10, metric="accuracy_top1")
     assert (found.difference, found.p_value) == (0.0, 1.0)
     assert found.low == pytest.approx(-found.high)
-    assert difference_of_outcomes([], [], metric="accuracy_top1").absent_because == "there are no samples"
+    assert difference_of_outcomes([], [], metric="accuracy_top1").absent_because == wording("there-no-samples")
 
 
 @pytest.mark.parametrize(("a", "b"), [([0.5], [1.0]), ([1.0], [math.nan])])
@@ -257,7 +258,7 @@ def test_gaps_without_a_value_say_whose():
 
 
 def test_unequal_tables_are_refused():
-    with pytest.raises(BadInput, match="3 samples of the one and 4 of the other"):
+    with pytest.raises(BadInput, match=says("samples-one-other-cant-compared", n=3, n_2=4)):
         compare_tables(classified([1, 2, 3], [1, 2, 3]), classified([1, 2, 3, 4], [1, 2, 3, 4]))
 
 

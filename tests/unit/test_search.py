@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from edgewise.optimizing.planning import read_words
 from edgewise.optimizing.search_settings import Limits, make_bounds
 from edgewise.progress import SessionStarted, VariantTested
 from edgewise.run.host import LiveSession
+from messages import says, wording
 from search_bench import CLASSES, COUNT, Watching, labelled, original
 from small_selections import Rows, rows
 from threaded_workers import living
@@ -91,8 +93,8 @@ def test_everything_that_can_go_wrong_goes_wrong_alone(bench):
     assert found["nan"].startswith("broken: output 0 is not finite for 16 of 16 samples")
     assert found["narrow"].startswith("broken: output 0 has the shape (1, 2)")
     assert found["unloadable"].startswith("fake can't run it: ") and "SIGABRT" in found["unloadable"]
-    assert found["dying"].startswith("failed on the data: ") and "SIGSEGV" in found["dying"]
-    assert found["copied"] == "the same file as original"
+    assert re.match(says("failed-data"), found["dying"]) and "SIGSEGV" in found["dying"]
+    assert found["copied"] == wording("same-file", same="original")
     assert "unchanged" not in found and any(note.startswith("unchanged: ") for note in result.notes)
     assert found["same"].startswith(("no difference that matters: ", "not proven faster: "))
     stages = {one.id.removesuffix(" @ fake"): one.stage for one in result.candidates}
@@ -116,7 +118,7 @@ def test_all_checks_of_a_model_share_one_worker(bench, monkeypatch):
 def test_what_dies_in_the_race_is_not_chosen(bench):
     result = bench.search(scripted.Tiring, scripted.Slower)
     found = whys(result)
-    assert result.chosen is None and found["tiring"].startswith("failed in the race: "), found
+    assert result.chosen is None and re.match(says("failed-race"), found["tiring"]), found
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 import fake_passes as scripted
 import warm_start
 from edgewise.errors import BadInput, RunFailed
+from messages import says
 from search_bench import COUNT, labelled, original
 from small_selections import Rows, corrupt, rows, selection
 from threaded_workers import living
@@ -48,7 +49,7 @@ def test_samples_to_calibrate_that_can_t_be_used_are_left_out(bench):
     assert "2 of 20 samples to calibrate net.fake could not be used" in result.notes
     with np.load(bench.folder / "out" / "calibration.npz") as kept:
         assert kept["input_0"].shape == (18, 4) and kept["labels"].tolist() == [0] * 18
-    with pytest.raises(BadInput, match="can be used to calibrate"):
+    with pytest.raises(BadInput, match=says("no-sample-can-used-calibrate")):
         bench.search(calibration=selection(Rows(rows(4), on_read=corrupt(*range(4)))))
 
 
@@ -57,7 +58,7 @@ def test_samples_to_calibrate_that_can_t_be_used_are_left_out(bench):
 
 @pytest.mark.parametrize("behaviour", [{"at": "load", "do": "abort"}, {"at": "first", "do": "raise"}])
 def test_an_original_that_does_not_run_is_told(bench, behaviour):
-    with pytest.raises(RunFailed, match="the original does not run in fake"):
+    with pytest.raises(RunFailed, match=says("original-does-not-run", name="fake")):
         bench.search(scripted.Faster, model=original(bench.folder, behaviour=behaviour))
 
 
@@ -74,12 +75,12 @@ def test_an_original_with_outputs_that_are_no_numbers_is_told(bench):
 
 def test_a_folder_that_can_t_be_written_is_told_before_anything(bench):
     (bench.folder / "file").write_text("")
-    with pytest.raises(BadInput, match="can't write to"):
+    with pytest.raises(BadInput, match=says("cant-write")):
         bench.search(scripted.Faster, folder=bench.folder / "file" / "out")
 
 
 def test_a_layer_that_there_is_not_can_t_be_kept(bench):
-    with pytest.raises(BadInput, match="no layer called 'mixx'") as caught:
+    with pytest.raises(BadInput, match=says("no-layer-called", name="mixx")) as caught:
         bench.search(scripted.Faster, keep_float=("mixx",))
     assert "mix" in caught.value.advice
 

@@ -18,6 +18,7 @@ from edgewise.report import presentation
 from edgewise.report.bench import bench_document
 from edgewise.report.text import to_text
 from edgewise.shown import Shown
+from messages import says
 from sample_runs import all_runs
 
 
@@ -91,7 +92,7 @@ def test_files_are_not_replaced_unasked_and_other_endings_refused(runs, tmp_path
     page = tmp_path / "runs.md"
     runs.write(page)
     assert page.read_text("utf-8").startswith("# ")
-    with pytest.raises(BadInput, match="exists"):
+    with pytest.raises(BadInput, match=says("exists-already-in-folders")):
         runs.write(page)
     runs.write(str(page), overwrite=True)
     with pytest.raises(BadInput, match="docx"):

@@ -15,6 +15,7 @@ from edgewise.model.sparsity import LayerSparsity, count_zeros
 from edgewise.report.sparsity import sparsity_section
 from exported_programs import graph as torch_graph
 from exported_programs import meta, node, program
+from messages import says, wording
 from openvino_writer import Ir, const, layer, parameter, port, result
 from tflite_writer import FLOAT, INT4, INT8, one_step
 
@@ -193,7 +194,7 @@ def test_a_weight_file_that_became_shorter_is_a_bad_model(tmp_path):
     path = write_onnx(tmp_path / "m.onnx", "MatMul", weights(32, 32), external=True)
     graph = read_graph(path)
     (tmp_path / "w.bin").write_bytes(b"\0" * 100)
-    with pytest.raises(BadModel, match="truncated"):
+    with pytest.raises(BadModel, match=says("truncated-weight-ends")):
         look(path, graph)
 
 
@@ -203,7 +204,7 @@ def test_a_weight_file_outside_the_folder_is_refused(tmp_path):
     graph = read_graph(path)
     (tmp_path / "model" / "w.bin").rename(tmp_path / "w.bin")
     (tmp_path / "model" / "w.bin").symlink_to(tmp_path / "w.bin")
-    with pytest.raises(BadModel, match="outside"):
+    with pytest.raises(BadModel, match=says("weights-outside-model-folder-through")):
         look(path, graph)
 
 
@@ -275,7 +276,7 @@ def test_a_pytorch_export_with_plain_weights(tmp_path):
         {"head.weight": array},
         zipfile.ZIP_DEFLATED,
     )
-    assert only(packed).absent_because == "edgewise can't read this weight from torch files"
+    assert only(packed).absent_because == wording("edgewise-cant-read-weight-files", format="torch")
 
 
 def test_the_summary_of_a_network_without_weights():

@@ -11,6 +11,7 @@ from edgewise.model.signature import TensorSpec
 from edgewise.record import Job, ModelRef, RuntimeSpec, Workload
 from edgewise.run.sample_mode import answer_samples, read_feeds, write_feeds
 from edgewise.runtime.base import UnsupportedModel, reset_state, states_of
+from messages import says
 
 JOB = Job(
     model=ModelRef(name="m", path="/m", format="onnx", sha256="0" * 64, size_bytes=1), runtime=RuntimeSpec(name="fake")
@@ -77,7 +78,7 @@ def test_a_state_that_the_engine_cannot_reset_is_reset_by_loading_the_model_agai
 
 
 def test_samples_of_several_sizes_are_no_sequence(tmp_path):
-    with pytest.raises(UnsupportedModel, match="several sizes"):
+    with pytest.raises(UnsupportedModel, match=says("samples-several-sizes-cant-share")):
         answers(tmp_path, Adds(), keep_state=True, samples=((1,), (2, 3)))
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.stats.autocorrelation import autocovariance_sums, checked, long_run, split_sessions
+from messages import says
 
 
 def autoregression(generator, n, rho):
@@ -60,7 +61,7 @@ def test_single_samples_tell_nothing():
 
 def test_bad_samples_are_refused():
     for bad in ([1.0, np.nan], [np.inf], [[1.0, 2.0]]):
-        with pytest.raises(BadInput, match="finite"):
+        with pytest.raises(BadInput, match=says("samples-must-flat-list-finite")):
             checked(bad)
 
 
@@ -68,7 +69,7 @@ def test_sessions_are_split_in_order_and_empty_ones_left_out():
     parts = split_sessions([1, 2, 3, 4], (1, 0, 3))
     assert [part.tolist() for part in parts] == [[1.0], [2.0, 3.0, 4.0]]
     for lengths in ((1, 2), (5,), (-1, 5), ()):
-        with pytest.raises(BadInput, match="add up"):
+        with pytest.raises(BadInput, match=says("session-lengths-do-not-add")):
             split_sessions([1, 2, 3, 4], lengths)
-    with pytest.raises(BadInput, match="no samples"):
+    with pytest.raises(BadInput, match=says("there-no-samples")):
         split_sessions([], ())

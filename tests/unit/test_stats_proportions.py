@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from edgewise.stats.proportions import mcnemar_exact, paired_interval, wilson_interval
+from messages import says
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (0, 10), (3, 10), (10, 10), (538, 540), (37_557, 50_000)])
@@ -30,7 +31,7 @@ def test_wilson_ends_exactly_at_its_bounds():
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 0), (-1, 3), (4, 3)])
 def test_what_is_no_proportion_is_refused(hits, n):
-    with pytest.raises(ValueError, match="not a proportion"):
+    with pytest.raises(ValueError, match=says("not-proportion")):
         wilson_interval(hits, n)
 
 
@@ -88,7 +89,7 @@ def test_tango_at_the_edges(n):
 
 def test_tango_is_mirrored():
     assert paired_interval(9, 3, 40) == pytest.approx(tuple(-x for x in reversed(paired_interval(3, 9, 40))))
-    with pytest.raises(ValueError, match="are more than"):
+    with pytest.raises(ValueError, match=says("lost-gained-more-than-samples")):
         paired_interval(9, 3, 11)
 
 

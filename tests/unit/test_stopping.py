@@ -8,6 +8,7 @@ import pytest
 from edgewise.record import Stopping
 from edgewise.run import stopping
 from edgewise.run.stopping import StoppingRule
+from messages import wording
 
 
 def rule(**settings):
@@ -25,14 +26,14 @@ def test_iterations_count_and_nothing_else():
 
 def test_duration_is_time_and_nothing_else():
     assert rule(duration_s=5.0).reason(10**9, 4.999, not_needed) is None
-    assert rule(duration_s=5.0).reason(1, 5.0, not_needed) == "5 s of measuring"
+    assert rule(duration_s=5.0).reason(1, 5.0, not_needed) == wording("s-measuring", elapsed=5)
 
 
 def test_precision_waits_for_samples_and_time():
     steady = rule(relative_half_width=0.01, min_s=0.25, max_s=100.0)
     assert steady.reason(9, 1.0, not_needed) is None
     assert steady.reason(100, 0.2, not_needed) is None
-    assert steady.reason(100, 0.25, lambda: np.full(100, 1e-3)) == "the median is known to ± 0.01"
+    assert steady.reason(100, 0.25, lambda: np.full(100, 1e-3)) == wording("median-known", stopping="0.01")
 
 
 def test_precision_goes_on_while_the_median_is_uncertain():
@@ -47,7 +48,7 @@ def test_stable_noise_needs_a_full_window_that_is_flat(monkeypatch):
     assert noisy.reason(100, 1.0, lambda: 0.20) is None
     assert noisy.reason(100, 1.0, lambda: 0.10) is None
     assert noisy.reason(100, 1.0, lambda: 0.101) is None  # the window still holds 0.20
-    assert noisy.reason(100, 1.0, lambda: 0.099) == "the noise is stable at ± 0.1"
+    assert noisy.reason(100, 1.0, lambda: 0.099) == wording("noise-stable", mean="0.1")
 
 
 @pytest.mark.parametrize(
@@ -68,4 +69,4 @@ def test_the_time_budget_is_patient_with_slow_models(count, elapsed, reason):
 
 
 def test_precision_comes_before_the_time_budget():
-    assert rule(max_s=0.5).reason(10, 0.6, lambda: np.full(10, 1e-3)) == "the median is known to ± 0.01"
+    assert rule(max_s=0.5).reason(10, 0.6, lambda: np.full(10, 1e-3)) == wording("median-known", stopping="0.01")

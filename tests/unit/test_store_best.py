@@ -14,6 +14,7 @@ from edgewise.record import Run, Scenario
 from edgewise.record.run import Trust
 from edgewise.store import best, open_store
 from edgewise.store.best import ModelFile, Workload
+from messages import says
 from random_runs import START, random_changes, random_run
 from stores import DATABASES, new_store
 
@@ -153,7 +154,7 @@ def test_damaged_best_runs_are_said_and_made_again(tmp_path, column):
     with sqlite3.connect(path) as direct:
         direct.execute(f"UPDATE best SET {column} = 'x'")
     with open_store(str(path)) as opened:
-        with pytest.raises(StoreError, match="damaged") as caught:
+        with pytest.raises(StoreError, match=says("index-store-damaged")) as caught:
             opened.matrix()
         assert "reindex" in caught.value.advice
         opened.save(next(iter(stored.values())))

@@ -13,6 +13,7 @@ from edgewise.record import Run, RuntimeSpec
 from edgewise.store import counts, filters
 from edgewise.store.counts import FACETS, Count, Facet
 from edgewise.store.tables import run_counts
+from messages import says
 from random_runs import START, random_changes, random_run
 from stores import DATABASES, new_store
 
@@ -273,7 +274,7 @@ def test_a_facet_has_the_most_frequent_values_and_the_chosen_one(store):
 def test_an_unknown_condition_is_refused_and_stray_bytes_match_nothing(store):
     store.save(random_run(1, random.Random(1)))
     for method in (store.count, store.facets):
-        with pytest.raises(TypeError, match="unknown arguments: modle"):
+        with pytest.raises(TypeError, match=says("unknown-arguments", unknown="modle")):
             method(modle="net")
     assert store.count(runtime="\udcff") == Count(value=0)
     assert store.facets(runtime="\udcff") == dict.fromkeys(FACETS, ())

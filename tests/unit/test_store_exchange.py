@@ -12,6 +12,7 @@ from edgewise.errors import BadInput
 from edgewise.record import SCHEMA, Failure, Measurement, Run
 from edgewise.store import exchange, from_document, open_store, to_document
 from edgewise.store.exchange import csv_lines, export_runs, import_runs, read_runs
+from messages import says, wording
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "schema2"
 
@@ -128,7 +129,7 @@ def test_an_empty_bundle(tmp_path):
 def test_a_file_is_not_replaced_unasked(tmp_path):
     path = tmp_path / "runs.json"
     path.write_text("mine")
-    with pytest.raises(BadInput, match="already exists") as caught:
+    with pytest.raises(BadInput, match=says("already-exists")) as caught:
         export_runs(RUNS, path)
     assert "--force" in caught.value.advice
     assert path.read_text() == "mine"
@@ -146,7 +147,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, monkeypatch):
         fsync(descriptor)
 
     monkeypatch.setattr(exchange.os, "fsync", appear)
-    with pytest.raises(BadInput, match="already exists"):
+    with pytest.raises(BadInput, match=says("already-exists")):
         export_runs(RUNS, path)
     assert path.read_text() == "theirs"
     assert os.listdir(tmp_path) == ["runs.json"]
@@ -173,7 +174,8 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "match"), [("runs.txt", "'.txt'"), ("runs", "without an extension"), ("no/runs.json", "can't write")]
+    ("name", "match"),
+    [("runs.txt", "'.txt'"), ("runs", says("file-without-extension")), ("no/runs.json", "can't write")],
 )
 def test_where_nothing_can_be_written(tmp_path, name, match):
     with pytest.raises(BadInput, match=match) as caught:
@@ -222,7 +224,7 @@ def test_a_truncated_export(tmp_path):
 
 def test_files_that_can_not_be_read(tmp_path):
     for path in (tmp_path / "no.json", tmp_path, "a\0b"):
-        with pytest.raises(BadInput, match="can't read"):
+        with pytest.raises(BadInput, match=says("cant-read-in-exchange")):
             import_runs(path)
 
 
@@ -232,9 +234,9 @@ def test_size_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "MAX_BYTES", path.stat().st_size)
     assert import_runs(path) == RUNS
     monkeypatch.setattr(exchange, "MAX_BYTES", path.stat().st_size - 1)
-    with pytest.raises(BadInput, match="larger than"):
+    with pytest.raises(BadInput, match=says("larger-than")):
         import_runs(path)
-    with pytest.raises(BadInput, match="larger than"):
+    with pytest.raises(BadInput, match=says("larger-than")):
         import_runs("/dev/zero")
 
 
@@ -244,7 +246,7 @@ def test_duplicates(tmp_path):
     assert import_runs(path) == RUNS[:2]
     assert list(read_runs(path)) == [RUNS[0], RUNS[1], RUNS[0]]
     export_runs([RUNS[0], replace(RUNS[0], status="failed")], path, overwrite=True)
-    with pytest.raises(BadInput, match=r"runs\[1\]: run .* occurs twice, with different content"):
+    with pytest.raises(BadInput, match=says("runs-run-occurs-twice-different", index=1)):
         import_runs(path)
 
 
@@ -276,7 +278,9 @@ def test_csv_of_a_failed_run_has_no_values_and_says_why():
     rows = list(csv.DictReader(io.StringIO(to_csv([replace(RUNS[0], status="failed", failure=failure)]))))
     latency = next(row for row in rows if row["metric"] == "latency")
     assert [latency[name] for name in ("value", "low", "high", "basis")] == [""] * 4
-    assert latency["absent_because"] == "the run failed: LinkLost: unplugged"
+    assert latency["absent_because"] == wording(
+        "run-failed-in-cells", where="", cause="LinkLost", message="", advice="unplugged"
+    )
 
 
 def test_csv_quotes_and_leaves_out_what_is_not_finite():

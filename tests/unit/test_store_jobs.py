@@ -8,6 +8,7 @@ import pytest
 
 from edgewise.errors import BadInput
 from edgewise.record import new_run_id
+from messages import says
 from stores import DATABASES, POSTGRESQL, new_store
 
 BENCH = {"verb": "bench", "models": ["a.onnx"]}
@@ -100,18 +101,18 @@ def test_many_claim_at_once_and_each_job_is_claimed_by_one(jobs):
 def test_only_one_cancels(jobs):
     job_id = add(jobs)
     assert jobs.cancel(job_id) == "cancelled"
-    with pytest.raises(BadInput, match="this job is cancelled already"):
+    with pytest.raises(BadInput, match=says("job-already", status="cancelled")):
         jobs.cancel(job_id)
     assert jobs.claim("here", "me") is None
     assert jobs.again(job_id) == job_id
-    with pytest.raises(BadInput, match="this job is queued already"):
+    with pytest.raises(BadInput, match=says("job-already", status="queued")):
         jobs.again(job_id)
     running = jobs.claim("here", "me")
     assert not running.cancelling and jobs.cancel(job_id) == "running"
     assert jobs.get(job_id).cancelling
-    with pytest.raises(BadInput, match="is being cancelled already"):
+    with pytest.raises(BadInput, match=says("being-cancelled-already")):
         jobs.cancel(job_id)
-    with pytest.raises(BadInput, match="this job is running already"):
+    with pytest.raises(BadInput, match=says("job-already", status="running")):
         jobs.again(job_id)
     assert jobs.finish(running, "cancelled")
     assert jobs.again(job_id) == job_id and not jobs.get(job_id).cancelling
@@ -142,7 +143,7 @@ def test_pages_follow_one_another(jobs):
 @pytest.mark.parametrize("job_id", ["nothing", "", "a\nb", "\udc80", "x" * 10_000])
 def test_an_unknown_job(jobs, job_id):
     for ask in (jobs.get, jobs.cancel, jobs.again, lambda one: jobs.list(before=one)):
-        with pytest.raises(BadInput, match="there is no such job"):
+        with pytest.raises(BadInput, match=says("there-no-such-job")):
             ask(job_id)
 
 

@@ -12,6 +12,7 @@ from edgewise.report.files import write_report
 from edgewise.store import open_store
 from edgewise.store.exchange import export_runs, import_runs
 from edgewise.store.redaction import redact_paths
+from messages import wording
 from sample_runs import failed_run, make_run
 
 
@@ -23,7 +24,7 @@ def at(run, path):
 @pytest.mark.parametrize(
     ("text", "paths", "expected"),
     [
-        ("can't read /data/secret/net.onnx: no", ["/data/secret/net.onnx"], "can't read net.onnx: no"),
+        ("can't read /data/secret/net.onnx: no", ["/data/secret/net.onnx"], wording("cant-read-in-coco", file="net.onnx", strerror="no")),
         ("/home/anna/v/lib/x.py line 3", [], "~/v/lib/x.py line 3"),
         ('"C:\\\\Users\\\\anna\\\\m.onnx"', [], '"~\\\\m.onnx"'),
         ("/Users/anna", [], "~"),

@@ -16,6 +16,7 @@ from edgewise.run.sustained import timing as worker_side
 from edgewise.run.sustained.result import completed, sustained_of
 from edgewise.run.sustained.timing import measure_sustained, window_of
 from edgewise.run.timing import Clock, recorder_of
+from messages import has, is_in, says
 
 MS = 1_000_000
 MINUTES = 30 * 60.0
@@ -214,13 +215,17 @@ def test_a_constant_latency_is_the_same_and_no_time_is_made_up():
         ({"busy_share_of_others": (0.02, 0.4)}, "disturbance", "other processes rose from 2.0% to 40.0%"),
         ({"steal_share": (0.0, 0.1)}, "disturbance", "other virtual machines rose from 0.0% to 10.0%"),
         ({"throttled_share": (0.0, 0.3)}, "limit", "a quota paused the worker rose from 0.0% to 30.0%"),
-        ({"clock_rate": (2e9, 1e9), "steal_share": (0.0, 0.1)}, "clock", "clock fell from 2.00 GHz to 1.00 GHz"),
+        (
+            {"clock_rate": (2e9, 1e9), "steal_share": (0.0, 0.1)},
+            "clock",
+            says("clock-fell", quantity="2.00 GHz", quantity_2=has("1.00 GHz")),
+        ),
     ],
 )
 def test_only_a_clock_that_fell_is_called_throttling(columns, cause, words):
     rows = {name: [first] * 300 + [later] * 300 for name, (first, later) in columns.items()}
     found = result_of(bins_of([10.0] * 300 + [12.0] * 300, **rows))
-    assert (found.verdict, found.cause) == ("slower", cause) and words in found.explanation
+    assert (found.verdict, found.cause) == ("slower", cause) and is_in(words, found.explanation)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from edgewise.progress import BinDone
 from edgewise.run.dispatch import Interrupted
 from edgewise.store import from_document, to_document
 from edgewise.testing import write_fake_model
+from messages import says, wording
 from threaded_workers import living
 
 pytestmark = pytest.mark.usefixtures("threads")
@@ -35,7 +36,7 @@ def test_a_run_shows_when_the_engine_throttled_and_keeps_its_record(tmp_path):
     assert (run.status, found.verdict) == ("done", "slower")
     assert found.cause in ("unknown", "disturbance")  # as busy as this machine is while the tests run
     assert found.ratio == pytest.approx(1.5) and found.slowdown_from_s == pytest.approx(120.0, abs=3.1)
-    assert len(run.sessions) == 1 and run.sessions[0].stopped_because == "240.005 s of measuring"
+    assert len(run.sessions) == 1 and run.sessions[0].stopped_because == wording("s-measuring", elapsed="240.005")
     assert found.absent["clock_rate"] == "meters were switched off"
     latency = run.measurement("latency")
     assert (latency.low, latency.high) == (None, None) and "it changed" not in latency.method
@@ -43,7 +44,7 @@ def test_a_run_shows_when_the_engine_throttled_and_keeps_its_record(tmp_path):
     assert len(latency.samples) == sum(found.series["inferences"])
     assert "drift" not in {caution.code for caution in run.cautions}
     assert from_document(json.loads(json.dumps(to_document(run)))) == run
-    for series, words in (({"median": [1.0]}, "no column begin_s"), ({"extra": [1.0]}, "columns of unequal length")):
+    for series, words in (({"median": [1.0]}, "no column begin_s"), ({"extra": [1.0]}, says("columns-unequal-length"))):
         document = to_document(run)
         kept = {} if "median" in series else document["sustained"]["series"]
         document["sustained"]["series"] = {**kept, **series}
@@ -105,7 +106,7 @@ def test_the_terminal_shows_the_verdict_within_80_columns(tmp_path, capsys):
     shown = capsys.readouterr()
     assert "slower: latency 15.0 ms in the last minute, 10.0 ms in the first; ratio 1.50" in shown.out
     assert "slower by more than 5% from 2.01 min to the end" in shown.out
-    assert "clock not readable" in shown.out
+    assert wording("clock-not-readable") in shown.out
     assert "2 of 4 min, latency 10.0 ms" in shown.err
     assert max(map(len, shown.out.splitlines())) <= 80
 
@@ -124,13 +125,13 @@ def test_a_page_has_the_chart_and_the_json_has_the_series(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"sessions": 3}, "it excludes sessions"),
+        ({"sessions": 3}, says("why-excludes-listing", listing="sessions")),
         ({"iterations": 5, "warmup": 1}, "it excludes iterations and warmup"),
-        ({"scenario": "offline"}, "applies only to the scenarios single-stream and paced"),
+        ({"scenario": "offline"}, says("sustained-applies-only-scenarios-single")),
     ],
 )
 def test_settings_without_a_meaning_are_refused(tmp_path, fields, words):
     with pytest.raises(BadInput, match=words):
         edgewise.bench(model(tmp_path), sustained=10.0, **fields)
-    with pytest.raises(BadInput, match="sustained must be above 0"):
+    with pytest.raises(BadInput, match=says("field-must-above-0-s", field="sustained")):
         edgewise.bench(model(tmp_path), sustained=0.0)

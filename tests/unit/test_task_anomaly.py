@@ -9,6 +9,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from edgewise.errors import BadInput
 from edgewise.evaluating.task import HasConfusion
 from edgewise.evaluating.tasks.anomaly import Anomaly, AnomalyTable
+from messages import says
 from task_setting import context, judge_all
 
 TASK = Anomaly()
@@ -55,9 +56,9 @@ def test_scores_by_their_options():
     for asked, expected in (("max", 0.9), ("mean", 0.4), ("2", 0.1)):
         scorer = TASK.prepare(context((1, 3), score=asked))
         assert judge_all(scorer, [output], [1]) == [[1, pytest.approx(expected)]]
-    with pytest.raises(BadInput, match="score is one"):
+    with pytest.raises(BadInput, match=says("output-numbers-score-one-number")):
         judge_all(TASK.prepare(context((1, 3), score="value")), [output], [1])
-    with pytest.raises(BadInput, match="has 3 elements"):
+    with pytest.raises(BadInput, match=says("score-output-elements", size=3)):
         judge_all(TASK.prepare(context((1, 3), score="3")), [output], [1])
     with pytest.raises(BadInput, match="score must be value, max, mean"):
         TASK.prepare(context((1, 3), score="median"))
@@ -73,12 +74,12 @@ def test_an_autoencoder_is_known_by_its_sizes():
     assert judge_all(scorer, [windows + np.array([[1.0], [2.0], [3.0]])], [0], data=[windows]) == [
         [0, pytest.approx(14 / 3)]
     ]
-    with pytest.raises(BadInput, match="is 5 numbers, and its reconstruction 640"):
+    with pytest.raises(BadInput, match=says("name-size-reconstruction-size-2", size="5 numbers", size_2=640)):
         judge_all(scorer, [stored], [1], data=[np.zeros(5)])
 
 
 def test_nothing_is_guessed():
-    with pytest.raises(BadInput, match="output is not one score per sample"):
+    with pytest.raises(BadInput, match=says("model-output-not-one-score")):
         TASK.prepare(context((1, 7), inputs=((1, 640),)))
 
 
@@ -94,7 +95,7 @@ def test_a_threshold_adds_answers():
 
 @pytest.mark.parametrize("label", [2, -1, None, "anomaly", 0.5])
 def test_labels_are_zero_and_one(label):
-    with pytest.raises(BadInput, match=r"x\[0\] of pets.npz has the label"):
+    with pytest.raises(BadInput, match=says("name-data-label-brief", name="x[0]", data="pets.npz")):
         judge_all(TASK.prepare(context((1, 1))), [[0.1]], [label])
 
 
@@ -109,8 +110,8 @@ def test_class_names_say_which_is_normal(classes, normal):
 
 
 def test_class_names_that_do_not_say():
-    with pytest.raises(BadInput, match=r"which class of pets.npz is normal"):
+    with pytest.raises(BadInput, match=says("not-known-which-class-normal", name="pets.npz")):
         TASK.prepare(context((1, 1), data=("a", "b")))
     assert TASK.prepare(context((1, 1), data=("a", "b"), normal="b")).settings["normal"] == "b"
-    with pytest.raises(BadInput, match="has no class 'c'"):
+    with pytest.raises(BadInput, match=says("no-class", asked="c")):
         TASK.prepare(context((1, 1), data=("a", "b"), normal="c"))

@@ -10,6 +10,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.table_bootstrap import HasGroups
 from edgewise.evaluating.task import HasConfusion, tasks
 from edgewise.evaluating.tasks.classification import AudioClassification, Classification, ClassificationTable
+from messages import says
 from task_setting import context, judge_all
 
 TASK = Classification()
@@ -122,7 +123,7 @@ def test_infinite_scores_still_have_a_best():
 
 
 def test_a_single_output_must_say_what_it_is():
-    with pytest.raises(BadInput, match="logit or a probability"):
+    with pytest.raises(BadInput, match=says("model-single-output-which-may")):
         TASK.prepare(context((1, 1)))
     logit = TASK.prepare(context((1, 1), positive="logit"))
     assert [r[1] for r in judge_all(logit, [[0.3], [-0.3], [0.0], [np.nan]], [1, 0, 0, 1])] == [1, 0, 0, -1]
@@ -131,18 +132,18 @@ def test_a_single_output_must_say_what_it_is():
     assert [r[1] for r in judge_all(probability, [[0.3], [0.6], [0.5]], [1, 0, 0])] == [0, 1, 0]
     strict = TASK.prepare(context((1, 1), positive="probability", threshold=0.9))
     assert [r[1] for r in judge_all(strict, [[0.89], [0.91]], [1, 0])] == [0, 1]
-    with pytest.raises(BadInput, match="label 2"):
+    with pytest.raises(BadInput, match=says("name-data-label-labelshift-rest", label="", shift=2)):
         judge_all(logit, [[0.3]], [2])
 
 
 def test_a_single_output_found_only_when_it_runs():
     scorer = TASK.prepare(context(("batch", None)))
-    with pytest.raises(BadInput, match="logit or a probability"):
+    with pytest.raises(BadInput, match=says("model-single-output-which-may")):
         judge_all(scorer, [[0.4]], [1])
 
 
 def test_positive_is_no_option_of_several_outputs():
-    with pytest.raises(BadInput, match="the model has 4 outputs"):
+    with pytest.raises(BadInput, match=says("model-outputs-best-one-answer", width=4)):
         TASK.prepare(context((1, 4), positive="logit"))
 
 
@@ -153,41 +154,41 @@ def test_outputs_that_are_the_answer_already():
     assert table.values()["accuracy_top1"] == pytest.approx(1 / 3)
     assert "accuracy_top5" not in table.values()
     named = TASK.prepare(context((1, 1), dtype="int64", model=("a", "b")))
-    with pytest.raises(BadInput, match=r"the output for x\[0\] is 7"):
+    with pytest.raises(BadInput, match=says("output-there-classes-most", name="x[0]", answer=7)):
         judge_all(named, [np.array([7])], [1])
-    with pytest.raises(BadInput, match="classes at most"):
+    with pytest.raises(BadInput, match=says("output-there-classes-most")):
         judge_all(scorer, [np.int64(2**50)], [1])
 
 
 def test_top_k_indices_are_not_taken_for_scores():
     scorer = TASK.prepare(context((1, 5), dtype="int64"))
-    with pytest.raises(BadInput, match="neither scores of classes nor the best one"):
+    with pytest.raises(BadInput, match=says("output-neither-scores-classes-nor")):
         judge_all(scorer, [np.arange(5)], [1])
 
 
 def test_several_outputs_need_a_choice():
-    with pytest.raises(BadInput, match="has 2 outputs") as caught:
+    with pytest.raises(BadInput, match=says("model-outputs-reads-one", outputs_count=2)) as caught:
         TASK.prepare(context((1, 3), (1, 4)))
     assert "0: out0 [1, 3], 1: out1 [1, 4]" in caught.value.advice
     for asked in ("out1", "1"):
         assert TASK.prepare(context((1, 3), (1, 4), output=asked)).settings["output"] == "out1"
     for asked in ("out7", "2", "-1"):
-        with pytest.raises(BadInput, match="has no output"):
+        with pytest.raises(BadInput, match=says("model-no-output")):
             TASK.prepare(context((1, 3), (1, 4), output=asked))
 
 
 def test_maps_are_no_rows():
     scorer = TASK.prepare(context((1, None, 8, 8)))
-    with pytest.raises(BadInput, match="not one row"):
+    with pytest.raises(BadInput, match=says("output-shape-not-one-row")):
         judge_all(scorer, [np.zeros((3, 8, 8))], [1])
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"top": "3"}, "no option 'top'"),
+    ({"top": "3"}, says("no-option", name="top")),
     ({"offset": "-1"}, "offset must be a whole number of at least 0, not -1"),
     ({"offset": "one"}, "offset must be a whole number of at least 0, not one"),
     ({"positive": "maybe"}, "positive must be logit or probability, not maybe"),
-    ({"threshold": "nan"}, "threshold must be a number, not nan"),
+    ({"threshold": "nan"}, says("task-option-must-not", name="threshold", accepted="a number", given="nan")),
 ])  # fmt: skip
 def test_bad_options(options, message):
     with pytest.raises(BadInput, match=message):
@@ -196,15 +197,25 @@ def test_bad_options(options, message):
 
 def test_labels_out_of_range_name_sample_label_and_classes():
     scorer = TASK.prepare(context((1, 3)))
-    with pytest.raises(BadInput, match=r"x\[1\] of pets.npz has the label 3, and the model has 3 classes"):
+    with pytest.raises(
+        BadInput,
+        match=says(
+            "name-data-label-labelshift-rest",
+            name="x[1]",
+            data="pets.npz",
+            label="",
+            shift=3,
+            rest=says("model-classes", known=3),
+        ),
+    ):
         judge_all(scorer, np.eye(3)[:2], [1, 3])
-    with pytest.raises(BadInput, match="label -1"):
+    with pytest.raises(BadInput, match=says("name-data-label-labelshift-rest", label="", shift=-1)):
         judge_all(scorer, np.eye(3)[:1], [-1])
 
 
 @pytest.mark.parametrize("label", [None, "cat", 1.5, np.zeros(3), np.array([0, 1, 0])])
 def test_labels_that_are_no_class(label):
-    with pytest.raises(BadInput, match="which is not a class"):
+    with pytest.raises(BadInput, match=says("label-which-not-class")):
         judge_all(TASK.prepare(context((1, 3))), np.eye(3)[:1], [label])
 
 
@@ -214,7 +225,7 @@ def test_labels_in_any_integer(label):
 
 
 def test_data_without_labels_is_refused():
-    with pytest.raises(BadInput, match="has no labels"):
+    with pytest.raises(BadInput, match=says("no-labels")):
         TASK.prepare(context((1, 3), labelled=False))
 
 
@@ -222,7 +233,7 @@ def test_a_background_class_shifts_labels():
     scorer = TASK.prepare(context((1, 4), data=("a", "b", "c"), offset=1))
     assert judge_all(scorer, [[0, 0, 1, 0.0]], [1]) == [[2, 2, 0, 4, 1.0]]
     assert scorer.settings["labels"] == "label i is output i + 1"
-    with pytest.raises(BadInput, match=r"label 3 \(output 4\)"):
+    with pytest.raises(BadInput, match=says("name-data-label-labelshift-rest", label="", shift="3 (output 4)")):
         judge_all(scorer, [[0, 0, 1, 0.0]], [3])
 
 
@@ -234,11 +245,11 @@ def test_a_background_class_is_offered_only_where_one_output_is_left(outputs, of
 
 
 def test_as_many_classes_as_outputs_or_somebody_says_which():
-    with pytest.raises(BadInput, match=r"pets.npz has 3 classes, and the model 4 outputs") as caught:
+    with pytest.raises(BadInput, match=says("model-outputs", data="pets.npz", own="3 classes", count=4)) as caught:
         TASK.prepare(context((1, 4), data=("a", "b", "c")))
     assert "offset=1" in caught.value.advice
     late = TASK.prepare(context((1, None), data=("a", "b", "c")))
-    with pytest.raises(BadInput, match="3 classes, and the model 4 outputs"):
+    with pytest.raises(BadInput, match=says("model-outputs", own="3 classes", count=4)):
         judge_all(late, [np.zeros(4)], [1])
 
 
@@ -252,11 +263,11 @@ def test_classes_are_matched_by_name():
 
 
 @pytest.mark.parametrize(("data", "model", "options", "message"), [
-    (("cat", "emu"), ("cat", "dog", "ant"), {}, "classes that the model does not: emu"),
-    (("cat", "crane"), ("cat", "crane", "crane"), {}, "2 of the model's classes are called 'crane'"),
-    (("Cat", "cat_"), ("cat", "dog", "ant"), {}, "two classes for one"),
-    (("dog", "cat"), ("cat", "dog", "ant"), {"offset": "1"}, "no offset is needed"),
-    ((), ("cat", "dog"), {}, "2 names of classes for a model with 3 outputs"),
+    (("cat", "emu"), ("cat", "dog", "ant"), {}, says("classes-model-does-not", missing="", more="emu")),
+    (("cat", "crane"), ("cat", "crane", "crane"), {}, says("model-classes-called", numbers_count=2, name="crane")),
+    (("Cat", "cat_"), ("cat", "dog", "ant"), {}, says("two-classes-one-model")),
+    (("dog", "cat"), ("cat", "dog", "ant"), {"offset": "1"}, says("labels-matched-name-so-no")),
+    ((), ("cat", "dog"), {}, says("names-classes-model-outputs", model_count=2, count=3)),
 ])  # fmt: skip
 def test_names_that_do_not_fit(data, model, options, message):
     with pytest.raises(BadInput, match=message):

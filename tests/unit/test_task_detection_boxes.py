@@ -8,6 +8,7 @@ import pytest
 from edgewise.evaluating.task import Preparation
 from edgewise.evaluating.tasks import boxes as b
 from edgewise.evaluating.tasks.boxes import Anchors, Detections, UnreadableOutputs
+from messages import says
 
 
 def random_found(rng, size, classes=3, grid=None):
@@ -86,7 +87,7 @@ def test_the_way_back_undoes_a_crop():
 
 
 def test_no_way_back_without_an_image():
-    with pytest.raises(UnreadableOutputs, match="not an image"):
+    with pytest.raises(UnreadableOutputs, match=says("sample-not-image-so-boxes")):
         b.to_stored(np.zeros((1, 4)), Preparation())
 
 
@@ -106,12 +107,12 @@ def test_listed_boxes_without_classes_and_scores_are_sure_and_of_one_class():
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ((np.zeros((1, 3, 5)), None, None, None), "four numbers"),
-        ((np.zeros((2, 3, 4)), None, None, None), "not of one image"),
-        ((np.zeros((3, 4)), np.zeros(2), None, None), "3 boxes, but 2 scores"),
-        ((np.zeros((3, 4)), np.zeros(3), np.zeros(4), None), "3 boxes, but 4 classes"),
-        ((np.zeros((3, 4)), np.zeros(3), np.zeros(3), np.array([np.nan])), "count"),
-        ((np.zeros((3, 4)), np.zeros(3), np.zeros(3), np.zeros(2)), "count"),
+        ((np.zeros((1, 3, 5)), None, None, None), says("boxes-shape-not-four-numbers")),
+        ((np.zeros((2, 3, 4)), None, None, None), says("output-shape-not-one-image")),
+        ((np.zeros((3, 4)), np.zeros(2), None, None), says("there-boxes", size=3, size_2=2, what="scores")),
+        ((np.zeros((3, 4)), np.zeros(3), np.zeros(4), None), says("there-boxes", size=3, size_2=4, what="classes")),
+        ((np.zeros((3, 4)), np.zeros(3), np.zeros(3), np.array([np.nan])), says("count-shape-not-one-number")),
+        ((np.zeros((3, 4)), np.zeros(3), np.zeros(3), np.zeros(2)), says("count-shape-not-one-number")),
     ],
 )
 def test_listed_boxes_of_other_shapes_are_refused(parts, words):
@@ -137,7 +138,7 @@ def test_rows_of_seven_end_at_the_image_of_minus_one():
 def test_rows_of_six():
     found = b.read_rows(np.array([[[1, 2, 3, 4, 0.5, 7.0]]]))
     assert (found.boxes.tolist(), found.scores.tolist(), found.classes.tolist()) == ([[1, 2, 3, 4]], [0.5], [7])
-    with pytest.raises(UnreadableOutputs, match="neither six nor seven"):
+    with pytest.raises(UnreadableOutputs, match=says("rows-shape-neither-six-nor")):
         b.read_rows(np.zeros((1, 3, 5)))
 
 
@@ -160,7 +161,9 @@ def test_ssd_undoes_the_encoding(y_first):
 
 
 def test_ssd_with_other_anchors_is_refused():
-    with pytest.raises(UnreadableOutputs, match="2 anchors, but 3 boxes"):
+    with pytest.raises(
+        UnreadableOutputs, match=says("there-anchors-boxes-rows-scores", boxes_count=2, encodings_count=3)
+    ):
         b.read_ssd(np.zeros((3, 4)), np.zeros((3, 2)), Anchors(boxes=np.zeros((2, 4)), scales=(1, 1, 1, 1)), above=0)
 
 
@@ -177,7 +180,7 @@ def test_activations_equal_scipy(activation):
     expected = {"sigmoid": special.expit(raw), "softmax": special.softmax(raw, axis=1), "none": raw}[activation]
     np.testing.assert_allclose(b.activate(raw, activation, background=None), expected, rtol=1e-12)
     np.testing.assert_allclose(b.activate(raw, activation, background=0), expected[:, 1:], rtol=1e-12)
-    with pytest.raises(UnreadableOutputs, match="background"):
+    with pytest.raises(UnreadableOutputs, match=says("there-no-class-which-should")):
         b.activate(raw, activation, background=4)
 
 
@@ -196,7 +199,7 @@ def test_yolo_without_objectness():
 
 
 def test_yolo_refuses_what_is_no_number_and_has_no_class():
-    with pytest.raises(UnreadableOutputs, match="not numbers"):
+    with pytest.raises(UnreadableOutputs, match=says("some-scores-not-numbers")):
         b.read_yolo(np.array([[1, 2, 3, 4, np.nan, 0.7]]), objectness=True, above=0.5, every_class=True)
-    with pytest.raises(UnreadableOutputs, match="no room"):
+    with pytest.raises(UnreadableOutputs, match=says("rows-numbers-no-room-class")):
         b.read_yolo(np.zeros((3, 5)), objectness=True, above=0.5, every_class=True)

@@ -9,6 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 from edgewise.errors import BadInput
 from edgewise.evaluating.tasks import embeddings
 from edgewise.evaluating.tasks.embeddings import Embeddings, rank_first
+from messages import says
 from task_setting import context, judge_all
 
 TASK = Embeddings()
@@ -61,11 +62,11 @@ def test_vectors_are_kept_exactly():
 
 def test_bad_input():
     scorer = TASK.prepare(context((1, None)))
-    with pytest.raises(BadInput, match="differ in size"):
+    with pytest.raises(BadInput, match=says("embeddings-differ-size")):
         scorer.tabulate([*judge_all(scorer, [[1.0, 2.0]], [0]), *judge_all(scorer, [[1.0]], [0])])
-    with pytest.raises(BadInput, match="not a class"):
+    with pytest.raises(BadInput, match=says("label-which-not-class")):
         judge_all(scorer, [[1.0, 2.0]], [None])
-    with pytest.raises(BadInput, match="not an embedding"):
+    with pytest.raises(BadInput, match=says("output-numbers-not-embedding-1")):
         judge_all(scorer, [np.zeros(70_000)], [0])
     with pytest.raises(BadInput, match="distance must be cosine or euclidean"):
         TASK.prepare(context((1, 2), distance="manhattan"))

@@ -9,6 +9,7 @@ from sklearn import metrics
 from edgewise.errors import BadInput
 from edgewise.evaluating.scores import score
 from edgewise.evaluating.tasks.regression import Regression, RegressionTable
+from messages import says, wording
 from task_setting import context, judge_all
 
 TASK = Regression()
@@ -64,20 +65,20 @@ def test_outputs_that_are_not_finite_are_said():
 
 @pytest.mark.parametrize("label", [None, "many", [1.0, np.nan], [], {"a": 1}])
 def test_labels_that_are_no_numbers(label):
-    with pytest.raises(BadInput, match="not a finite number"):
+    with pytest.raises(BadInput, match=says("label-which-not-finite-number")):
         judge_all(TASK.prepare(context((1, 2))), [[1.0, 2.0]], [label])
 
 
 def test_sizes_must_agree():
-    with pytest.raises(BadInput, match=r"the label of x\[0\] of pets.npz has 3 numbers, and the output 2"):
+    with pytest.raises(BadInput, match=says("label-numbers-output", name="x[0]", data="pets.npz", size=3, size_2=2)):
         judge_all(TASK.prepare(context((1, 2))), [[1.0, 2.0]], [[1, 2, 3]])
-    with pytest.raises(BadInput, match="1 to 4096 outputs per sample, not 150528"):
+    with pytest.raises(BadInput, match=says("regression-supports-1-outputs-per", most_outputs=4096, size=150528)):
         TASK.prepare(context((1, 224, 224, 3)))
     scorer = TASK.prepare(context((1, None)))
-    with pytest.raises(BadInput, match="1 to 2 outputs"):
+    with pytest.raises(BadInput, match=says("samples-outputs", min=1, max=2)):
         scorer.tabulate([[[1.0], [1.0]], [[1.0, 2.0], [1.0, 2.0]]])
 
 
 def test_no_samples():
     scorer = TASK.prepare(context((1, 2)))
-    assert all(each.absent_because == "there are no samples" for each in score(scorer.tabulate([])))
+    assert all(each.absent_because == wording("there-no-samples") for each in score(scorer.tabulate([])))

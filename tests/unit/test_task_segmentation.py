@@ -11,6 +11,7 @@ from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.scores import score
 from edgewise.evaluating.task import HasConfusion, Preparation
 from edgewise.evaluating.tasks.segmentation import Segmentation
+from messages import says
 from task_setting import context, judge_all
 
 TASK = Segmentation()
@@ -110,7 +111,7 @@ def test_nan_pixels_are_wrong_and_no_class():
 
 def test_one_channel_must_say_what_it_is():
     output = np.array([[[0.4, 0.6]]])
-    with pytest.raises(BadInput, match="one number per pixel"):
+    with pytest.raises(BadInput, match=says("output-one-number-per-pixel")):
         judge_all(TASK.prepare(context((1, 1, 1, 2), layout="channels-first")), [output], [np.zeros((1, 2), int)])
     scorer = TASK.prepare(context((1, 1, 1, 2), layout="channels-first", positive="probability"))
     assert judge_all(scorer, [output], [np.array([[0, 1]])]) == [[0, 0, 1, 1, 1, 1]]
@@ -119,7 +120,7 @@ def test_one_channel_must_say_what_it_is():
 
 
 def test_layouts_that_nothing_tells():
-    with pytest.raises(BadInput, match="the classes' axis"):
+    with pytest.raises(BadInput, match=says("classes-axis-output-shape-ambiguous")):
         TASK.prepare(context((1, 8, 8, 8)))
     assert TASK.prepare(context((1, 8, 8, 8), layout="channels-last")).settings["layout"] == "channels-last"
     names = tuple("abcdefgh")
@@ -133,15 +134,25 @@ def test_layouts_that_nothing_tells():
     "label", [None, 3, "mask.png", np.zeros((2, 2, 3), int), np.zeros((2, 2)), np.zeros((0, 2), int)]
 )
 def test_labels_that_are_no_map(label):
-    with pytest.raises(BadInput, match="not a map of classes"):
+    with pytest.raises(BadInput, match=says("label-not-map-classes")):
         judge_all(TASK.prepare(context((1, 3, 4, 4))), [np.zeros((3, 4, 4))], [label])
 
 
 def test_labels_out_of_range_name_sample_and_label():
     scorer = TASK.prepare(context((1, 3, 4, 4)))
-    with pytest.raises(BadInput, match=r"x\[0\] of pets.npz has the label 3, and the model has 3 classes"):
+    with pytest.raises(
+        BadInput,
+        match=says(
+            "name-data-label-labelshift-rest",
+            name="x[0]",
+            data="pets.npz",
+            label="",
+            shift=3,
+            rest=says("model-classes", known=3),
+        ),
+    ):
         judge_all(scorer, [np.zeros((3, 4, 4))], [np.full((4, 4), 3)])
-    with pytest.raises(BadInput, match="pixels labelled -1 to -1"):
+    with pytest.raises(BadInput, match=says("pixels-labelled", min=-1, max=-1)):
         judge_all(scorer, [np.zeros((3, 4, 4))], [np.full((4, 4), -1)])
     other = TASK.prepare(context((1, 3, 4, 4), ignore=7))
     assert judge_all(other, [np.zeros((3, 4, 4))], [np.full((4, 4), 7)]) == [[]]
@@ -156,10 +167,10 @@ def test_images_in_which_nothing_counts():
 
 def test_outputs_that_are_no_map():
     scorer = TASK.prepare(context((1, None)))
-    with pytest.raises(BadInput, match="is not a map of classes"):
+    with pytest.raises(BadInput, match=says("output-shape-not-map-classes")):
         judge_all(scorer, [np.zeros(10)], [np.zeros((4, 4), int)])
     whole = TASK.prepare(context((1, 2, 2), dtype="int64", model=("a", "b")))
-    with pytest.raises(BadInput, match="pixels are 0 to 7, and there are 2 classes"):
+    with pytest.raises(BadInput, match=says("output-pixels-there-classes", min=0, max=7, known=2)):
         judge_all(whole, [np.array([[0, 7], [0, 0]])], [np.zeros((2, 2), int)])
 
 

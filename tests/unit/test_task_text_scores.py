@@ -16,6 +16,7 @@ from edgewise.evaluating.tasks.text_scores import (
     match_exactly,
     normalise,
 )
+from messages import wording
 
 WORDS = [
     "the",
@@ -150,7 +151,7 @@ def test_without_sacrebleu_bleu_is_absent_with_the_reason():
     table = TextTable(["cat"], [["cat"]], bleu=None, missing="BLEU needs sacrebleu")
     assert math.isnan(table.values()["bleu"])
     assert table.values()["f1_tokens"] == 1
-    assert table.explain("bleu") == "BLEU needs sacrebleu"
+    assert table.explain("bleu") == wording("bleu-needs-sacrebleu")
     assert table.explain("exact_match") is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -11,6 +12,7 @@ from edgewise.model.cost import cost_of, total_of
 from edgewise.model.memory_plan import plan_memory
 from edgewise.model.readers.base import ReadsGraph
 from edgewise.model.readers.tflite import TfliteReader
+from messages import has, is_in, says, wording
 from tflite_writer import Writer, dense, floats, one_step, read, refuse
 
 
@@ -122,7 +124,7 @@ def test_values_of_newer_enumerations_are_numbers(tmp_path):
     )
     graph = read(tmp_path, data)
     assert graph.operators[0].attributes["fused_activation_function"] == "9"
-    assert "no known cost" in cost_of(graph.operators[0], graph).why
+    assert re.search(says("function-no-known-cost"), cost_of(graph.operators[0], graph).why)
 
 
 def test_custom_operators(tmp_path):
@@ -133,7 +135,7 @@ def test_custom_operators(tmp_path):
     (operator,) = graph.operators
     assert (operator.op, operator.custom, operator.kind) == ("MyOwn", True, "")
     assert operator.attributes == {"custom_options": "uint8[3]"}
-    assert cost_of(operator, graph).why == "no formula for the custom operator MyOwn"
+    assert cost_of(operator, graph).why == wording("no-formula", noun="custom", op="operator MyOwn")
 
 
 def branching(references=(1, 2), shared_buffer=1):
@@ -184,10 +186,11 @@ def test_weights_that_are_only_called_the_same_are_two(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("references", "reason"), [((1, 4), "subgraph 4 of 4"), ((-1, 1), "subgraph -1 of 4"), ((0, 1), "runs itself")]
+    ("references", "reason"),
+    [((1, 4), "subgraph 4 of 4"), ((-1, 1), "subgraph -1 of 4"), ((0, 1), says("subgraph-runs-itself"))],
 )
 def test_subgraphs_that_are_not_there(tmp_path, references, reason):
-    assert reason in refuse(tmp_path, branching(references))
+    assert is_in(reason, refuse(tmp_path, branching(references)))
 
 
 def nest(levels, width):
@@ -202,8 +205,8 @@ def nest(levels, width):
 
 def test_nested_subgraphs_are_bounded(tmp_path):
     assert total_of(read(tmp_path, nest(8, 2))).macs == 0
-    assert "nested more than 32 deep" in refuse(tmp_path, nest(200, 1))
-    assert "more than 300000 operators" in refuse(tmp_path, nest(30, 4))
+    assert wording("subgraphs-nested-more-than-deep", max_depth=32) in refuse(tmp_path, nest(200, 1))
+    assert wording("subgraphs-run-more-than-operators", max_nested_operators=300000) in refuse(tmp_path, nest(30, 4))
 
 
 def test_names_are_unique(tmp_path):
@@ -227,46 +230,49 @@ def tensors_of(*names):
         (lambda: one_step("RELU", tensors_of("a", "b"), [2], [1]), "tensor 2 of 2"),
         (lambda: one_step("RELU", tensors_of("a", "b"), [-2], [1]), "tensor -2 of 2"),
         (lambda: one_step("RELU", tensors_of("a", "b"), [0], [1], graph_inputs=(5,)), "tensor 5 of 2"),
-        (lambda: one_step("RELU", tensors_of("a", "b", "c"), [2], [1]), "reads 'c' before it is made"),
-        (lambda: one_step("RELU", tensors_of("a", "b"), [0], [0]), "makes 'a', which already exists"),
-        (lambda: one_step("SPLIT", tensors_of("a", "b"), [0], [1, 1]), "makes 'b', which already exists"),
-        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], buffer=9), w.tensor("b", [2])], [0], [1]), "buffer 9"),
+        (lambda: one_step("RELU", tensors_of("a", "b", "c"), [2], [1]), says("operator-reads-before-made", name="c")),
+        (lambda: one_step("RELU", tensors_of("a", "b"), [0], [0]), says("operator-makes-which-already-exists", name="a")),
+        (lambda: one_step("SPLIT", tensors_of("a", "b"), [0], [1, 1]), says("operator-makes-which-already-exists", name="b")),
+        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], buffer=9), w.tensor("b", [2])], [0], [1]), says("refers-buffer", record=9)),
         (
             lambda: one_step(
                 "RELU", lambda w: [w.tensor("a", [9], buffer=1), w.tensor("b", [9])], [0], [1], buffers=[b"1234"]
             ),
-            "only 4 of 36 bytes",
+            says("constant-only-bytes", length=4, needed=36),
         ),
         (
             lambda: one_step(
                 "RELU", lambda w: [w.tensor("a", [2], buffer=1), w.tensor("b", [2])], [1], [0], graph_inputs=(1,),
                 buffers=[floats(2)],
             ),
-            "makes 'a', which already exists",
+            says("operator-makes-which-already-exists", name="a"),
         ),
-        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2**31 - 1] * 3)] * 2, [0], [1]), "more than 922"),
-        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], marks=[-5])] * 2, [0], [1]), "size -5"),
-        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], scale=[math.nan])] * 2, [0], [1]), "scale nan"),
+        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2**31 - 1] * 3)] * 2, [0], [1]), says("would-more-than-bytes", max_tensor_bytes=has("922"))),
+        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], marks=[-5])] * 2, [0], [1]), says("dimension-size", size=-5)),
+        (lambda: one_step("RELU", lambda w: [w.tensor("a", [2], scale=[math.nan])] * 2, [0], [1]), says("quantisation-scale", scale="nan")),
         (
             lambda: one_step("RELU", lambda w: [w.tensor("a", [2], scale=[1, 2], axis=3)] * 2, [0], [1]),
-            "along dimension 3",
+            says("quantised-along-dimension-which-does", axis=3),
         ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(tmp_path, data, reason):
-    assert reason in refuse(tmp_path, data())
+    assert is_in(reason, refuse(tmp_path, data()))
 
 
 def test_small_files_do_not_become_big_ones(tmp_path):
     """Thousands of references to one tensor with a long name; operators that share one long list."""
     w = Writer()
     long = w.tensor("x" * 4000, [1])
-    assert "names take more than" in refuse(tmp_path, w.finish([w.graph([long] * 20_000, [], [0], [0])], []))
+    assert re.search(
+        says("names-take-more-than-characters"),
+        refuse(tmp_path, w.finish([w.graph([long] * 20_000, [], [0], [0])], [])),
+    )
     w = Writer()
     step = w.operator(0, [0] * 5_000, [])
     copies = [w.table("Operator", opcode_index=0, inputs=[0] * 100_000) for _ in range(11)]
     data = w.finish([w.graph([w.tensor("x", [1])], [step, *copies], [0], [0])], ["ADD_N"])
-    assert "more than 1000000 items" in refuse(tmp_path, data)
+    assert wording("lists-more-than-items", max_items=1000000) in refuse(tmp_path, data)
 
 
 def test_an_operator_code_that_is_not_there(tmp_path):

@@ -11,6 +11,7 @@ from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.dataset import open_data
 from edgewise.optimizing.changed_answers import find_changes
 from edgewise.optimizing.thumbnails import draw_thumbnails
+from messages import wording
 from small_pictures import pixels_of
 from small_selections import Rows
 
@@ -66,11 +67,11 @@ def test_the_worst_pictures_stay_small(shape):
 @pytest.mark.parametrize(
     ("array", "reason"),
     [
-        (np.zeros(64, np.float32), "float32 [64] are no pictures"),
-        (np.zeros((49, 5), np.float32), "float32 [49, 5] are no pictures"),
-        (np.zeros((2, 16, 16), np.uint8), "uint8 [2, 16, 16] are no pictures"),
-        (np.zeros((0, 8), np.uint8), "uint8 [0, 8] are no pictures"),
-        ({"a": GREY, "b": GREY}, "object [] are no pictures"),
+        (np.zeros(64, np.float32), wording("samples-no-pictures", name="float32", shape="[64]")),
+        (np.zeros((49, 5), np.float32), wording("samples-no-pictures", name="float32", shape="[49, 5]")),
+        (np.zeros((2, 16, 16), np.uint8), wording("samples-no-pictures", name="uint8", shape="[2, 16, 16]")),
+        (np.zeros((0, 8), np.uint8), wording("samples-no-pictures", name="uint8", shape="[0, 8]")),
+        ({"a": GREY, "b": GREY}, wording("samples-no-pictures", name="object", shape="[]")),
     ],
 )
 def test_what_is_no_picture_has_none_and_says_so(array, reason):

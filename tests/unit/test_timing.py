@@ -8,6 +8,7 @@ import pytest
 from edgewise.record import Stopping
 from edgewise.run import timing
 from edgewise.run.timing import Clock, Recorder, offline, paced, single_stream
+from messages import wording
 
 MS = 1_000_000
 
@@ -141,7 +142,7 @@ def test_duration_ends_at_the_time():
 def test_adaptive_stops_on_precision_when_the_noise_is_none():
     session = ScriptedSession(MS)
     steady = single_stream(session, stopping=stopping(), clock=Clock.of(session), reporter=NoLines())
-    assert steady.stopped_because == "the median is known to ± 0.01"
+    assert steady.stopped_because == wording("median-known", stopping="0.01")
     assert steady.warmup == [] and steady.warmup_found
     assert 0.25e9 <= steady.elapsed_ns < 0.5e9
 

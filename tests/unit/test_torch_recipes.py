@@ -14,6 +14,7 @@ from edgewise.optimizing.base import CannotApply, Facts, PassSettings, PassTask,
 from edgewise.optimizing.passes.torch_channels import find_heads
 from edgewise.optimizing.passes.torch_pt2e import Pt2eSettings
 from edgewise.optimizing.passes.torch_training import TrainingSettings
+from messages import says
 from pass_settings import settings_of
 
 NAMES = ("keras-to-litert", "torch-distill", "torch-prune", "torch-pt2e", "torch-to-litert", "torch-to-onnx")
@@ -116,7 +117,7 @@ def test_the_head_is_the_last_layer_with_weights_whatever_follows_it():
 
 
 def test_a_keras_file_is_refused_because_loading_it_runs_what_it_names(tmp_path):
-    with pytest.raises(CannotApply, match="give a function"):
+    with pytest.raises(CannotApply, match=says("loading-keras-file-can-run")):
         passes().get("keras-to-litert").apply(
             PassTask(model="m.keras", format="keras", settings=PassSettings(), folder=tmp_path)
         )

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from edgewise.report.trace import INFERENCE, LAYERS, OVERHEADS, place_in_latency, render_trace, trace_document
+from messages import wording
 from sample_profiles import MEMORY, faster_run, layer_of, many_layers_run, profiled_run, unprofiled_run
 
 RUNS = [profiled_run(), faster_run(), unprofiled_run()]
@@ -82,7 +83,7 @@ def test_layers_without_a_beginning_are_laid_end_to_end_and_say_so():
     run = profiled_run()
     found = spans(LAYERS, runs=[replace(run, layers=tuple(replace(each, start=None) for each in run.layers))])
     assert [each["ts"] for each in found] == [0, 300, 550, 750, 830, 890]
-    assert all("does not report" in each["args"]["position"] for each in found)
+    assert all(wording("engine-does-not-report-when") in each["args"]["position"] for each in found)
 
 
 def test_memory_is_a_counter_that_ends_at_nothing():

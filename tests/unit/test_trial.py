@@ -18,6 +18,7 @@ from edgewise.run.plan import Axes, make_plan
 from edgewise.run.run_builder import Sensors
 from edgewise.stats.comparison import LOOKS
 from edgewise.testing import write_fake_model
+from messages import says, wording
 from threaded_workers import Line, install, play_worker
 
 MS = 1_000_000
@@ -159,7 +160,7 @@ def test_it_goes_on_while_nothing_is_safe_and_stops_at_a_look(tmp_path, transpor
     transport.parts = {("b", start): scattering for start in range(100)}
     findings = compare(jobs, criteria=Criteria(metrics=("latency",)), rounds=18)
     latency = row(findings, "latency")
-    assert findings.pairs == 18 and findings.stopped_because == "the maximum of 18 rounds was reached"
+    assert findings.pairs == 18 and findings.stopped_because == wording("maximum-round-reached", rounds=18, value="s")
     assert latency.verdict == "inconclusive"
     assert latency.low < 1.04 < latency.high
     assert latency.decides_in_s > 0
@@ -294,7 +295,7 @@ def test_another_task_is_refused_after_the_first_round(tmp_path, transport):
     assert len(transport.jobs) == 2
     findings = compare(jobs, criteria=Criteria(force=True))
     assert row(findings, "latency").verdict == "same"
-    assert any("a different task" in text for text in findings.obstacles)
+    assert any(wording("different-task") in text for text in findings.obstacles)
 
 
 def test_another_precision_engine_or_thread_count_is_only_stated(tmp_path):
@@ -309,23 +310,23 @@ def test_another_precision_engine_or_thread_count_is_only_stated(tmp_path):
 
 
 def test_one_is_no_comparison(tmp_path, transport):
-    with pytest.raises(BadInput, match="nothing to compare with") as caught:
+    with pytest.raises(BadInput, match=says("there-nothing-compare")) as caught:
         compare([job_of(tmp_path, "a")])
     assert "--vary" in caught.value.advice
-    with pytest.raises(BadInput, match="nothing to compare with"):
+    with pytest.raises(BadInput, match=says("there-nothing-compare")):
         compare([])
     assert transport.jobs == []
 
 
 def test_a_crowd_is_refused(tmp_path, transport):
     jobs = [job_of(tmp_path, f"m{number}") for number in range(MOST_VARIANTS + 1)]
-    with pytest.raises(BadInput, match="too many at once"):
+    with pytest.raises(BadInput, match=says("variants-too-many-once")):
         compare(jobs)
     assert transport.jobs == []
 
 
 def test_an_unknown_metric_to_wait_for_is_refused_first(tmp_path, transport):
-    with pytest.raises(BadInput, match="unknown metric 'latenzy'"):
+    with pytest.raises(BadInput, match=says("unknown-metric", metric="latenzy")):
         compare([job_of(tmp_path, "a"), job_of(tmp_path, "b")], until="latenzy")
     assert transport.jobs == []
 

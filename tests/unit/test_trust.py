@@ -20,6 +20,7 @@ from edgewise.record import (
 )
 from edgewise.run.host_protocol import SessionResult
 from edgewise.run.trust import cautions_of, grade_of
+from messages import wording
 
 
 def job(*, threads=1, precision=None, scenario="single-stream", note=""):
@@ -148,7 +149,7 @@ def test_a_sustained_run_is_not_advised_to_use_more_sessions():
         replace(job(), workload=replace(job().workload, scenario=scenario)),
         sessions=[session()], measurements=[latency()], usable_cores=2,
     )  # fmt: skip
-    assert found.code == "single-session" and found.advice == "run the command again to see how much processes differ"
+    assert found.code == "single-session" and found.advice == wording("run-command-again-see-how")
 
 
 def test_processor_time_is_only_missed_where_the_scenario_has_no_pauses():

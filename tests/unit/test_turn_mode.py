@@ -11,6 +11,7 @@ from edgewise.run.timing import Clock, Steady
 from edgewise.run.turn_mode import SETTLE_BELOW_S, WARM_S, take_turns
 from edgewise.runtime.base import LoadOptions
 from edgewise.testing import FakeRuntime, write_fake_model
+from messages import has, says
 
 MS = 1_000_000
 TURN = {"kind": "turn", "seconds": 0.004, "most": 50}
@@ -151,7 +152,7 @@ def test_no_turn_at_all_gives_no_samples(tmp_path):
 
 def test_an_engine_that_fails_in_a_turn_fails(tmp_path):
     session = session_of(tmp_path, behaviour={"at": "invoke", "after": 3, "do": "raise"})
-    with pytest.raises(RuntimeError, match="the script says so"):
+    with pytest.raises(RuntimeError, match=says("valuethe-noun-problem", noun="script", problem=has("says so"))):
         turns(session, [TURN, TURN, END])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import edgewise
 from edgewise.comparing.comparison import ComparisonResult
 from edgewise.progress import Event, SessionStarted, reporting_to
 from edgewise.testing import write_fake_model
+from messages import is_in, says, wording
 
 MS = 1_000_000
 
@@ -40,12 +42,12 @@ def compare(*paths: Path, **settings) -> ComparisonResult:
 @pytest.mark.parametrize(
     ("script", "cause", "words"),
     [
-        pytest.param(in_a_turn("segfault"), "EngineError", "crashed in phase 'steady' (SIGSEGV)", id="crash"),
-        pytest.param(in_a_turn("exit"), "EngineError", "exit code 7", id="exit"),
-        pytest.param(in_a_turn("garbage"), "Garbage", "broke the protocol", id="garbage"),
+        pytest.param(in_a_turn("segfault"), "EngineError", wording("engine-crashed-phase", phase="steady", name="SIGSEGV"), id="crash"),
+        pytest.param(in_a_turn("exit"), "EngineError", says("worker-exited-phase-exit-code", code=7), id="exit"),
+        pytest.param(in_a_turn("garbage"), "Garbage", says("worker-broke-protocol"), id="garbage"),
         pytest.param(in_a_turn("raise"), "EngineError", "the script says so", id="raise"),
         pytest.param(in_a_turn("memory-error"), "OutOfMemory", "", id="memory"),
-        pytest.param(in_a_turn("close-channel"), "EngineError", "exit code", id="silence"),
+        pytest.param(in_a_turn("close-channel"), "EngineError", says("worker-exited-phase-exit-code"), id="silence"),
         pytest.param(behaving("load", "unsupported"), "Unsupported", "the script says so", id="load"),
     ],
 )  # fmt: skip
@@ -53,7 +55,7 @@ def test_a_worker_that_ends_in_a_turn_is_a_failed_run_with_its_cause(tmp_path, s
     findings = compare(model(tmp_path, "a.fake"), model(tmp_path, "b.fake", **script))
     a, b = (variant.run for variant in findings.variants)
     assert (a.status, b.status) == ("cancelled", "failed")
-    assert b.failure.cause == cause and words in b.failure.message, b.failure
+    assert b.failure.cause == cause and is_in(words, b.failure.message), b.failure
     assert findings.pairs == 0 and "b.fake" in findings.failures
 
 
@@ -95,7 +97,7 @@ def test_a_budget_is_not_outlasted_by_a_worker_that_hangs(tmp_path, clock, scrip
     assert clock.now() - begin == 1.5  # the timeout is 120 s
     failed = [variant.run.failure for variant in findings.variants if variant.run.failure]
     assert [failure.cause for failure in failed] == ["Timeout"]
-    assert "the time budget ended" in failed[0].message and "--time-budget" in failed[0].advice
+    assert re.search(says("time-budget-ended-phase-so"), failed[0].message) and "--time-budget" in failed[0].advice
 
 
 def closing(line) -> None:

@@ -1,6 +1,7 @@
 """How runs on a machine vary: what is learnt, assumed, or shown by the sessions, and what it does to intervals."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +31,7 @@ from edgewise.run.variation import (
 from edgewise.stats.between_runs import Scatter, add, pool
 from edgewise.stats.distributions import t_quantile
 from edgewise.stats.intervals import Interval
+from messages import says, wording
 
 BOX = {
     "architecture": "x86_64",
@@ -107,7 +109,7 @@ def test_without_history_or_samples_the_kind_of_machine_is_assumed_and_said():
         "the variation between runs, ± 7.6%, is assumed for a virtual machine or container: the machine"
         in caution.message
     )
-    assert "doctor --calibrate" in caution.advice
+    assert wording("run-edgewise-doctor-calibrate-10min") in caution.advice
 
 
 def test_without_history_the_parts_of_the_run_tell_how_runs_differ():
@@ -235,7 +237,7 @@ def test_a_few_blocks_of_the_kernels_count_beside_the_kind_of_machine():
     wild = SpeedHistory(BOX, history(blocks=4, copy=0.1)).variation(JOB, now, headline=latency(0.0))
     first = SpeedHistory(BOX, nothing).variation(JOB, now, headline=latency(0.0))
     assert reach_of(calm) < reach_of(first) < reach_of(wild)
-    assert "the reference kernel 'copy': 5 blocks of sessions over" in wild.method
+    assert re.search(says("reference-kernel-blocks-sessions-over", kernel="copy", blocks=5), wild.method)
     assert (calm.source, wild.source) == ("assumed", "assumed")
 
 

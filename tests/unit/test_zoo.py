@@ -18,6 +18,7 @@ from edgewise.zoo.layers import divisible
 from edgewise.zoo.networks import REFERENCES, Reference, make
 from edgewise.zoo.onnx import to_onnx
 from edgewise.zoo.tflite import to_tflite
+from messages import says
 
 #: Published numbers of which the source does not say what they count in; all others agree to 3 %.
 TOLERANCE = {"efficientnet-lite0": 0.06}
@@ -51,7 +52,7 @@ def test_files_with_weights_cost_the_same(tmp_path: Path):
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    with pytest.raises(Unavailable, match="TFLite files can't be written") as caught:
+    with pytest.raises(Unavailable, match=says("tflite-files-cant-written")) as caught:
         build(["resnet-8"], tmp_path, format="tflite")
     assert "edgewise[litert]" in caught.value.advice
 
@@ -154,14 +155,14 @@ def test_rounding_of_channels(channels: float, rounded: int):
 @pytest.mark.parametrize(
     ("names", "settings", "words"),
     [
-        (["lenet"], {}, "no reference network 'lenet'"),
-        (["ds-cnn"], {"resolution": 64}, "--resolution does not apply to ds-cnn"),
-        (["resnet-8"], {"width": 5.0}, "--width 5 is out of range"),
-        (["resnet-8"], {"width": math.nan}, "--width nan is out of range"),
-        (["resnet-18"], {"resolution": 4}, "--resolution 4 is out of range"),
-        (["squeezenet-1.1"], {"resolution": 16}, "the input is too small"),
-        (["resnet-8"], {"seed": -1}, "--seed must be at least 0, not -1"),
-        (["resnet-8"], {"format": "ncnn"}, "--format ncnn is unknown"),
+        (["lenet"], {}, says("no-reference-network", name="lenet")),
+        (["ds-cnn"], {"resolution": 64}, says("resolution-does-not-apply-input", name="ds-cnn")),
+        (["resnet-8"], {"width": 5.0}, says("width-out-range", width=5)),
+        (["resnet-8"], {"width": math.nan}, says("width-out-range", width="nan")),
+        (["resnet-18"], {"resolution": 4}, says("resolution-out-range", resolution=4)),
+        (["squeezenet-1.1"], {"resolution": 16}, says("input-too-small-layer-no")),
+        (["resnet-8"], {"seed": -1}, says("seed-must-least-0-not", seed=-1)),
+        (["resnet-8"], {"format": "ncnn"}, says("format-unknown", format="ncnn")),
     ],
 )
 def test_mistakes_are_found_before_anything_is_written(tmp_path: Path, names, settings, words):
