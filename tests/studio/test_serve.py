@@ -254,6 +254,6 @@ sys.exit(main())
     heavy = {
         "httptools", "jinja2", "numpy", "pydantic", "rich", "uvloop", "websockets", "edgewise.comparing",
         "edgewise.device.devices", "edgewise.model", "edgewise.profiling", "edgewise.progress", "edgewise.report",
-        "edgewise.verbs", "edgewise.studio.forms", "edgewise.studio.views.home", "sqlalchemy.orm",
+        "edgewise.verbs.context", "edgewise.verbs.request", "edgewise.studio.forms", "edgewise.studio.views.home", "sqlalchemy.orm",
     }  # fmt: skip
     assert loaded & heavy == set()
