@@ -113,6 +113,8 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         return explain(error, debug=debug, command=wanted or "")
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # the terminal has written ^C
         complain("interrupted", "finished runs are kept: see 'edgewise runs list'")
         return ExitCode.INTERRUPTED
 
