@@ -12,8 +12,8 @@ pytest.importorskip("starlette")
 
 from raw_http import parse, post, send
 
-from edgewise.studio.forms import FORMS
 from tiny_models import write_tiny_onnx
+from verb_forms import FORMS
 
 REACHING = (
     "/etc/passwd",

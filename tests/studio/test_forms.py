@@ -22,14 +22,14 @@ from edgewise.estimating.base import device_names, estimators
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.studio.catalogue import catalogue
-from edgewise.studio.forms import LEFT_OUT, PICKED, form_of
+from edgewise.studio.forms import LEFT_OUT, PICKED
 from edgewise.studio.models import Models
 from edgewise.units import parse_duration, parse_size
 from edgewise.verbs import words
 from edgewise.verbs.command_line import command_of
 from edgewise.verbs.shared_options import OUTPUT
-from edgewise.verbs.verb import VERBS
 from messages import has, is_in, says, wording
+from verb_forms import FORMS
 
 DATA = Path(str(files("edgewise"))) / "data"
 MODEL, OTHER, NUMBERS = "data/digits_cnn.onnx", "data/digits_cnn.tflite", "data/digits_test.npz"
@@ -54,9 +54,6 @@ def one_device(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEWISE_DEVICES", str(file))
         yield
-
-
-FORMS = {name: form for name in VERBS.names() if (form := form_of(name)) is not None}
 
 
 def typed(arguments):

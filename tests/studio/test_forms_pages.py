@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from edgewise.studio.forms import FORMS
 from messages import has, says
 from patience import wait_until
+from verb_forms import FORMS
 
 DATA = Path(str(files("edgewise"))) / "data"
 ONNX, TFLITE, SCRIPT = "nets/digits_cnn.onnx", "nets/digits_cnn.tflite", "nets/<script>alert(1)</script> 🙂.onnx"

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from edgewise.evaluating.custom_metric import JoinedTable
+from edgewise.evaluating.added_metrics import JoinedTable
 from edgewise.evaluating.evaluator import SampleResults
 from edgewise.evaluating.plausibility import check_plausible
 from edgewise.evaluating.scores import Score, score

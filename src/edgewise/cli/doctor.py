@@ -181,7 +181,7 @@ def examine(
             "watched": quiet,
         },
         "expected_grade": max(fitness.grade, CAUTIONS["variation-assumed"][0])
-        if variation.source == "assumed" and executor.varies
+        if variation.source == "assumed" and (executor.is_worker or executor.varies)
         else fitness.grade,
         "variation": {
             "sigma": variation.sigma,

@@ -12,7 +12,6 @@ import click
 
 from edgewise.cli.completing import VARIABLE, answer
 from edgewise.cli.parsing import Group, Parsed, group_of, words_of
-from edgewise.cli.verb import command_of
 from edgewise.errors import ExitCode, Unavailable
 from edgewise.terminal.console import SteadyStreams, complain
 from edgewise.terminal.errors import explain as explain_error
@@ -57,6 +56,8 @@ def root() -> Group:
 def declared(name: str) -> Command | Mapping[str, Command]:
     """The command of that name, or the commands of a group by their names."""
     if name not in COMMANDS:
+        from edgewise.cli.verb import command_of  # it imports what prints results
+
         return command_of(VERBS.get(name))
     module = import_module(COMMANDS[name][1])
     found: Command | Mapping[str, Command] = getattr(module, "COMMANDS", None) or module.command
@@ -112,6 +113,8 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         return explain(error, debug=debug, command=wanted or "")
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # the terminal has written ^C
         complain("interrupted", "finished runs are kept: see 'edgewise runs list'")
         return ExitCode.INTERRUPTED
 

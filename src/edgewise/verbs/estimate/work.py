@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
@@ -120,9 +120,11 @@ def _on_file(request: EstimateRequest | FitsRequest, work: Callable[[Path], T]) 
     """What `work` returns for the request's file or its signature, or for what its function makes, in int8."""
     if not is_factory(request.model):
         ref = open_model(request.model, request.signature).ref
-        with job_folder() as folder, advising_conversion(request.model, ref, int8=True):
+        with ExitStack() as stack:
+            stack.enter_context(advising_conversion(request.model, ref, int8=True))
             if not ref.signatures:
                 return work(Path(request.model))
+            folder = stack.enter_context(job_folder())
             # Vela would add the time of all signatures.
             taken, whole = take_signature(request.model, request.signature, folder, always=True)
             found = work(Path(taken))
