@@ -19,7 +19,7 @@ from edgewise.store import open_store
 from edgewise.store.exchange import import_runs
 from edgewise.testing import write_fake_model
 from edgewise.units import format_quantity
-from messages import has, says, wording
+from messages import has, is_in, says, wording
 from threaded_workers import Line, install
 
 MS = 1_000_000
@@ -408,7 +408,7 @@ def test_bad_input_is_one_line_with_advice_and_does_not_wait_for_the_machine(
     place, capsys, monkeypatch, words, message
 ):
     monkeypatch.setattr("edgewise.verbs.context.measuring_on", forbidden)
-    assert message in refused(capsys, *words)
+    assert is_in(message, refused(capsys, *words))
 
 
 @pytest.mark.parametrize("twice", [("x.md", "x.md"), ("x.md", "y.json", "./x.md")])
