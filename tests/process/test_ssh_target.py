@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -282,7 +284,22 @@ def test_an_unknown_host_key_is_not_accepted(board, capsys):
 
 def test_nobody_listens(board, capsys):
     board.cable.close()
-    assert "no connection to 127.0.0.1" in refused(capsys)
+    told = " ".join(refused(capsys).split())
+    assert re.search(r"no connection to 127\.0\.0\.1, port \d+: connection refused", told)
+    assert "Errno" not in told
+
+
+def test_an_unknown_name_is_said_to_be_unknown(tmp_path, capsys, monkeypatch):
+    def look_up(*args, **kwargs):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    file = tmp_path / "devices.toml"
+    file.write_text('[elsewhere]\nurl = "ssh://me@no-such-board.invalid:2222"\n')
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(file))
+    told = " ".join(refused(capsys, "elsewhere").split())
+    assert "the name no-such-board.invalid is not known here" in told
+    assert "sshd" not in told
 
 
 def test_a_host_that_does_not_answer_is_given_up(board, capsys, monkeypatch):
@@ -295,7 +312,13 @@ def test_another_users_login_is_denied(ssh_server, capsys, tmp_path, monkeypatch
     other = ssh_server.root / "other"
     ssh_server.make_key("other")
     register(ssh_server, tmp_path / "devices.toml", monkeypatch, key=str(other))
-    assert "denied the login" in refused(capsys)
+    told = " ".join(refused(capsys).split())
+    assert "denied the login" in told
+    assert (
+        f"edgewise devices add board {ssh_server.url} --set known_hosts={ssh_server.known_hosts} --set key=FILE" in told
+    )
+    assert f"ssh-copy-id -p {ssh_server.port} -i {other} " in told
+    assert ssh_server.url.partition("//")[2].partition(":")[0] in told.partition("ssh-copy-id")[2]
 
 
 @pytest.mark.parametrize(

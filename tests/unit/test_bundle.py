@@ -1,6 +1,7 @@
 """What goes over to a target: everything that the worker imports, and nothing that a target need not have."""
 
 import io
+import subprocess
 import sys
 import zipfile
 
@@ -23,6 +24,15 @@ def test_it_has_the_worker_and_the_engine_adapters_and_stays_small():
     assert {"__main__.py", "edgewise/__init__.py", "edgewise/run/worker.py", "edgewise/runtime/litert.py"} <= names()
     assert not {name for name in names() if name.startswith(("edgewise/report", "edgewise/store", "edgewise/cli"))}
     assert len(make_bundle()) < 240_000
+
+
+def test_it_can_be_imported_where_nothing_is_installed(tmp_path):
+    (tmp_path / "bundle.zip").write_bytes(make_bundle())
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import edgewise, edgewise.child_process; print(edgewise.__file__)"
+    )
+    words = [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "bundle.zip")]
+    assert "bundle.zip" in subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 def test_it_needs_only_the_standard_library_numpy_and_an_engine(tmp_path):

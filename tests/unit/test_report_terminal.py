@@ -134,6 +134,12 @@ def test_a_model_is_ranked_by_its_fastest_runtime():
     )
 
 
+def test_a_model_that_does_not_run_is_not_the_smallest():
+    small = failed_run(2, model=model("bad.onnx", 5))
+    assert answer_of([run_of(1, "a.tflite", 1e-3, size=10), small])[1:] == ("Smallest: a.tflite, 10 B",)
+    assert not any("Smallest" in line for line in answer_of([small, failed_run(3)]))
+
+
 def test_one_model_has_the_runtime_to_take_or_why_there_is_none():
     assert answer_of(same_model_runs())[0].startswith(
         "Recommended: openvino/cpu, latency 231 ± 4 µs, grade B; fake/cpu is "

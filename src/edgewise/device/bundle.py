@@ -62,8 +62,7 @@ def _needed() -> set[str]:
         if name in found:
             continue
         found.add(name)
-        if name != "__init__.py":  # the public face imports everything, when it is asked
-            todo += [each for module in _imports(file) for each in _files(module)]
+        todo += [each for module in _imports(file) for each in _files(module)]
         todo += [folder / "__init__.py" for folder in file.parents if folder.is_relative_to(_ROOT)]
     return found
 

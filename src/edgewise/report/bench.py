@@ -16,6 +16,7 @@ from edgewise.report.cautions import caution_sections
 from edgewise.report.cells import label_of, reason_of_absence
 from edgewise.report.conditions import (
     delegates_of,
+    elsewhere,
     engine_of,
     input_text,
     is_original,
@@ -58,7 +59,7 @@ def bench_document(runs: Sequence[Run], *, title: str = "") -> Document:
     ]
     several = len(devices_of(runs)) > 1
     rankings = [
-        ranking_table(sweep, where=f", on {devices_of(sweep)[0]}" if several else "")
+        ranking_table(sweep, where=f", on {devices_of(sweep)[0]}" if several else elsewhere(sweep))
         for sweep in sweeps(runs)
         if len(comparable_groups(sweep)) >= LEAST_RANKED
     ]

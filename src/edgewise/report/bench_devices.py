@@ -10,7 +10,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.candidates import Candidate, are_apart, interval_of, noun_of, objection_of
-from edgewise.report.conditions import labels_of, provider_of, scenario_of, told_apart
+from edgewise.report.conditions import elsewhere, labels_of, provider_of, scenario_of, told_apart
 from edgewise.report.recommendation import Recommendation, answer_of, group_title, recommendations
 from edgewise.text import enumerate_few, listing, one_line
 
@@ -31,8 +31,9 @@ def _by_device(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def title_of_group(group: Sequence[Run], runs: Sequence[Run]) -> str:
-    """The title of a group of comparable runs, with its device where `runs` are of several."""
-    return group_title(group[0]) + (f", on {devices_of(group)[0]}" if len(devices_of(runs)) > 1 else "")
+    """The title of a group of comparable runs, with its device where `runs` are of several, or not of this machine."""
+    several = len(devices_of(runs)) > 1
+    return group_title(group[0]) + (f", on {devices_of(group)[0]}" if several else elsewhere(group))
 
 
 def recommendations_by_device(runs: Sequence[Run]) -> list[Recommendation]:

@@ -14,6 +14,7 @@ from edgewise.report.accuracy import chief_metric
 from edgewise.report.candidates import comparable_groups
 from edgewise.report.cells import Scale, basis_notes, cell_of, failure_of, reason_of_absence, times
 from edgewise.report.conditions import (
+    elsewhere,
     engine_of,
     path_of,
     processor_of,
@@ -137,9 +138,9 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
 def _table_title(runs: Sequence[Run]) -> str:
     groups = comparable_groups(runs)
     if len(groups) == 1:
-        return group_title(groups[0][0])
+        return group_title(groups[0][0]) + elsewhere(runs)
     kinds = {run.job.workload.scenario.kind for run in runs}
-    return f"Benchmark, {kinds.pop()}" if len(kinds) == 1 else "Benchmark"
+    return (f"Benchmark, {kinds.pop()}" if len(kinds) == 1 else "Benchmark") + elsewhere(runs)
 
 
 def _identity(runs: Sequence[Run]) -> list[tuple[Column, list[Cell]]]:

@@ -13,7 +13,7 @@ from edgewise.report.bench import input_sections
 from edgewise.report.cells import failure_of, label_of, reason_of_absence
 from edgewise.report.comparison_tables import NO_REASON, before_after_table, compared_labels, conclusion_of
 from edgewise.report.comparison_words import lower_label, quotient_note, ranking_conclusion
-from edgewise.report.conditions import engine_of, names_of
+from edgewise.report.conditions import elsewhere, engine_of, names_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.stats.comparison import RISK
@@ -71,7 +71,9 @@ def title_of(findings: ComparisonResult) -> str:
     """The conclusion in one sentence, with the variants that failed."""
     failed = failed_text(findings)
     mark = "; " if findings.comparisons else ": "
-    return _conclusion(findings) + (f"{mark}{failed}" if failed else "")
+    first, further, rest = _conclusion(findings).partition("; ")
+    where = elsewhere(variant.run for variant in findings.variants)
+    return f"{first}{where}{further}{rest}" + (f"{mark}{failed}" if failed else "")
 
 
 def failed_text(findings: ComparisonResult) -> str:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Side
+from edgewise.device.devices import LOCAL
 from edgewise.formatting import p_text, percent, ratio_text, value_text
 from edgewise.record import Run
 from edgewise.report.cells import amount_cell, label_of, reason_of_absence, scales_of_two
 from edgewise.report.comparison_words import conclusion, quotient_note, verdict_text, waiting_text
 from edgewise.report.document import DASH, Cell, Column, Columns, Provenance, Table, Tone, absent, table_of
 from edgewise.report.provenance import basis_text, provenance_of_number
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 from edgewise.units import significant
 
 NO_REASON = "the comparison does not say why"
@@ -172,8 +173,14 @@ def csv_table(findings: ComparisonResult) -> Table:
               "Design", "Processes before", "Processes after", "Decides in (s)", "Method")  # fmt: skip
     numeric = {"Before", "After", "Ratio", "p", "Adjusted p", "Margin", "Processes before", "Processes after",
                "Decides in (s)"}  # fmt: skip
-    columns = tuple(Column(title=title, numeric=title in numeric) for title in titles)
-    return Table(title="Comparison", columns=columns, rows=tuple(_csv_row(row) for row in findings.comparisons))
+    columns = [Column(title=title, numeric=title in numeric) for title in titles]
+    rows = [_csv_row(row) for row in findings.comparisons]
+    devices = {variant.label: one_line(variant.run.job.target.device) for variant in findings.variants}
+    if set(devices.values()) - {LOCAL}:
+        columns.append(Column(title="Device"))
+        where = [listing(list(dict.fromkeys(map(devices.__getitem__, (row.a, row.b))))) for row in findings.comparisons]
+        rows = [(*row, Cell(text=device)) for row, device in zip(rows, where, strict=True)]
+    return Table(title="Comparison", columns=tuple(columns), rows=tuple(rows))
 
 
 def _csv_row(row: Comparison) -> tuple[Cell, ...]:

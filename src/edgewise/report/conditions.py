@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from edgewise.comparing.environments import value_text
 from edgewise.comparing.labels import model_names
+from edgewise.device.devices import LOCAL
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import format_bytes
 
@@ -50,6 +52,12 @@ def system_of(run: Run) -> str | None:
     architecture = look_up(run.environment, "architecture")
     words = [word for word in (system, architecture) if word]
     return " ".join(words) or None
+
+
+def elsewhere(runs: Iterable[Run]) -> str:
+    """``", on pi4"`` where all took place on one device other than this machine; else empty."""
+    devices = {one_line(run.job.target.device) for run in runs}
+    return f", on {devices.pop()}" if len(devices) == 1 and not devices & {LOCAL, UNKNOWN_DEVICE} else ""
 
 
 def engine_of(run: Run) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -140,6 +140,10 @@ class Document:
     sections: tuple[Section, ...] = field(default=())
     answer: tuple[str, ...] = ()
     lead: tuple[Section, ...] = ()
+
+    def led_by(self, first: Sequence[str]) -> Document:
+        """The same with lines above its answer."""
+        return replace(self, answer=(*first, *self.answer))
 
 
 Columns = list[tuple[Column, Callable[[T], Cell]]]

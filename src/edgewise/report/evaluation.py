@@ -17,7 +17,7 @@ from edgewise.report.accuracy import preparation_of
 from edgewise.report.cells import failure_of, label_of
 from edgewise.report.changed_answers import AGAINST_REFERENCE, changed_tables
 from edgewise.report.comparison_words import lower_label
-from edgewise.report.conditions import engine_of, flatten
+from edgewise.report.conditions import elsewhere, engine_of, flatten
 from edgewise.report.document import Document, Section
 from edgewise.report.evaluation_tables import (
     NO_CHIEF,
@@ -157,7 +157,11 @@ def sections_of(results: EvaluationResults) -> list[Section]:
 
 
 def title_of(results: EvaluationResults) -> str:
-    """The conclusion in one sentence."""
+    """The conclusion in one sentence, and where the models ran unless on this machine."""
+    return _title(results) + elsewhere(one.run for one in results.models)
+
+
+def _title(results: EvaluationResults) -> str:
     labels = model_labels(results)
     if not labels:
         return "Nothing was evaluated"

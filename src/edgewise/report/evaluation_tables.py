@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from edgewise.device.devices import LOCAL
 from edgewise.evaluating.evaluation import EvaluationResults, ModelEvaluation
 from edgewise.evaluating.scores import MetricDifference, Score
 from edgewise.formatting import change_text, p_text, points_range, range_text, value_text, with_range
@@ -151,13 +152,15 @@ def csv_table(results: EvaluationResults) -> Table:
               "Difference to the first", "p", "Method of the difference", "Data", "Split", "Data sha256", "Status",
               "Run")  # fmt: skip
     numeric = {"Value", "n", "Of", "Left out", "Difference to the first", "p"}
-    columns = tuple(Column(title=title, numeric=title in numeric) for title in titles)
+    columns = [Column(title=title, numeric=title in numeric) for title in titles]
+    there = any(one.run.job.target.device != LOCAL for one in results.models)
+    columns += [Column(title="Device")] if there else []
     rows = [
-        _csv_row(one, label, score)
+        (*_csv_row(one, label, score), *([_text(one.run.job.target.device)] if there else []))
         for one, label in zip(results.models, model_labels(results), strict=True)
         for score in (one.scores or (None,))
     ]
-    return Table(title="Evaluation", columns=columns, rows=tuple(rows))
+    return Table(title="Evaluation", columns=tuple(columns), rows=tuple(rows))
 
 
 def _count(number: int) -> Cell:

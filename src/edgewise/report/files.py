@@ -61,6 +61,7 @@ class ReportSettings(TypedDict, total=False):
         task, reference: as in `edgewise.report.field_tables.Options`.
         title: heading; empty for one made from the runs.
         known: other runs, whose values fill in for missing ones in the tables of the field.
+        first: lines above the answer, such as what was not measured.
         only_tables: in Markdown nothing but the tables and their footnotes.
     """
 
@@ -70,6 +71,7 @@ class ReportSettings(TypedDict, total=False):
     title: str
     known: Sequence[Run]
     only_tables: bool
+    first: Sequence[str]
 
 
 def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> Document:
@@ -98,17 +100,18 @@ def render_report(
     Raises `BadInput` for an unknown table, an unknown extension or no runs, and where `render_profile_file` does.
     """
     table, title = _check(runs, settings.get("table")), settings.get("title", "")
+    first = settings.get("first", ())
     match extension.lower():
         case ".html" if table == "profile":
             from edgewise.report.profile_html import render_profile_html
 
-            return render_profile_html(runs, title=title)
+            return render_profile_html(runs, title=title, first=first)
         case ".html":
             from edgewise.report.html import render_html
 
-            return render_html(runs, title=title or default_title(runs), options=_options(settings))
+            return render_html(runs, title=title or default_title(runs), options=_options(settings), first=first)
         case ".json":
-            return json_text(runs_document(runs))
+            return json_text(runs_document(runs, first=first))
         case ".csv" if table == "profile":
             from edgewise.report.profile_csv import layers_csv
 
@@ -120,7 +123,8 @@ def render_report(
         case ".md":
             from edgewise.report.markdown import render_markdown
 
-            return render_markdown(report_document(runs, **settings), only_tables=settings.get("only_tables", False))
+            document = report_document(runs, **settings).led_by(first)
+            return render_markdown(document, only_tables=settings.get("only_tables", False))
         case special if special in PROFILE_EXTENSIONS:
             return render_profile_file(runs, special, word)
         case _:
@@ -178,10 +182,11 @@ def _one_table(runs: Sequence[Run], table: str, options: Options) -> Table:
     return Table(title=first.title, columns=first.columns, rows=rows, notes=first.notes)
 
 
-def runs_document(runs: Sequence[Run]) -> dict[str, object]:
+def runs_document(runs: Sequence[Run], *, first: Sequence[str] = ()) -> dict[str, object]:
     """``{"schema", "runs", "recommendation", "recommendations"}``, the shape that every measuring command has.
 
     `recommendation` is the first that there is; `recommendations` has one for each group of comparable runs.
+    Where jobs or devices were left out, ``"not_measured"`` has `first`, the lines that say which and why.
     """
     from edgewise.store import to_document
 
@@ -192,4 +197,5 @@ def runs_document(runs: Sequence[Run]) -> dict[str, object]:
         "runs": [to_document(run) for run in runs],
         "recommendation": advice.to_document() if advice else None,
         "recommendations": [{"group": one.group, **one.to_document()} for one in recommendations_by_device(in_engines)],
+        **({"not_measured": list(first)} if first else {}),
     }

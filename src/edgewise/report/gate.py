@@ -14,7 +14,7 @@ from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.report.comparison_words import quotient_note
-from edgewise.report.conditions import engine_of, told_apart
+from edgewise.report.conditions import elsewhere, engine_of, told_apart
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.provenance import how_of, provenance_of_column
 from edgewise.text import one_line
@@ -81,8 +81,13 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     measured = Section(title="How it was measured", lines=tuple(statements_of(outcome)), tone=_tone(outcome))
     proven = outcome.passed and not outcome.count("inconclusive")
     measured = replace(measured, brief=_origin_of_baseline(outcome) if proven else None)
-    answer = (f"Gate {one_line(outcome.conclusion)}",)
+    answer = (f"Gate {conclusion_of(outcome)}",)
     return Document(title="edgewise gate", tables=(table,), sections=(measured,), answer=answer)
+
+
+def conclusion_of(outcome: GateResult) -> str:
+    """The conclusion, and where it was measured unless on this machine."""
+    return one_line(outcome.conclusion) + elsewhere(variant.run for variant in outcome.findings.variants)
 
 
 def _origin_of_baseline(outcome: GateResult) -> str:
@@ -141,7 +146,7 @@ def render_gate_markdown(outcome: GateResult) -> str:
     document = gate_document(outcome, folded=False)
     checks = Document(title="Checks", tables=document.tables)
     table = render_markdown(checks).partition("\n\n")[2]
-    lines = [MARKER, f"### {sign} edgewise gate {for_markdown(outcome.conclusion)}", "", table.strip(), ""]
+    lines = [MARKER, f"### {sign} edgewise gate {for_markdown(conclusion_of(outcome))}", "", table.strip(), ""]
     if origin := _origin_of_baseline(outcome):
         lines += [for_markdown(f"{origin[:1].upper()}{origin[1:]}."), ""]
     details = [f"- {for_markdown(line)}" for line in statements_of(outcome)]

@@ -6,9 +6,8 @@ from edgewise.comparing.gate import GateResult
 from edgewise.report import comparison_charts as charts
 from edgewise.report.comparison import environments_table, variants_table
 from edgewise.report.comparison_tables import before_after_table, compared_labels
-from edgewise.report.gate import gate_document, statements_of
+from edgewise.report.gate import conclusion_of, gate_document, statements_of
 from edgewise.report.page import Block, ChartRenderer, Part, render_result_page, table_block
-from edgewise.text import one_line
 
 
 def render_gate_html(outcome: GateResult) -> str:
@@ -22,7 +21,7 @@ def render_gate_html(outcome: GateResult) -> str:
     (checks,) = gate_document(outcome, folded=False).tables
     return render_result_page(
         "gate",
-        one_line(outcome.conclusion),
+        conclusion_of(outcome),
         [
             Part(id="checks", title="Checks", blocks=[table_block(checks, "check-0")]),
             Part(id="basis", title="How this was measured", blocks=[("statements", statements_of(outcome))]),
@@ -36,6 +35,6 @@ def render_gate_html(outcome: GateResult) -> str:
                 ],
             ),
         ],
-        title=f"Gate {outcome.conclusion}",
+        title=f"Gate {conclusion_of(outcome)}",
         tone=section.tone,
     )

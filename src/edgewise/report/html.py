@@ -42,11 +42,14 @@ MOST_DRAWN = 24
 """Number of runs with a chart of their own; hundreds would take minutes to render."""
 
 
-def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None = None) -> str:
+def render_html(
+    runs: Sequence[Run], *, title: str = "", options: Options | None = None, first: Sequence[str] = ()
+) -> str:
     """The page of `runs`.
 
     Args:
         title: heading; empty for one made from the models and the machine.
+        first: lines above the answer.
         options: task and reference for the tables of the field.
 
     Where vl-convert-python is missing the page has no charts and says how to get them.
@@ -67,7 +70,7 @@ def render_html(runs: Sequence[Run], *, title: str = "", options: Options | None
         styles=["report.css"],
         kind="report",
         title=one_line(title) or default_title(runs),
-        answer=(*summary_of(runs), *answer_by_device(runs, each=True)),
+        answer=(*first, *summary_of(runs), *answer_by_device(runs, each=True)),
         facts=_facts(runs),
         picks=_picks(series),
         results=[

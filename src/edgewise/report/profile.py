@@ -13,7 +13,7 @@ from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.bench import default_title, input_sections
 from edgewise.report.cautions import caution_sections
 from edgewise.report.cells import NOT_MEASURED, failure_of
-from edgewise.report.conditions import engine_of, labels_of
+from edgewise.report.conditions import elsewhere, engine_of, labels_of
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent
 from edgewise.report.names import keep_end
 from edgewise.report.profile_cells import (
@@ -96,7 +96,7 @@ def header(run: Run) -> str:
     words += [f"{threads} thread{'s' if threads != 1 else ''}"] if threads is not None else []
     words += [precision] if (precision := precision_of(run)) else []
     settings = one_line(", ".join(words))
-    return f"{one_line(run.job.model.name)} · {engine_of(run)} ({settings}) · {latency_words(run)}"
+    return f"{one_line(run.job.model.name)} · {engine_of(run)} ({settings}{elsewhere([run])}) · {latency_words(run)}"
 
 
 def latency_words(run: Run) -> str:

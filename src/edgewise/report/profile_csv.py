@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from edgewise.device.devices import LOCAL
 from edgewise.record import Layer, LayerTensor, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.cells import NOT_MEASURED
@@ -33,6 +34,7 @@ _OWNER: dict[str, Callable[[Run], str]] = {
     "Runtime": provider_of,
     "Threads": lambda run: str(threads_of(run) or "not reported"),
 }
+_DEVICE: dict[str, Callable[[Run], str]] = {"Device": lambda run: run.job.target.device}
 _WORDS: dict[str, Callable[[Layer], str | None]] = {
     "Kind": lambda layer: layer.kind,
     "Name": lambda layer: layer.title,
@@ -55,20 +57,21 @@ _WORDS: dict[str, Callable[[Layer], str | None]] = {
 
 def layers_csv(runs: Sequence[Run]) -> str:
     """A header line, then the layers of each run in the order of execution; why a value is absent is in ``Notes``."""
+    owner = _OWNER | (_DEVICE if any(run.job.target.device != LOCAL for run in runs) else {})
     columns = (
-        *(Column(title=title) for title in _OWNER),
+        *(Column(title=title) for title in owner),
         Column(title="Index", numeric=True),
         Column(title="Time", numeric=True, unit="s"),
         *(Column(title=title, numeric=True, unit=unit) for _, title, unit in _NUMBERS),
         *(Column(title=title) for title in _WORDS),
     )
-    rows = tuple(_row(run, layer) for run in runs for layer in run.layers)
+    rows = tuple(_row(run, layer, owner) for run in runs for layer in run.layers)
     return render_csv(Table(title="Layers", columns=columns, rows=rows))
 
 
-def _row(run: Run, layer: Layer) -> tuple[Cell, ...]:
+def _row(run: Run, layer: Layer, owner: Mapping[str, Callable[[Run], str]]) -> tuple[Cell, ...]:
     return (
-        *(Cell(text=one_line(words(run))) for words in _OWNER.values()),
+        *(Cell(text=one_line(words(run))) for words in owner.values()),
         Cell(text="", value=layer.index),
         absent(time_reason(layer))
         if layer.time is None

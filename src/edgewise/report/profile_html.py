@@ -51,7 +51,7 @@ _ATTRIBUTE_WIDTH = 400
 _NAME_WIDTH = 60
 
 
-def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
+def render_profile_html(runs: Sequence[Run], *, title: str = "", first: Sequence[str] = ()) -> str:
     """The page of `runs`: each run's profile, then what changed where there are two.
 
     Where vl-convert-python is missing the page has no charts and says how to get them.
@@ -79,6 +79,7 @@ def render_profile_html(runs: Sequence[Run], *, title: str = "") -> str:
         between=between,
         changes=changes,
         missing=drawing.missing,
+        first=first,
         headline=headline_of(runs),
     )
 

@@ -362,7 +362,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
-    sizes = {one.model: one.run.job.model.size_bytes for one in ranked if one.run.job.model.size_bytes}
+    ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
+    sizes = {one.model: size for one in ranked if (size := one.run.job.model.size_bytes) and one.model in ran}
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
     return [fastest, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]

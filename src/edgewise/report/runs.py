@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from edgewise.device.devices import LOCAL
 from edgewise.formatting import range_text, value_text
 from edgewise.record import Layer, Run, Source
+from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.record.layer import ESTIMATED_SHARE
 from edgewise.report.accuracy import judged_on, judged_rows
 from edgewise.report.cautions import caution_lines
@@ -39,6 +41,7 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
         providers.setdefault(row.runtime, set()).add(row.provider)
     common = Counter(row.metric for row in rows if row.metric).most_common(1)
     usual = common[0][0] if common else None
+    away = any(row.device not in (LOCAL, UNKNOWN_DEVICE) for row in rows)
     columns = (
         Column(title="Run"),
         Column(title="Made, UTC", rank=6),
@@ -46,7 +49,7 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
         Column(title="Runtime", name=True),
         Column(title="Shape", name=True, rank=3, hidden=not any(row.shapes for row in rows)),
         Column(title=label_of(usual) if usual else "Result", numeric=True),
-        Column(title="Machine", name=True, rank=4),
+        Column(title="Machine", name=not away, rank=0 if away else 4),
         Column(title="Trust", rank=5),
         Column(title="Tags", rank=2, hidden=not any(row.tags for row in rows)),
     )
@@ -58,13 +61,22 @@ def listing_document(rows: Sequence[RunRow]) -> Document:
             _engine_cell(row, short=len(providers[row.runtime]) == 1),
             Cell(text=row.shapes or ""),
             Cell(text=_result(row, named=row.metric != usual), short=row.cause or ""),
-            Cell(text=row.machine or "–", short=_MODEL_ALONE.sub("", row.machine or "").strip()),
+            Cell(
+                text=row.machine or "–",
+                short=LOCAL if away and row.device == LOCAL else _MODEL_ALONE.sub("", row.machine or "").strip(),
+            ),
             Cell(text=row.grade or ""),
             Cell(text=", ".join(row.tags)),
         )
         for row in rows
     )
     return Document(title="", tables=(Table(title="", columns=columns, rows=cells),))
+
+
+def _machine_cell(row: RunRow, *, away: bool) -> Cell:
+    """The device, or the processor of this machine; where runs are `away`, a narrow table calls that local."""
+    model = _MODEL_ALONE.sub("", row.machine or "").strip()
+    return Cell(text=row.machine or "–", short=LOCAL if away and row.device == LOCAL else model)
 
 
 def _engine_cell(row: RunRow, *, short: bool) -> Cell:

@@ -8,10 +8,11 @@ from typing import Any
 
 from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
+from edgewise.run.trust import BUSY, STEAL
 
-#: (share of processor time, best grade above it), for other processes and for stolen time.
-_OTHERS: tuple[tuple[float, Grade], ...] = ((0.25, "D"), (0.10, "C"), (0.03, "B"))
-_STEAL: tuple[tuple[float, Grade], ...] = ((0.02, "D"), (0.005, "C"), (0.0, "B"))
+#: (share of processor time, best grade above it), for other processes and for stolen time: at worst what a run gets.
+_OTHERS: tuple[tuple[float, Grade], ...] = ((BUSY, "C"), (0.03, "B"))
+_STEAL: tuple[tuple[float, Grade], ...] = ((STEAL, "C"), (0.0, "B"))
 _LITTLE_MEMORY = 0.10
 _MUCH_SWAP = 0.05
 
@@ -192,7 +193,7 @@ def _cores(environment: Mapping[str, Any], counters: Mapping[str, float | None])
         )
     if throttled:
         yield Finding(
-            ceiling="D",
+            ceiling="C",
             reason=f"a cgroup quota paused processes for {throttled:.3g} s while edgewise waited",
             advice="lift the quota, or stop the processes that use it up",
         )

@@ -199,7 +199,8 @@ def _outcome(run: Run) -> str:
     if headline is None or headline.value is None:
         return run.status
     words = headline_words(headline.value, headline.low, headline.high, headline.unit)
-    return f"{words}  grade {run.trust.grade if run.trust else '?'}"
+    grade = f"grade {run.trust.grade if run.trust else '?'}"
+    return f"{words}  {run.status if run.status == 'cancelled' else grade}"
 
 
 def headline_words(value: float, low: float | None, high: float | None, unit: str) -> str:

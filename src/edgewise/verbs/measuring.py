@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -12,15 +13,15 @@ from edgewise.device.devices import LOCAL
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput, EdgewiseError, RunFailed, StoreError, Unavailable
 from edgewise.progress import StageStarted, emit
-from edgewise.record import Run
+from edgewise.record import Job, Run
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.plan import NetworkFile, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF
-from edgewise.text import listing
+from edgewise.text import enumerate_few, listing, one_line
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.context import Context
 from edgewise.verbs.factories import build_everywhere, build_files
-from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.presentation import Ending, Presentation, View
 from edgewise.verbs.profile.request import ProfileRequest
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class Measured:
         save_errors: why runs could not be saved; empty when all are.
         interrupted: whether the work was cancelled; `runs` are those finished, and the one in progress.
         devices_left_out: those of several that could not measure it, as `skipped` says.
+        first: what the first lines of every output say: which jobs and devices were not measured, and why.
+        unmeasured: the names of the jobs that an interruption left out.
+        way_on: the commands that measure these.
     """
 
     runs: Sequence[Run]
@@ -46,6 +50,9 @@ class Measured:
     save_errors: Sequence[StoreError] = ()
     interrupted: bool = False
     devices_left_out: Sequence[str] = ()
+    first: Sequence[str] = ()
+    unmeasured: Sequence[str] = ()
+    way_on: Sequence[str] = ()
 
     @property
     def recommendation(self) -> Recommendation | None:
@@ -96,8 +103,32 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         return _measure_on(each, context)
     with planned(request) as plan:
         if isinstance(request, BenchRequest):
-            return execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
-        return execute(plan, context, meters=False)
+            found = execute(plan, context, meters=request.meters, turns=not request.is_prescribed)
+        else:
+            found = execute(plan, context, meters=False)
+    rest = (*(run.job for run in found.runs if run.status == "cancelled"), *plan.jobs[len(found.runs) :])
+    return replace(found, way_on=_way_on(request, rest)) if found.first else found
+
+
+def _way_on(request: BenchRequest | ProfileRequest, rest: Sequence[Job]) -> tuple[str]:
+    """The command for `rest`: that of `request` with those models alone of which a job is left."""
+    from edgewise.verbs.command_line import command_of
+
+    files = {job.model.path for job in rest}
+    models = tuple(name for name in request.models if str(Path(name).absolute()) in files)
+    # All of it where nothing was begun; files that functions or cases make have other names than what makes them.
+    whole = len(models) < max(1, len(files))
+    return (command_of(request if whole else request.model_copy(update={"models": models})),)
+
+
+def _missing(runs: Sequence[Run], rest: Sequence[Job]) -> tuple[str, ...]:
+    """Which jobs an interruption left out, by model, and which it cut short; empty where none is."""
+    counts = Counter(one_line(job.model.name) for job in rest)
+    names = enumerate_few([f"{name} ({count})" for name, count in counts.items()], most=12)
+    told = [f"{len(rest)} of {len(runs) + len(rest)} jobs were not measured: {names}"] if rest else []
+    cut = [one_line(run.job.label) for run in runs if run.status == "cancelled"]
+    told += [f"cut short: {enumerate_few(cut)}"] if cut else []
+    return (f"interrupted: {'; '.join(told)}",) if told else ()
 
 
 def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
@@ -117,11 +148,22 @@ def _measure_on(requests: Sequence[BenchRequest], context: Context) -> Measured:
             failures[request.device] = error
         if done and done[-1].interrupted:
             break
+    begun = len(done) + len(failures)
+    never = [each.device for each in requests[begun:]]
     if not done:
         raise next(iter(failures.values()))
     lines = [f"{each.message} ({each.advice})" for each in failures.values()]
     named = [line if name in line else f"{name}: {line}" for name, line in zip(failures, lines, strict=True)]
+    first = [line for each in done for line in each.first]
+    first += [f"interrupted: nothing was measured on {listing(never)}"] if never else []
+    first += [one_line(f"not measured on {name}: {line}") for name, line in zip(failures, lines, strict=True)]
     return Measured(
+        first=first,
+        unmeasured=[one for each in done for one in each.unmeasured],
+        way_on=[
+            *(line for each in done for line in each.way_on),
+            *(line for each in requests[begun:] for line in _way_on(each, ())),
+        ],
         runs=[run for each in done for run in each.runs],
         skipped=(*dict.fromkeys(line for each in done for line in each.skipped), *named),
         save_errors=[error for each in done for error in each.save_errors],
@@ -150,7 +192,15 @@ def execute(plan: Plan, context: Context, *, meters: bool, turns: bool = False) 
                 runs = _take_turns(runs, saver.save, context) if turns else runs
         except KeyboardInterrupt:
             interrupted = True
-    return Measured(runs=runs, skipped=plan.skipped, save_errors=saver.errors, interrupted=interrupted)
+    rest = plan.jobs[len(runs) :] if interrupted else ()
+    return Measured(
+        runs=runs,
+        skipped=plan.skipped,
+        save_errors=saver.errors,
+        interrupted=interrupted,
+        first=_missing(runs, rest) if interrupted else (),
+        unmeasured=[job.label for job in rest],
+    )
 
 
 def _compare_files(runs: list[Run], save: Callable[[Run], None]) -> list[Run]:
@@ -198,10 +248,10 @@ class RunPresentation(Presentation["Measured"]):
         check_target(path, overwrite=overwrite, profiles=self.profiles)
 
     def document(self, result: Measured) -> Any:
-        """Runs and recommendations."""
+        """Runs and recommendations, and what an interruption or a device left out."""
         from edgewise.report.files import runs_document
 
-        return runs_document(result.runs)
+        return runs_document(result.runs, first=result.first)
 
     def show(self, result: Measured, console: Console, *, view: View) -> None:
         """The table of `bench`."""
@@ -209,7 +259,8 @@ class RunPresentation(Presentation["Measured"]):
         from edgewise.report.text import print_document
 
         if result.runs:
-            print_document(bench_document(result.runs), console, details=view.details)
+            document = bench_document(result.runs).led_by(result.first)
+            print_document(document, console, details=view.details)
 
     def notes(self, result: Measured) -> Sequence[str]:
         """What could not be measured."""
@@ -219,7 +270,13 @@ class RunPresentation(Presentation["Measured"]):
         """In the format of the extension; nothing without runs."""
         from edgewise.report.files import write_report
 
-        write_report(result.runs, path, overwrite=overwrite)
+        write_report(result.runs, path, overwrite=overwrite, first=result.first)
+
+    def ending(self, result: Measured, *, kept: bool) -> Ending:
+        """Also how to measure what an interruption left out."""
+        found = super().ending(result, kept=kept)
+        way_on = f"; the rest: {'; '.join(result.way_on)}" if found.interrupted and result.way_on else ""
+        return replace(found, interrupted=f"{found.interrupted}{way_on}")
 
     def shown(self, result: Measured) -> list[EdgewiseError]:
         """Runs that failed, and devices that could not measure."""

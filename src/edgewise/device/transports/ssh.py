@@ -11,7 +11,9 @@ import base64
 import contextlib
 import json
 import os
+import re
 import shlex
+import socket
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import cache
@@ -89,7 +91,7 @@ class SshTransport:
         self.python: Sequence[str] = (settings.get("python", "python3"),)
         self.emulator = settings.get("emulator")
         self._host, self._port, self._user = parts.hostname or "", parts.port, parts.username
-        self._settings = settings
+        self._settings, self._url = settings, parts.geturl()
         self._connections: list[asyncssh.SSHClientConnection] = []
 
     def start(
@@ -173,28 +175,45 @@ class SshTransport:
             raise keys.explained(self._host, self._port, error, command=self._command()) from error
         except asyncssh.PermissionDenied as error:
             message = f"{self._host} denied the login: {error.reason}"
-            raise TargetError(message, advice="check the user and the key: ssh-copy-id USER@HOST, ssh-add") from error
+            raise TargetError(message, advice=self._login_advice()) from error
         except TimeoutError as error:
             message = f"{self._host} did not answer within {CONNECT_S:g} s"
             raise Unreachable(message, advice="check the address, the network and the device") from error
         except (OSError, asyncssh.Error) as error:
-            message = f"no connection to {self._host}: {error}"
-            raise Unreachable(message, advice="check the address, the port and that sshd is running there") from error
+            raise self._unreachable(error) from error
         except (ValueError, asyncssh.KeyImportError) as error:
             raise TargetError(f"{self._host}: {error}", advice="check the settings of the device") from error
 
-    def _command(self) -> str:
-        """The ssh command that connects to the device with its settings."""
+    def _login_advice(self) -> str:
+        """How to be let in, as the user and at the port that were denied."""
+        kept = [f" --set {shlex.quote(f'{name}={value}')}" for name, value in self._settings.items() if name != "key"]
+        add = f"edgewise devices add {shlex.quote(self.name)} {shlex.quote(self._url)}{''.join(kept)} --set key=FILE"
+        return f"name the private key that opens it: {add}; or let it know yours: {self._command('ssh-copy-id')}"
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        """Why no connection was made, and what to check."""
+        if isinstance(error, socket.gaierror):
+            message = f"the name {self._host} is not known here ({str(error.strerror).lower()})"
+            return Unreachable(message, advice="check its spelling and the network, or use the address in numbers")
+        # The text of asyncio's errors is Python's own: "[Errno 111] Connect call failed ('127.0.0.1', 22)".
+        numbers = dict.fromkeys(map(int, re.findall(r"\[Errno (\d+)\]", str(error))))
+        reason = ", ".join(os.strerror(number).lower() for number in numbers) or str(error)
+        port = f", port {self._port}" if self._port else ""
+        advice = "check the address, the port and that sshd is running there"
+        return Unreachable(f"no connection to {self._host}{port}: {reason}", advice=advice)
+
+    def _command(self, program: str = "ssh") -> str:
+        """The command that connects to the device with its settings: ssh, or one that takes its options."""
         given = {
             "-p": self._port and str(self._port),
             "-i": self._settings.get("key"),
-            "-J": self._settings.get("jump"),
+            "-J": program == "ssh" and self._settings.get("jump"),
             "-o": "known_hosts" in self._settings and f"UserKnownHostsFile={self._settings['known_hosts']}",
         }
         words = [word for flag, value in given.items() if value for word in (flag, value)]
         # The shell expands ~ only where it is not quoted.
         quoted = [word if word.startswith("~/") and " " not in word else shlex.quote(word) for word in words]
-        return " ".join(["ssh", *quoted, shlex.quote(f"{self._user}@{self._host}" if self._user else self._host)])
+        return " ".join([program, *quoted, shlex.quote(f"{self._user}@{self._host}" if self._user else self._host)])
 
 
 def line_for_shell(python: str, words: Sequence[str]) -> str:
