@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from edgewise.metrics import METRICS, SHARES
-from edgewise.units import JOULES_PER_MWH, format_quantity, significant
+from edgewise.units import JOULES_PER_MWH, format_limit, format_quantity, significant
 
 ABSENT = "n/a"
 """How a value that is not known is printed, always with a footnote that says why."""
@@ -298,6 +298,8 @@ def value_text(metric: str, unit: str, value: float | None) -> str:
         return ABSENT
     if unit == "1" and 1000 <= value < 1e15 and value == round(value):
         return f"{value:,.0f}"
+    if metric == "memory_limit":
+        return format_limit(value)
     text = share_text(value) if metric in SHARES else quantity(value, unit)
     return f"{text} ({significant(value / JOULES_PER_MWH)} mWh)" if unit == "J" else text
 
