@@ -39,6 +39,16 @@ class EdgewiseError(Exception):
         self.message = message
         self.advice = advice
 
+    @property
+    def advice(self) -> str:
+        """What the user can do; also a note, which Python prints below a traceback."""
+        return self._advice
+
+    @advice.setter
+    def advice(self, advice: str) -> None:
+        others = [note for note in getattr(self, "__notes__", ()) if note != getattr(self, "_advice", "")]
+        self._advice, self.__notes__ = advice, [*([advice] if advice else []), *others]
+
 
 class BadInput(EdgewiseError):
     """Invalid option, field, file or data."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from edgewise.metrics import METRICS, SHARES
-from edgewise.units import JOULES_PER_MWH, format_quantity, significant
+from edgewise.units import JOULES_PER_MWH, format_limit, format_quantity, significant
 
 ABSENT = "n/a"
 """How a value that is not known is printed, always with a footnote that says why."""
@@ -16,6 +16,9 @@ DIGITS = 3
 _MOST_PLACES = 6
 """Decimals at most: finer differences are no finding."""
 _WIDEST_FIXED = 1e6
+FACTOR_WIDE = 2.0
+"""Ratio of an interval's ends above which the value is only an order of magnitude."""
+VERY_WIDE = f"spans more than a factor of {FACTOR_WIDE:g}"
 LOPSIDED_FROM = 0.1
 """Intervals within this share of the value are printed with ±, whatever their sides."""
 
@@ -81,6 +84,11 @@ def width_text(value: float, low: float, high: float, unit: str) -> str:
     if half <= 1.0:
         return f"± {half * 100:.1f} %"
     return f"{format_quantity(low, unit)} to {format_quantity(high, unit)}"
+
+
+def is_very_wide(low: float | None, high: float | None) -> bool:
+    """Whether an interval leaves only the order of magnitude of its value."""
+    return low is not None and high is not None and high > FACTOR_WIDE * low
 
 
 def share_text(share: float, *, unit: bool = True, places: int = 2) -> str:
@@ -290,6 +298,8 @@ def value_text(metric: str, unit: str, value: float | None) -> str:
         return ABSENT
     if unit == "1" and 1000 <= value < 1e15 and value == round(value):
         return f"{value:,.0f}"
+    if metric == "memory_limit":
+        return format_limit(value)
     text = share_text(value) if metric in SHARES else quantity(value, unit)
     return f"{text} ({significant(value / JOULES_PER_MWH)} mWh)" if unit == "J" else text
 

@@ -128,6 +128,14 @@ def format_bytes(count: float, digits: int = 3) -> str:
     return f"{count:.0f} B"
 
 
+def format_limit(count: float) -> str:
+    """``"256 MiB"``: a limit as it was given, in binary units where it is a whole number of MiB."""
+    for unit in ("GiB", "MiB"):
+        if count and count % _SIZE[unit] == 0:
+            return f"{count / _SIZE[unit]:.0f} {unit}"
+    return format_bytes(count)
+
+
 def format_si(value: float, unit: str, digits: int = 3) -> str:
     """`value` in a base unit with its SI prefix: ``format_si(3.2e9, "Hz")`` is ``"3.20 GHz"``."""
     for prefix, scale in (

@@ -81,6 +81,10 @@ def test_words_become_values(given, line, name, value):
         ("bench", "Missing argument 'MODEL'."),
         ("gate a b", "Got unexpected extra argument"),
         ("--nothing", "No such option: --nothing"),
+        ("runs tag last", "give the run that the tag 'last' is for, or --delete"),
+        ("runs tag a last --delete", "give a run or --delete, not both"),
+        ("estimate a.tflite", "give a device, or --fits"),
+        ("estimate -d cortex-m4", "give a model, and either a device or --fits"),
     ],
 )
 def test_what_can_not_be_read_is_one_error(capsys, line, told):
@@ -101,6 +105,10 @@ def test_what_can_not_be_read_is_one_error(capsys, line, told):
         ("runs nothing", "see 'edgewise runs --help'"),
         ("bench a --runtimes x", "did you mean --runtime? see 'edgewise bench --help'"),
         ("bench a --nothing", "see 'edgewise bench --help'"),
+        ("bench a --time-budget 5", "did you mean --duration? see 'edgewise bench --help'"),
+        ("exec --memory 256MiB python3 -c pass", "write -- before the program, so that its options are its own; see "),
+        ("runs tag last", "'edgewise runs tag NAME last' tags the newest run"),
+        ("estimate a.tflite", "'edgewise estimate --devices' lists devices"),
         ("runs list -o x", "edgewise runs export -o FILE"),
         ("devices add x", "write 'edgewise devices add NAME URL'; see 'edgewise devices add --help'"),
         (

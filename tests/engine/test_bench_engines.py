@@ -499,7 +499,7 @@ def test_a_memory_limit_that_is_too_small_is_a_failed_run():
     need("onnxruntime")
     (record,) = edgewise.bench(bundled("digits_cnn.onnx"), runtimes=["onnxruntime"], memory_limit=30 * 2**20, **QUICK)
     assert record.status == "failed"
-    assert "the memory limit of 31.5 MB" in record.failure.message + record.failure.advice, record.failure
+    assert "the memory limit of 30 MiB" in record.failure.message + record.failure.advice, record.failure
 
 
 def test_python_sees_the_same_engine_as_the_command_line():

@@ -228,7 +228,7 @@ def exec_until_said(*words):
 
 def test_a_child_that_the_limit_kills_is_said_at_once_and_recorded(parents):
     said, code, record = exec_until_said("--memory", "200MiB")
-    assert "memory limit of 210 MB was reached: the kernel killed " in said and "raise --memory" in said
+    assert "memory limit of 200 MiB was reached: the kernel killed " in said and "raise --memory" in said
     assert code == ExitCode.INTERRUPTED
     failure, (session,) = record["failure"], record["sessions"]
     assert failure["cause"] == "OutOfMemory" and "the command had not ended after" in failure["message"]

@@ -15,11 +15,13 @@ from edgewise.constraints.containers import group_of, missing_limits, signal_or_
 from edgewise.constraints.memory_watch import MemoryWatch, watch_memory
 from edgewise.constraints.process_limits import ProcessLimits
 from edgewise.errors import BadField
+from edgewise.formatting import value_text
 from edgewise.record import Constraints, Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench_table import bench_table
 from edgewise.run.command import Execution
 from edgewise.run.command_run import build_run, cautions_of, failure_of, measurements_of
 from edgewise.run.program import network_bytes
+from edgewise.units import format_limit
 from edgewise.verbs.exec.request import ExecRequest
 from edgewise.verbs.shared import check_constraints
 from messages import says, wording
@@ -302,12 +304,36 @@ def test_the_peak_of_processor_use_is_at_least_its_average():
     samples = [(0.5, Usage(cpu_s=0.1, memory_bytes=10))]
     rows = {row.metric: row for row in measurements_of([execution(samples=samples)], Constraints())}
     assert (rows["cpu_utilization"].value, rows["cpu_utilization_peak"].value) == (0.5, 0.5)
-    assert rows["memory_average"].method.startswith("mean over 1 sample,")
+    assert rows["memory_average"].value is None  # one sample of a start is no average
+    assert "too few samples" in rows["memory_average"].absent_because
     rows = {row.metric: row for row in measurements_of([execution()], Constraints())}
     assert (
         rows["cpu_utilization_peak"].value is None
         and wording("command-ended-before-second-sample") in rows["cpu_utilization_peak"].absent_because
     )
+
+
+@pytest.mark.parametrize(
+    ("times", "known"),
+    [([0.5], False), ([0.1, 0.2], False), ([1.5, 1.9], False), ([0.5, 1.0], True), ([0.1, 1.0, 1.9], True)],
+)
+def test_samples_that_cover_little_of_the_time_give_no_average_memory(times, known):
+    samples = [(at, Usage(cpu_s=0.1, memory_bytes=MIB)) for at in times]
+    rows = {row.metric: row for row in measurements_of([execution(samples=samples)], Constraints())}
+    assert rows["memory_average"].value == (MIB if known else None)
+
+
+def test_a_limit_is_shown_as_it_was_typed():
+    told = [format_limit(size) for size in (256 * MIB, 3 * 1024 * MIB, 1536 * MIB, 256_000_000, MIB // 2, 0)]
+    assert told == ["256 MiB", "3 GiB", "1536 MiB", "256 MB", "524 kB", "0 B"]
+    row = next(
+        row
+        for row in measurements_of([execution()], Constraints(memory_bytes=256 * MIB))
+        if row.metric == "memory_limit"
+    )
+    assert value_text(row.metric, row.unit, row.value) == "256 MiB"
+    failure = failure_of(execution(usage=Usage(oom_kills=1)), Constraints(memory_bytes=256 * MIB))
+    assert "the memory limit of 256 MiB was reached" in failure.message
 
 
 def test_the_peak_of_edgewise_itself_is_not_the_programs():
@@ -345,8 +371,8 @@ def test_a_command_out_of_memory_shows_its_limit_and_is_no_model():
     assert run.failure.advice == "raise --memory, or make the command use less"
     table = bench_table([run])
     (cell,) = (cell for row in table.rows for cell, column in zip(row, table.columns, strict=True)
-               if column.title.startswith("Memory limit ("))  # fmt: skip
-    assert cell.value == pytest.approx(67.108864)
+               if column.title == "Memory limit")  # fmt: skip
+    assert (cell.value, cell.text) == (64 * MIB, "64 MiB")
     free = failure_of(execution(usage=Usage(oom_kills=1), returncode=-9), Constraints())
     assert "--memory" not in free.advice
 

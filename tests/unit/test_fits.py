@@ -175,9 +175,9 @@ def test_a_request_is_the_command_that_makes_it(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["m.tflite"], wording("give-model-either-device-fits")),
-        (["m.tflite", "-d", "cortex-m4", "--fits"], wording("give-model-either-device-fits")),
-        (["m.tflite", "-d", "cortex-m4", "--max-ram", "1MiB"], wording("applies-only-fits", replace="max-ram")),
+        (["m.tflite"], "give a device, or --fits"),
+        (["m.tflite", "-d", "cortex-m4", "--fits"], "give a device or --fits, not both"),
+        (["m.tflite", "-d", "cortex-m4", "--max-ram", "1MiB"], "--max-ram applies only to --fits"),
         (["m.tflite", "--fits", "--max-ram", "10"], "--max-ram: 10 has no unit"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from dataclasses import replace
@@ -9,13 +10,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from edgewise.formatting import plus_minus
 from edgewise.metrics import SHARES
 from edgewise.record.facts import precision_of, threads_of
+from edgewise.report.bench import bench_document
+from edgewise.report.bench_table import bench_table
 from edgewise.report.cells import cell_of, cell_of_measurement, failure_of, reason_of_absence, times
 from edgewise.report.conditions import engine_of, flatten, labels_of, platform_of, processing_unit_of
+from edgewise.report.csv import render_csv
 from edgewise.report.document import Cell, Column, Table, number_notes
+from edgewise.report.markdown import render_markdown
+from edgewise.report.text import print_document
 from edgewise.text import one_line
 from messages import says
 from sample_runs import all_runs, failed_run, make_run, measured, same_model_runs
@@ -192,3 +199,22 @@ def test_the_same_footnote_has_one_number():
 
 def test_names_become_one_printable_line():
     assert one_line("a\nb\t\x1b[31mc\x00\u202ed\udc80 ") == "a b [31mc d"
+
+
+def test_a_value_whose_interval_is_not_printed_says_where_it_is_an_order_of_magnitude_only():
+    """8750 /s stood bare in the table, while its interval reached from 0.304 to 251,829,434 /s."""
+    wide = replace(measured("throughput", 8750.0), low=290.0, high=110_000.0)
+    narrow = measured("throughput", 8750.0, half=100.0)
+    runs = [
+        replace(run, measurements=(*(row for row in run.measurements if row.metric != "throughput"), told))
+        for run, told in ((make_run(1), wide), (make_run(2, runtime="openvino"), narrow))
+    ]
+    note = "only the order of magnitude is known: the 95 % interval spans more than a factor of 2"
+    assert cell_of(runs[0], "throughput", interval=False).notes == (note,)
+    assert cell_of(runs[0], "throughput").notes == cell_of(runs[1], "throughput", interval=False).notes == ()
+    assert f"Throughput (1/s): {note}" in render_csv(bench_table(runs)).splitlines()[1]
+    document = bench_document(runs)
+    assert note in render_markdown(document)
+    console = Console(file=io.StringIO(), width=120)
+    print_document(document, console, details=True)
+    assert note in one_line(console.file.getvalue())

@@ -120,6 +120,18 @@ def test_mean_of_sessions_is_students_t_between_their_means():
     assert (found.low, found.high) == pytest.approx((means.mean() / factor, means.mean() * factor))
 
 
+def test_one_pause_does_not_stretch_the_interval_of_a_mean_beyond_what_is_known():
+    """Two processes at 22 µs, one with a pause of 60 ms: 0.24 /s to 280 million /s said nothing."""
+    samples = np.concatenate([noise(300, 1), noise(300, 2)]) * 22e-6
+    samples[400] = 0.06
+    means = samples[:300].mean(), samples[300:].mean()
+    half = scipy.stats.t.ppf(0.975, 1) * abs(means[1] - means[0]) / 2
+    found, median = mean_interval(samples, (300, 300)), median_interval(samples, (300, 300))
+    assert found.low == pytest.approx(median.low / 2)
+    assert found.high == pytest.approx(math.e * half)
+    assert found.high > samples.mean() + half
+
+
 def test_mean_of_values_around_zero_is_symmetric():
     samples = shuffled(401) - 201.0
     found = mean_interval(samples, (401,))

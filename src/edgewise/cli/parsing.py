@@ -22,6 +22,9 @@ _SYNONYMS = (
 )  # fmt: skip
 """Words for one command, of which each group of commands has one."""
 
+_SAME_FLAGS = ("--duration", "--time-budget")
+"""Flags for one thing, of which each command has one."""
+
 
 def parameter_of(one: Option) -> click.Parameter:
     """The click parameter of a declared option. It takes texts, which `values_of` converts."""
@@ -185,8 +188,13 @@ def words_of(error: click.UsageError) -> tuple[str, str]:
         flags = [flag for one in ctx.command.params for flag in (*one.opts, *one.secondary_opts)]
         if path.endswith((" runs list", " runs show")) and error.option_name in ("-o", "--output"):
             advice = f"{path.rpartition(' ')[0]} export -o FILE"
-        elif near := get_close_matches(error.option_name, flags, cutoff=0.7):
+            return message, advice
+        near = [flag for flag in _SAME_FLAGS if error.option_name in _SAME_FLAGS and flag in flags]
+        near = near or get_close_matches(error.option_name, flags, cutoff=0.7)
+        if near:
             advice = f"did you mean {' or '.join(near)}? {advice}"
+        elif any(str(one.metavar).startswith("-- ") for one in ctx.command.params):
+            advice = f"write -- before the program, so that its options are its own; {advice}"
     return message, advice
 
 

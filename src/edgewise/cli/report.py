@@ -25,7 +25,7 @@ MOST_RELATED = 10
 OPTIONS = (
     argument(
         "runs",
-        "Stored runs (id, its beginning, tag, 'last') or exported files (default: last)",
+        "Stored runs (id, its beginning, a tag, last, last~2, group:ID, group:last, all) or exports (default: last)",
         list[str],
         metavar="RUN…",
         default=None,

@@ -253,7 +253,9 @@ def tag(values: Values) -> None:
     """Name a run, so that commands can refer to it: 'edgewise runs tag baseline last'."""
     name, run = values["name"], values["run"]
     if values["delete"] == (run is not None):
-        raise BadInput("give a run or --delete, not both", advice="'edgewise runs tag NAME last' tags the newest run")
+        both = "give a run or --delete, not both"
+        message = both if run is not None else f"give the run that the tag {name!r} is for, or --delete"
+        raise BadInput(message, advice="'edgewise runs tag NAME last' tags the newest run")
     with _open(values["store"]) as opened:
         if run is None:
             _say(f"{name} removed from {_count(opened.untag(name))}")

@@ -15,7 +15,7 @@ from edgewise.record.facts import floats_of, precision_of, threads_of, uses_int8
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.store.codec import parse_time
 from edgewise.text import one_line
-from edgewise.units import format_bytes
+from edgewise.units import format_bytes, format_limit
 
 _MOST_NAMED = 8
 
@@ -144,7 +144,7 @@ def limits_text(job: Job) -> str:
     limits = job.target.constraints
     cpus, memory = (limits.cpus, limits.memory_bytes) if limits else (None, None)
     words = [f"{cpus:g} CPU{'' if cpus == 1 else 's'}"] if cpus else []
-    words += [format_bytes(memory)] if memory else []
+    words += [format_limit(memory)] if memory else []
     words += [f"container of {limits.image}"] if limits and limits.image else []
     return ", ".join(words) or "none"
 
@@ -239,7 +239,7 @@ _STATED: tuple[_Aspect[Run], ...] = (
     _Aspect(
         "memory limit",
         lambda run: run.job.target.memory_limit_bytes or 0,
-        lambda run: format_bytes(limit) if (limit := run.job.target.memory_limit_bytes) else "none asked for",
+        lambda run: format_limit(limit) if (limit := run.job.target.memory_limit_bytes) else "none asked for",
     ),
     _Aspect("warm-up", lambda run: None if run.source else _warmup_in_words(run), _warmup_in_words),
 )

@@ -217,7 +217,7 @@ def metric_column(runs: Sequence[Run], metric: str, *, rank: int, interval: bool
     known = [value for run in runs if (value := run.value(metric)) is not None]
     # What has no unit and is not a share, such as an error in the labels' own, is read as it is.
     plain = unit == "1" and metric not in SHARES | PERCENT
-    word, scale = ("", times(1.0)) if plain else _common_unit(known, unit)
+    word, scale = ("", times(1.0)) if plain or metric == "memory_limit" else _common_unit(known, unit)
     title = _TITLES.get(metric, METRICS[metric].label)
     shown = f"{title} ({word})" if word else title
     cells = []

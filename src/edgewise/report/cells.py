@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from edgewise.formatting import DIGITS, plus_minus, scale_of, side_text, with_ends
+from edgewise.formatting import DIGITS, VERY_WIDE, is_very_wide, plus_minus, scale_of, side_text, with_ends
 from edgewise.metrics import METRICS, SHARES, is_score
 from edgewise.record import Measurement, Run
 from edgewise.report.document import Cell, absent
@@ -71,12 +71,16 @@ def cell_of_measurement(row: Measurement, *, scale: Scale = lambda value: value,
     value = scale(row.value)
     low = scale(row.low) if row.low is not None and math.isfinite(row.low) else None
     high = scale(row.high) if row.high is not None and math.isfinite(row.high) else None
+    notes = basis_notes(row)
     if row.metric in SHARES or is_score(row.metric):
         ends = (row.low, row.high) if interval and low is not None and high is not None else (None, None)
         text = with_ends(row.metric, row.value, *ends, digits=DIGITS)
     else:
         text = plus_minus(value, low, high) if interval else significant(value, DIGITS)
-    return Cell(text=text, value=value, low=low, high=high, notes=basis_notes(row))
+        notes += (f"only the order of magnitude is known: the 95 % interval {VERY_WIDE}",) * (
+            not interval and is_very_wide(row.low, row.high)
+        )
+    return Cell(text=text, value=value, low=low, high=high, notes=notes)
 
 
 def amount_cell(

@@ -15,7 +15,7 @@ from edgewise.record import Run
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.text import enumerate_few, one_line, tells_apart
-from edgewise.units import format_bytes
+from edgewise.units import format_bytes, format_limit
 
 #: the first word of a provider's name that says which processing unit it uses
 _UNITS: dict[str, tuple[str, ...]] = {
@@ -188,7 +188,7 @@ def machine_of(run: Run) -> str | None:
     words += [f"{cores} logical core{'' if cores == '1' else 's'}"] if cores else []
     words += [f"limited to {quota} cores"] if quota else []
     words += [f"{format_bytes(total)} RAM"] if total else []
-    words += [f"limited to {format_bytes(limit)}"] if limit and total and limit < total else []
+    words += [f"limited to {format_limit(limit)}"] if limit and total and limit < total else []
     if not words:
         return None
     words += ["no GPU used"] if processing_unit_of(run) == "CPU" else []

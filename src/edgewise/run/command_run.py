@@ -16,7 +16,7 @@ from edgewise.run.limit_cautions import Use, cautions_about_limits
 from edgewise.run.measurements import distribution, without_processor
 from edgewise.run.trust import grade_of
 from edgewise.text import enumerate_few, means_out_of_memory
-from edgewise.units import format_bytes
+from edgewise.units import format_bytes, format_limit
 
 NOT_A_MODEL = ("program", "name")
 """Formats of `ModelRef` that stand for a program, or for a word in a command that names no file."""
@@ -95,7 +95,7 @@ def _stopped_because(one: Execution) -> str:
 def failure_of(one: Execution, limits: Constraints, *, has_model: bool = False) -> Failure | None:
     """Why an execution failed; None if it ended with exit code 0 and the kernel killed nothing in it."""
     code, waited = one.returncode, one.limit_reached_s is not None and not one.ended
-    memory = "the memory" if limits.memory_bytes is None else f"the memory limit of {format_bytes(limits.memory_bytes)}"
+    memory = "the memory" if limits.memory_bytes is None else f"the memory limit of {format_limit(limits.memory_bytes)}"
     told = code > 0 and means_out_of_memory(one.tail) and limits.memory_bytes is not None
     reached = _reached_limit(one, limits)
     common: dict[str, Any] = {
@@ -185,7 +185,7 @@ def measurements_of(executions: Sequence[Execution], limits: Constraints) -> lis
             "memory_average",
             _average_memory,
             f"mean over {_count_samples(executions)}",
-            "no sample was taken; use a shorter --sample",
+            "too few samples over the time that the command ran; use a shorter --sample",
         ),
         row(
             "memory_group_peak",
@@ -240,8 +240,6 @@ def _peak_utilization(one: Execution) -> float | None:
 
 def _count_samples(executions: Sequence[Execution]) -> str:
     counts = sorted({len(_memory_samples(one)) for one in executions})
-    if counts == [1]:
-        return "1 sample"
     return f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
 
 
@@ -250,8 +248,11 @@ def _memory_samples(one: Execution) -> list[int]:
 
 
 def _average_memory(one: Execution) -> float | None:
+    """The mean of the samples; None where there are fewer than two, or half of the time passed without one."""
     known = _memory_samples(one)
-    return sum(known) / len(known) if known else None
+    times = [at for at, usage in one.samples if usage.memory_bytes is not None]
+    longest = max(after - before for before, after in pairwise([0.0, *times, one.seconds]))
+    return sum(known) / len(known) if len(known) > 1 and longest <= one.seconds / 2.0 else None
 
 
 def _peak_memory(one: Execution) -> float | None:

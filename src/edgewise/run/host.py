@@ -24,7 +24,7 @@ from edgewise.record.run import Cause
 from edgewise.run.host_protocol import ADVICE, HostProtocol, SessionRequest, SessionResult
 from edgewise.run.protocol import encode
 from edgewise.text import means_out_of_memory, printable
-from edgewise.units import format_bytes
+from edgewise.units import format_limit
 
 WORKER = "edgewise.run.worker"
 STDERR_TAIL = 4000
@@ -290,7 +290,7 @@ def _with_tail(failure: Failure, folder: Path) -> Failure:
 
 def _blame_limit(failure: Failure, limit: int, flag: str, *, reached: bool) -> Failure:
     """The failure of a worker under a memory limit: libraries die of it in many ways, few of which say so."""
-    words = f"the memory limit of {format_bytes(limit)}"
+    words = f"the memory limit of {format_limit(limit)}"
     advice = ADVICE["OutOfMemory"].replace("--memory-limit", flag)
     told = failure.message + failure.stderr_tail
     # A thread that can't be started under the limit says "unavailable", which means memory.

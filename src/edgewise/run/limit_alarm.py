@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from edgewise.constraints.base import Usage
 from edgewise.constraints.memory_watch import MemoryWatch
 from edgewise.text import enumerate_few, means_out_of_memory
-from edgewise.units import format_bytes
+from edgewise.units import format_limit
 
 MOST_LINES = 3
 """Lines about one execution; a program may start again what was killed."""
@@ -78,5 +78,5 @@ class LimitAlarm:
         advice = ". A command that waits for an ended process waits for ever: end it with Ctrl-C, and raise --memory"
         if self._lines > 1 or f"(process {self.pid})" in what:
             advice = "; no more lines about this limit follow" if self._lines == MOST_LINES else ""
-        sys.stderr.write(f"\nedgewise: the memory limit of {format_bytes(self.memory_bytes)} {what}{advice}\n")
+        sys.stderr.write(f"\nedgewise: the memory limit of {format_limit(self.memory_bytes)} {what}{advice}\n")
         sys.stderr.flush()

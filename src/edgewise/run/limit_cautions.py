@@ -10,7 +10,7 @@ from typing import Any
 from edgewise.constraints.base import PERIOD_S
 from edgewise.record import Caution, Constraints
 from edgewise.run.counters import usable_cores
-from edgewise.units import format_bytes
+from edgewise.units import format_bytes, format_limit
 
 HELD = 1.05
 """Processor time may exceed the limit by this factor: the kernel books it in slices."""
@@ -80,11 +80,11 @@ def cautions_about_limits(limits: Constraints, uses: Sequence[Use], *, complete:
         )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if limits.memory_bytes and limits.memory_bytes > memory:
-        message = f"the limit of {format_bytes(limits.memory_bytes)} has no effect: this machine has "
+        message = f"the limit of {format_limit(limits.memory_bytes)} has no effect: this machine has "
         found.append(Caution.of("limit-not-held", message + f"{format_bytes(memory)} of memory"))
     peak = max((one.memory_bytes or 0 for one in uses), default=0)
     if limits.memory_bytes and peak > limits.memory_bytes:
-        message = f"the job used {format_bytes(peak)}; the limit is {format_bytes(limits.memory_bytes)}"
+        message = f"the job used {format_bytes(peak)}; the limit is {format_limit(limits.memory_bytes)}"
         found.append(Caution.of("limit-not-held", message))
     if limits.cpus and shares and complete and min(shares) < FULL * min(limits.cpus, cores or limits.cpus):
         message = f"the job used {min(shares):.3g} of {limits.cpus:g} CPUs on average"

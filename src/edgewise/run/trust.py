@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.formatting import width_text
+from edgewise.formatting import VERY_WIDE, is_very_wide, width_text
 from edgewise.record import CAUTIONS, Caution, Job, Measurement, Trust
 from edgewise.record.facts import emulation_of
 from edgewise.record.run import Grade
@@ -28,8 +28,6 @@ from edgewise.workload.inputs import CONVERTED
 LEAST_SAMPLES = 9
 """With fewer samples, the interval of a median can't reach 95 %. Google Benchmark has the same rule."""
 WIDE = 0.05
-FACTOR_WIDE = 2.0
-"""Ratio of an interval's ends above which the value is only an order of magnitude."""
 SESSIONS_DIFFER = 0.03
 DRIFT, DRIFT_P = 0.05, 0.01
 OUTLIER_SHARE, FAR = 0.01, 0.2
@@ -125,9 +123,9 @@ def _about_width(job: Job, headline: Measurement, sessions: Sequence[SessionResu
     if half is None or not value or low is None or high is None:
         return
     width = width_text(value, low, high, headline.unit)
-    if high > FACTOR_WIDE * low:
+    if is_very_wide(low, high):
         ends = " to ".join(format_quantity(end, headline.unit) for end in (low, high))
-        message = f"the 95 % interval, {ends}, spans more than a factor of {FACTOR_WIDE:g}"
+        message = f"the 95 % interval, {ends}, {VERY_WIDE}"
         yield Caution.of("very-wide-interval", message)
     elif half > WIDE:
         yield Caution.of("wide-interval", f"the 95 % interval is {width} of the value")

@@ -103,6 +103,8 @@ def mean_interval(
 
     Student's t with the long-run variance of one session, or with the variance between the sessions' means (weighted
     by their lengths), whichever is wider. Positive samples get an interval of ratios, m·exp(±h/m), which stays above 0.
+    Where h is large, exp would reach what no sample speaks for: the mean of what is positive is at least half of its
+    median, so the lower end is at least half of the median's; and from h = m on the upper end is e·h, more than m + h.
 
     Args:
         samples: shape (n,), in time order, session after session.
@@ -135,7 +137,15 @@ def mean_interval(
         method = f"t between the means of {count} processes"
     if np.ptp(pooled) == 0.0:
         return Interval(float(pooled[0]), float(pooled[0]), method)
-    low, high = _ratio_interval(mean, half / mean) if ratio and pooled.min() > 0.0 else (mean - half, mean + half)
+    if not (ratio and pooled.min() > 0.0):
+        return Interval(mean - half, mean + half, method)
+    low, high = _ratio_interval(mean, half / mean)
+    if half > mean:
+        high = min(high, math.e * half)
+    if half > mean * math.log(2.0):
+        median = median_interval(samples, session_lengths, confidence=confidence)
+        assert median is not None
+        low = max(low, min(mean, median.low / 2.0))
     return Interval(low, high, method)
 
 

@@ -87,8 +87,12 @@ def read(values: Values) -> Request:
         return make_request(HardwareRequest)
     given = values["models"] or []
     if not (given or values["build"]) or (values["device"] is None) != values["fits"]:
+        if not (given or values["build"]):
+            message = "give a model, and either a device or --fits"
+        else:
+            message = "give a device or --fits, not both" if values["fits"] else "give a device, or --fits"
         advice = "edgewise estimate model.tflite -d ethos-u55-128, or with --fits instead of -d"
-        raise BadInput("give a model, and either a device or --fits", advice=advice)
+        raise BadInput(message, advice=f"'edgewise estimate --devices' lists devices; {advice}")
     if unused := [flag for flag in FOR_FITS if values[flag] is not None and not values["fits"]]:
         raise BadInput(f"--{unused[0].replace('_', '-')} applies only to --fits", advice="add --fits instead of -d")
     if values["device"] is not None and is_calibrated(values["device"], values["store"]):
