@@ -94,7 +94,19 @@ def test_memory_that_is_not_known_decides_nothing():
     )
     found = recommendation([replace(fast, measurements=unknown), other])
     assert found.run == run_id(1)
-    assert "chosen by its headline alone: no other measurement distinguishes these runs" in found.why
+    assert (
+        "chosen by its headline alone: no difference that matters in threads, grade and start-up; no interval for each "
+        "run of peak memory"
+    ) in found.why
+
+
+def test_the_first_line_names_all_that_the_reasons_cannot_tell_apart():
+    chosen, one = make_run(1, runtime="openvino", latency=4.0e-4, half=6e-5), make_run(2, latency=4.1e-4, half=6e-5)
+    two = make_run(3, latency=4.2e-4, half=6e-5, threads=2)
+    line, why = answer_of([chosen, one, two])[0], recommendation([chosen, one, two]).why
+    for label in ("onnxruntime/cpu · 1 thread", "onnxruntime/cpu · 2 threads"):
+        assert any(words.startswith(f"can't be told apart from {label}") for words in why)
+    assert line.endswith("; onnxruntime/cpu · 1 thread and onnxruntime/cpu · 2 threads can't be told apart from it")
 
 
 def test_without_intervals_nothing_is_told_apart():

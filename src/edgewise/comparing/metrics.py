@@ -216,7 +216,8 @@ def _row(
     low, high = contrast.interval() or (None, None)
     apart = low is not None and high is not None and not low <= 1.0 <= high
     if verdict == "inconclusive" and apart and not contrast.doubt and p[1] is not None:
-        because += f"; the 95 % interval leaves 1 out, but a verdict needs p below {RISK:g}, and it is {p_text(p[1])}"
+        because += "; the 95 % interval leaves 1 out, but it is not adjusted for the number of metrics, and a verdict "
+        because += f"needs an adjusted p below {RISK:g}: it is {p_text(p[1])}"
     return replace(
         nothing,
         verdict=verdict,

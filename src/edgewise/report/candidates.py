@@ -15,7 +15,7 @@ from edgewise.record import InTurns, Measurement, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.cells import failure_of, reason_of_absence
 from edgewise.report.conditions import labels_of, processor_of, scenario_of
-from edgewise.text import one_line
+from edgewise.text import listing, one_line
 
 PRACTICAL = 0.05
 """Memory or start-up that differs by less than this share decides nothing."""
@@ -249,11 +249,14 @@ def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
 
     A metric decides nothing unless all of them have it.
     """
-    left, reasons = list(peers), []
+    left, reasons, without = list(peers), list[str](), list[str]()
     for words, read, shown, share in _COSTS:
         known = {one.run.id: read(one.run) for one in left}
         costs = {key: cost for key, cost in known.items() if cost is not None}
-        if len(left) < 2 or len(costs) < len(left):
+        if len(left) < 2:
+            continue
+        if len(costs) < len(left):
+            without.append(words.partition(" ")[2])
             continue
         limit = min(costs.values()) * (1 + share)
         near = [one for one in left if costs[one.run.id] <= limit]
@@ -263,7 +266,10 @@ def prefer(peers: Sequence[Candidate]) -> tuple[Candidate, list[str]]:
             reasons.append(f"{words} of those: {shown(costs[near[0].run.id])} against {against}")
         left = near
     if len(left) > 1:
-        reasons.append("chosen by its headline alone: no other measurement distinguishes these runs")
+        alike = [name for words, *_ in _COSTS if (name := words.partition(" ")[2]) not in without]
+        said = [f"no difference that matters in {listing(alike)}"] if alike else []
+        said += [f"no interval for each run of {listing(without)}"] if without else []
+        reasons.append(f"chosen by its headline alone: {'; '.join(said)}")
     return left[0], reasons
 
 

@@ -139,7 +139,7 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
             lines.append(f"{factor} faster than {other.label} ({noun} {numbers}); the 95 % intervals don't overlap")
         elif are_apart(chosen, other):
             lines.append(f"{_times(1 / ratio)}× slower than {other.label} ({noun} {numbers})")
-        else:
+        else:  # as `_of_not_told` says
             both = interval_of(chosen.row) is not None and interval_of(other.row) is not None
             because = "the 95 % intervals overlap" if both else "there is no interval for both"
             lines.append(f"can't be told apart from {other.label} in speed ({noun} {numbers}): {because}")
@@ -219,7 +219,7 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     if least > own:
         best = next(one for one in ranked if one in alike.values())
         said = _beside(best, chosen)
-        return f"{threads_of(best.run)} threads {f'are {said}' if said else NOT_TOLD}"
+        return f"{threads_of(best.run)} threads are {said}" if said else ""
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
     turns, higher = turns_of(chosen, other), METRICS[chosen.row.metric].better == "higher"
     ratio = chosen.value / other.value if higher else other.value / chosen.value
@@ -231,15 +231,17 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
 
 
 def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
-    """What the fastest other engine costs; "" where there is none."""
+    """What the fastest other engine costs; "" where there is none, or that can't be told."""
     own = provider_of(chosen.run)
     other = next((one for one in ranked if provider_of(one.run) != own), None)
-    return f"{other.label} {_is_beside(other, chosen)}" if other is not None else ""
+    said = _beside(other, chosen) if other is not None else ""
+    return f"{other.label} is {said}" if other is not None and said else ""
 
 
-def _is_beside(other: Candidate, chosen: Candidate) -> str:
-    said = _beside(other, chosen)
-    return f"is {said}" if said else NOT_TOLD
+def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
+    """All that can't be told apart from `chosen`; "" where all can."""
+    alike = [one.label for one in ranked if one is not chosen and not _beside(one, chosen)]
+    return f"{enumerate_few(alike)} {NOT_TOLD}" if alike else ""
 
 
 def _times(ratio: float) -> str:
@@ -348,7 +350,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
         ]
         fastest += f"; {enumerate_few(alike)} {NOT_TOLD}" if alike else ""
         family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
-        fastest += f"; {threads}" if (threads := _of_threads(chosen, family)) else ""
+        for words in (_of_threads(chosen, family), _of_not_told(chosen, family)):
+            fastest += f"; {words}" if words else ""
         after = next((one.run for one in ranked if one.place == 2), None)
         if after is not None:
             fastest += (
@@ -356,7 +359,8 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
             )
         told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
-        fastest += f"; {_named(second.run, short)} {_is_beside(second, chosen)}" if second is not None else ""
+        if second is not None and ((said := _beside(second, chosen)) or second not in family):
+            fastest += f"; {_named(second.run, short)} {f'is {said}' if said else NOT_TOLD}"
         # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
@@ -388,7 +392,8 @@ def _of_runtimes(runs: Sequence[Run]) -> str:
         return f"No run can be recommended: {enumerate_few(said)}"
     ranked, _ = candidates_of(runs)
     chosen = next(one for one in ranked if one.run.id == found.run)
-    why = [told for told in (_of_threads(chosen, ranked), _of_second_engine(chosen, ranked)) if told] or [found.why[0]]
+    ways = (_of_threads, _of_second_engine, _of_not_told)
+    why = [told for told in (way(chosen, ranked) for way in ways) if told] or [found.why[0]]
     return f"Recommended: {found.label}, {noun_of(chosen.run)} {_judged_text(chosen.run)}; {'; '.join(why)}"
 
 
