@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +23,7 @@ from edgewise.predicting.calibration import Calibration
 from edgewise.predicting.forecast import forecast
 from edgewise.record.job import Constraints
 from edgewise.record.run import Trust
+from edgewise.report.forecast import _off_text
 from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, of_one_engine
@@ -69,6 +71,17 @@ def test_the_line_of_auptimizer_is_there_with_its_error_beside_r2(capsys):
     assert law["law"] == "linear" and law["r2"] > 0.98
     assert law["error"] > 3 * (1 - law["r2"])  # a high R² says little about small models
     assert "× host" in law["equation"]
+
+
+def test_a_prediction_that_is_off_by_nothing_has_no_sign_and_a_little_is_not_nothing(capsys, tmp_path):
+    hosts = (12.1, 11.0, 140, 14, 95, 61)
+    (tmp_path / "exact.csv").write_text(
+        "model,host_latency_ms,latency_ms\n" + "".join(f"M{at},{host},{4 * host}\n" for at, host in enumerate(hosts))
+    )
+    assert run(["calibrate", "phone", "--measurements", "exact.csv", "--method", "linear", "-o", "c.md"]) == 0
+    offs = re.findall(r"^\| M\d .*\| (\S+%) \|$", (tmp_path / "c.md").read_text(), re.MULTILINE)
+    assert offs == ["0%"] * len(hosts)
+    assert [_off_text(share) for share in (-0.003, 0.12, -0.0097, 0.0)] == ["-0.3%", "+12%", "-1%", "0%"]
 
 
 def test_a_refused_model_is_an_exit_code_of_its_own(capsys, tmp_path):

@@ -125,7 +125,7 @@ def test_the_comment_begins_with_the_marker_and_the_verdict():
     lines = comment.splitlines()
     assert lines[0] == MARKER == "<!-- edgewise gate -->"
     assert lines[1] == "### ❌ edgewise gate failed: 1 of 3 requirements is not met"
-    assert "| Requirement | Baseline | Candidate | Ratio | Verdict | Why |" in lines
+    assert "| Verdict | Requirement | Baseline | Candidate | Ratio | Why |" in lines
     head, details = comment.split("<details>")
     assert "❌ fail" in head and "✅ pass" in head and "⚠️ unmeasured" in head
     assert "measured on a Tuesday" in details and "measured on a Tuesday" not in head
@@ -153,6 +153,12 @@ def test_the_terminal_table_fits(width):
     assert max(map(len, text.splitlines())) <= width
     assert "Gate failed: 1 of 3 requirements is not met" in text
     assert re.search(r"Latency: at most 3 % worse +420 µs +460 µs +1\.\d+ +fail \[1\]", text)
+
+
+def test_a_comparison_keeps_its_first_value_on_a_narrow_terminal():
+    text = to_text(gate_document(judged()), width=70)
+    assert re.search(r"Latency: at most 3 % worse +420 µs +460 µs +fail \[1\]", text)
+    assert "columns left out for width: Ratio" in text
 
 
 def test_json_is_that_of_compare_and_the_checks():

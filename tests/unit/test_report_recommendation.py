@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.record import Caution, InTurns, Scenario, Trust
+from edgewise.report.bench import bench_document
 from edgewise.report.candidates import comparable_groups, finalists
+from edgewise.report.files import runs_document
+from edgewise.report.html import render_html
+from edgewise.report.markdown import render_markdown
 from edgewise.report.model_ranking import rank_models
 from edgewise.report.recommendation import answer_of, recommendation, recommendations
+from edgewise.report.text import to_text
 from messages import has, says, wording
 from sample_runs import (
     MISMATCH,
@@ -401,7 +406,8 @@ def test_where_turns_and_the_table_disagree_the_line_says_so():
     two = wide_run(2, 39.7e-6, 97.2e-6, 221e-6, runtime="litert", threads=2)
     two, one = turns_between(two, one, 1 / 1.54, "faster")
     said = "in turns, though measured alone 97.2 µs against 86.7 µs: repeat it on an idle machine"
-    (line,) = answer_of([one, two])
+    line, lasting = answer_of([one, two])
+    assert lasting == "Ratios in turns hold within these minutes"
     assert "litert/cpu · 2 threads" in line and "1.54× [" in line and said in line
     assert said.partition(", ")[2] in recommendation([one, two]).why[0]
     other = make_run(3, latency=300e-6, half=1e-6, model=VWW)
@@ -459,7 +465,7 @@ def test_of_several_files_the_first_line_has_engine_and_threads_and_what_the_sec
     (fastest, *_) = answer_of(runs)
     assert fastest == (
         "Fastest: kws.onnx on litert with 1 thread, 100 ± 1 µs; 2 threads are 2.0× slower; "
-        "next vww.tflite on litert, 300 ± 1 µs (3.0× slower); kws.onnx on onnxruntime is 1.5× slower"
+        "next model vww.tflite on litert, 300 ± 1 µs (3.0× slower); kws.onnx on onnxruntime is 1.5× slower"
     )
 
 
@@ -471,3 +477,48 @@ def test_proofs_in_a_circle_are_said_to_contradict():
     (line, *_) = answer_of([a, b, c])
     assert line.startswith("Fastest: a.tflite") and "next b.tflite on onnxruntime, 200 ± 1 µs (2.0× slower)" in line
     assert line.endswith("; but c.tflite is faster in turns: repeat it on an idle machine")
+
+
+def busy(run, share):
+    caution = Caution.of("busy-host", f"other processes used up to {share}% of the processor time")
+    return replace(run, cautions=(*run.cautions, caution), trust=Trust(grade="C", reasons=(caution.message,)))
+
+
+def test_the_second_line_says_that_a_busy_machine_may_have_decided():
+    one, two = busy(make_run(1, half=1e-6), 9), busy(make_run(2, half=1e-6, latency=1.5e-4, threads=2), 82)
+    said = "Measured while other processes used up to 82% of the processor time: which is fastest"
+    runs = [one, two]
+    assert answer_of(runs)[1] == f"{said}, and with how many threads, can differ on a quiet machine"
+    models = [*runs, make_run(3, half=1e-6, model=VWW, latency=3e-4)]
+    assert answer_of(models)[0].startswith("Fastest: ") and answer_of(models)[1].startswith(said)
+    assert answer_of([one])[1].endswith("how fast it is can differ on a quiet machine")
+    document = bench_document(runs)
+    for text in (to_text(document, width=400), render_markdown(document), render_html(runs)):
+        assert said in text
+    assert said in runs_document(runs)["recommendation"]["why"][-1]
+    assert not any("quiet machine" in line for line in answer_of([make_run(1), make_run(2, threads=2)]))
+
+
+def test_what_turns_say_names_them_and_where_their_ratio_is_no_quotient():
+    """Intervals of 92.3 ± 3.5 and 103 ± 5 µs don't overlap, and turns told nothing; 116 / 92.3 is not 1.28."""
+    one = make_run(1, latency=92.3e-6, half=3.5e-6, runtime="litert")
+    two = make_run(2, latency=103e-6, half=5e-6, runtime="litert", threads=2)
+    one, two = turns_between(one, two, 0.95, "inconclusive", low=0.9, high=1.01)
+    third = make_run(3, latency=107e-6, half=3e-6, runtime="openvino")
+    slow, near = (
+        make_run(4, latency=116e-6, half=2e-6, model=VWW),
+        make_run(5, latency=114e-6, half=4e-6, model=VWW, runtime="openvino", memory=60e6),
+    )
+    one, slow = turns_between(one, slow, 1 / 1.28, "faster", low=1 / 1.29, high=1 / 1.26)
+    line, lasting, *_ = answer_of([one, two, third, slow, near])
+    assert "2 threads can't be told apart from it in turns" in line
+    assert (
+        "next model vww.tflite on onnxruntime, 116 ± 2 µs (1.28× [1.2" in line and "slower in turns; openvino" in line
+    )
+    assert "114 ± 4 µs, can't be told apart from it)" in line
+    assert lasting == (
+        "Ratios in turns hold within these minutes; quotients of the values, each measured alone, differ: "
+        "1.257 for vww.tflite on onnxruntime"
+    )
+    why = " ".join(recommendations([one, replace(slow, job=replace(slow.job, model=one.job.model))])[0].why)
+    assert "measured in turns within these minutes; 1.257 is the quotient of the two values, each measured alone" in why

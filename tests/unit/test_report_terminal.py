@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from rich.cells import cell_len
@@ -10,6 +12,8 @@ from rich.cells import cell_len
 from edgewise.record import Caution, ModelRef, Trust
 from edgewise.report.bench import bench_document
 from edgewise.report.document import Cell, Column, Document, Section, Table
+from edgewise.report.document_html import render_document_page
+from edgewise.report.markdown import render_markdown
 from edgewise.report.model_ranking import rank_models
 from edgewise.report.recommendation import answer_of
 from edgewise.report.text import to_text
@@ -55,14 +59,19 @@ def test_twenty_runs_fit_on_a_screen_and_a_half():
     assert len(lines) <= 60
     assert max(map(cell_len, lines)) <= 80
     assert lines[0].startswith("Fastest: networks_of_the_field_0_quantised_to_int8.tflite")
-    assert any(line.startswith("Smallest: ") for line in lines[:5])
+    assert any(line.startswith("Smallest: ") for line in lines[:7])
     assert "Cautions: busy-host (20 of 20 runs), wide-interval (20), outliers (20)" in lines
 
 
 def test_details_say_everything():
     brief, whole = (to_text(bench_document(many_models()), width=80, details=details) for details in (False, True))
-    assert "busy-host was seen" not in brief and "--details adds: " in brief
-    for words in ("busy-host was seen", "Recommended for networks_of_the_field_3", "rapl: /sys/class/powercap"):
+    assert "outliers was seen" not in brief and "--details adds: " in brief
+    for words in (
+        "outliers was seen",
+        "busy-host was seen",
+        "Recommended for networks_of_the_field_3",
+        "rapl: /sys/class/powercap",
+    ):
         assert words in whole
     assert "--details" not in whole
 
@@ -181,3 +190,27 @@ def test_numbers_stand_on_the_first_line_of_a_row_with_a_folded_cell():
     assert unit.split() == ["Metric", "(µs)", "Verdict"] and rule.startswith("──") and "Before" in title
     assert first.startswith("Latency") and "109" in first and "inconclusive" in first
     assert second.startswith(" ") and "109" not in second
+
+
+def noted(*cells: Cell) -> Document:
+    columns = tuple(Column(title=f"C{place}", numeric=place == 1) for place in range(len(cells)))
+    return Document(title="D", tables=(Table(title="T", columns=columns, rows=(cells, cells)),))
+
+
+def test_footnotes_are_numbered_line_by_line_where_a_cell_is_folded():
+    cells = (
+        Cell(text="Latency"),
+        Cell(text="0.412 (0.405 to 0.419)", notes=("of neighbours",)),
+        Cell(text="inconclusive", notes=("too few", "40 s more")),
+    )
+    text = to_text(noted(*cells), width=40)
+    assert -1 < text.find("[1,2]") < text.find("[3]") and "[3] of neighbours" in text
+    assert "0.412 (0.405 to 0.419) [1]   inconclusive [2,3]" in to_text(noted(*cells), width=80)
+
+
+@pytest.mark.parametrize("render", [to_text, render_markdown, partial(render_document_page, kind="estimate")])
+def test_numbers_in_one_cell_ascend(render):
+    first, both = Cell(text="a", notes=("one",)), Cell(text="b", notes=("two", "one"))
+    text = render(noted(first, both))
+    marks = re.findall(r"\[1,2\]|\[\^1\]\[\^2\]|>1</a></sup><sup><a [^>]*>2<", text)
+    assert len(marks) == 2

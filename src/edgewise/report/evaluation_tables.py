@@ -52,13 +52,15 @@ def overview_table(results: EvaluationResults) -> Table:
         scores = [_score_cell(one, metric) for one in results.models]
         columns.append((Column(title=label_of(metric), numeric=True, folds=True), scores))
     shown = (("latency", 0), ("inference_time", 3), ("model_size", 2), ("memory_delta", 0), ("memory_peak", 4))
+    timed = any(run.measurement("latency") is not None for run in runs)
     for metric, rank in shown:
+        if metric == "inference_time" and not timed:
+            continue  # times of the evaluation's own samples, which the note below would contradict
         found_in = Run.value if metric == "inference_time" else Run.measurement
         if any(found_in(run, metric) is not None for run in runs):
             columns.append(metric_column(runs, metric, rank=rank, interval=metric == "latency"))
     if any(run.trust is not None for run in runs):
         columns.append((Column(title="Grade", rank=3), [_grade(one) for one in results.models]))
-    timed = any(run.measurement("latency") is not None for run in runs)
     notes = () if timed else ("latency was not measured",)
     return table_by_columns("Accuracy and latency" if timed else "Accuracy", columns, notes=notes)
 

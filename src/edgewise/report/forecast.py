@@ -126,6 +126,12 @@ def _plain(value: float | None) -> Cell:
     return absent() if value is None else Cell(text=f"{value:.3f}", value=value)
 
 
+def _off_text(share: float) -> str:
+    """``"+7%"``, ``"-0.3%"`` below 1 %; a share that rounds to nothing has no sign."""
+    text = f"{share:+.1%}" if abs(share) < 0.0095 else f"{share:+.0%}"
+    return "0%" if float(text[:-1]) == 0.0 else text
+
+
 def _points(metric: str, choice: Choice) -> Table:
     """A point per row, with its value as predicted by the chosen law without it."""
     hosts, unit = [point.subject.host for point in choice.points], METRICS[metric].unit
@@ -138,7 +144,7 @@ def _points(metric: str, choice: Choice) -> Table:
 
     def off(at: int) -> Cell:
         share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
-        return absent() if math.isnan(share) else Cell(text=f"{share:+.0%}", value=share)
+        return absent() if math.isnan(share) else Cell(text=_off_text(share), value=share)
 
     def host(at: int) -> Cell:
         value = hosts[at]

@@ -64,17 +64,17 @@ def gate_document(outcome: GateResult, *, folded: bool = True) -> Document:
     checks, runs = outcome.checks, {variant.label: variant.run for variant in outcome.findings.variants}
     columns = [(Column(title="Requirement"), [Cell(text=check_title(check)) for check in checks])]
     if any(check.requirement.needs_baseline for check in checks):
-        columns.append(
-            (Column(title="Baseline", numeric=True, rank=1), [_baseline_cell(check, runs) for check in checks])
-        )
+        columns.append((Column(title="Baseline", numeric=True), [_baseline_cell(check, runs) for check in checks]))
     columns.append((Column(title="Candidate", numeric=True), [_candidate_cell(check, runs) for check in checks]))
     if any(check.ratio is not None for check in checks):
         compared = {row.metric: row for row in outcome.findings.comparisons}
         ratios = [_ratio_cell(check, compared, interval=not folded) for check in checks]
         methods = "; ".join(dict.fromkeys(row.method for row in outcome.findings.comparisons))
         how = partial(provenance_of_column, "Candidate over baseline", "derived", methods, "beside each ratio")
-        columns.append((Column(title="Ratio", numeric=True, how=how), ratios))
-    columns.append((Column(title="Verdict"), [_verdict_cell(check, folded=folded) for check in checks]))
+        columns.append((Column(title="Ratio", numeric=True, rank=1, how=how), ratios))
+    verdicts = (Column(title="Verdict"), [_verdict_cell(check, folded=folded) for check in checks])
+    # A page cuts off columns at its right edge, a terminal never this one.
+    columns.insert(len(columns) if folded else 0, verdicts)
     if not folded:
         columns.append((Column(title="Why"), [Cell(text=one_line(check.because)) for check in checks]))
     table = table_by_columns("Checks", columns)

@@ -52,4 +52,4 @@ def _cell(cell: Cell, numbers: dict[str, int]) -> str:
     text = for_markdown(cell.text)
     if cell.link:
         text = f"[{text}](<{cell.link}>)"
-    return text + "".join(f"[^{numbers[note]}]" for note in cell.notes)
+    return text + "".join(f"[^{number}]" for number in sorted({numbers[note] for note in cell.notes}))

@@ -44,6 +44,7 @@ from edgewise.report.conditions import (
     told_apart,
 )
 from edgewise.report.model_ranking import rank_models
+from edgewise.report.reservations import load_lines, quotient_of, turns_lines
 from edgewise.run.agreement import BEYOND, REFERENCE, compared_with, not_compared
 from edgewise.stats.comparison import RISK
 from edgewise.text import enumerate_few, one_line
@@ -109,10 +110,10 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     title = group_title(group[0])
     ranked, objections = candidates_of(group)
     if not ranked:
-        return Recommendation(run=None, why=tuple(objections), group=title)
+        return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title)
     chosen, reasons = prefer(peers_of(ranked, every))
     why = _why(chosen, ranked, group[0].headline) + reasons
-    why += _remarks(chosen, ranked)
+    why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
     label = chosen.label if path in chosen.label else f"{chosen.label} from {path}"
     return Recommendation(run=chosen.run.id, why=(*why, *objections), group=title, label=label)
@@ -131,7 +132,9 @@ def _why(chosen: Candidate, ranked: Sequence[Candidate], metric: str) -> list[st
             continue
         numbers = f"{quantity(chosen.value, unit)} against {quantity(other.value, unit)}"
         if (turns := turns_of(chosen, other)) is not None:
-            lines.append(_of_turns(turns, other, higher=higher) + _against_values(chosen, other))
+            quotient = quotient_of(chosen, other)
+            aside = f"; {quotient} is the quotient of the two values, each measured alone" if quotient else ""
+            lines.append(_of_turns(turns, other, higher=higher) + _against_values(chosen, other) + aside)
             continue
         ratio = chosen.value / other.value if higher else other.value / chosen.value
         if are_apart(chosen, other) and ratio > 1:
@@ -159,9 +162,9 @@ def _of_turns(turns: InTurns, other: Candidate, *, higher: bool) -> str:
     """What measuring in turns says of a run against `other`."""
     factor = _speed_text(turns, higher=higher, inverted=turns.verdict == "slower")
     if turns.verdict in ("faster", "slower"):
-        return f"{factor} {turns.verdict} than {other.label}, measured in turns"
+        return f"{factor} {turns.verdict} than {other.label}, measured in turns within these minutes"
     word = "as fast as" if turns.verdict == "same" else "can't be told apart from"
-    return f"{word} {other.label}: {factor} its speed, measured in turns{_why_open(turns)}"
+    return f"{word} {other.label}: {factor} its speed, measured in turns within these minutes{_why_open(turns)}"
 
 
 def _why_open(turns: InTurns) -> str:
@@ -197,9 +200,8 @@ def _beside(other: Candidate, chosen: Candidate) -> str:
     if not are_apart(other, chosen):
         return "as fast" if turns is not None and turns.verdict == "same" else ""
     if turns is not None:
-        aside = _against_values(other, chosen)
         factor = _speed_text(turns, higher=higher, inverted=turns.verdict == "slower")
-        return f"{factor} {turns.verdict}" + (f" in turns{aside}" if aside else "")
+        return f"{factor} {turns.verdict} in turns{_against_values(other, chosen)}"
     ratio = chosen.value / other.value if higher else other.value / chosen.value
     return f"{_times(ratio)}× slower" if ratio > 1 else f"{_times(1 / ratio)}× faster"
 
@@ -223,8 +225,9 @@ def _of_threads(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     other, cores = alike[least], "twice" if own == 2 * least else f"{own / least:.3g} times"
     turns, higher = turns_of(chosen, other), METRICS[chosen.row.metric].better == "higher"
     ratio = chosen.value / other.value if higher else other.value / chosen.value
-    gain = f"{_times(ratio)}×" if turns is None else _speed_text(turns, higher=higher)
-    gain += f" in turns{aside}" if (aside := _against_values(chosen, other)) else ""
+    gain = f"{_times(ratio)}×"
+    if turns is not None:
+        gain = f"{_speed_text(turns, higher=higher)} in turns{_against_values(chosen, other)}"
     return f"{own} threads: {cores} the cores for {gain}" + (
         "" if is_faster(chosen, other) else ", which is not proven"
     )
@@ -240,8 +243,17 @@ def _of_second_engine(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
 
 def _of_not_told(chosen: Candidate, ranked: Sequence[Candidate]) -> str:
     """All that can't be told apart from `chosen`; "" where all can."""
-    alike = [one.label for one in ranked if one is not chosen and not _beside(one, chosen)]
-    return f"{enumerate_few(alike)} {NOT_TOLD}" if alike else ""
+    alike = [one for one in ranked if one is not chosen and not _beside(one, chosen)]
+    ways = {words: [one.label for one in alike if _not_told(one, chosen) == words] for words in (NOT_TOLD, _IN_TURNS)}
+    return "; ".join(f"{enumerate_few(labels)} {words}" for words, labels in ways.items() if labels)
+
+
+_IN_TURNS = f"{NOT_TOLD} in turns"
+
+
+def _not_told(other: Candidate, chosen: Candidate) -> str:
+    """That nothing is proven, and whether it is turns that prove nothing: intervals may be apart all the same."""
+    return NOT_TOLD if turns_of(other, chosen) is None else _IN_TURNS
 
 
 def _times(ratio: float) -> str:
@@ -284,7 +296,7 @@ def answer_of(runs: Sequence[Run], *, each: bool = False) -> tuple[str, ...]:
     for sweep in found:
         scope = f"{scenario_of(sweep[0])}, batch {sweep[0].job.workload.batch}: " if len(found) > 1 else ""
         groups = comparable_groups(sweep)
-        lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else [_of_runtimes(sweep)])]
+        lines += [f"{scope}{line}" for line in (_of_models(sweep) if len(groups) > 1 else _of_group(sweep))]
         if each and len(groups) > 1:
             lines += [
                 (f"{group_title(group[0])}: " if len(group) > 1 else scope) + _of_runtimes(group)
@@ -331,6 +343,7 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
     """Which model is the fastest, and which the smallest."""
     ranked = rank_models(runs)
     first = [one for one in ranked if one.place == 1]
+    reserved = load_lines(runs)
     if not first:
         fastest = "Fastest: can't be told"
     else:
@@ -348,29 +361,32 @@ def _of_models(runs: Sequence[Run]) -> list[str]:
             f"{', took no turns' if chosen.run.in_turns and not run.in_turns else ''})"
             for run in others
         ]
-        fastest += f"; {enumerate_few(alike)} {NOT_TOLD}" if alike else ""
+        turned = any(turns_of(own[run.id], chosen) is not None for run in others)
+        fastest += f"; {enumerate_few(alike)} {_IN_TURNS if turned else NOT_TOLD}" if alike else ""
         family = [one for one in every if one.run.job.model.family == chosen.run.job.model.family]
         for words in (_of_threads(chosen, family), _of_not_told(chosen, family)):
             fastest += f"; {words}" if words else ""
         after = next((one.run for one in ranked if one.place == 2), None)
         if after is not None:
-            fastest += (
-                f"; next {_named(after, short)}, {headline_text(after)} ({_cost_of(own[after.id], chosen, leaders)})"
-            )
+            cost = "; ".join(filter(None, [_cost_of(own[after.id], chosen, leaders), _better_of(own[after.id], every)]))
+            shown = {chosen.run.id, *(run.id for run in others)}
+            between = any(has_better_value(one, own[after.id]) for one in every if one.run.id not in shown)
+            fastest += f"; next{' model' if between else ''} {_named(after, short)}, {headline_text(after)} ({cost})"
         told = {provider_of(run) for run in (chosen.run, *others, *([after] if after is not None else []))}
         second = next((one for one in every if provider_of(one.run) not in told), None) if len(told) < 2 else None
         if second is not None and ((said := _beside(second, chosen)) or second not in family):
-            fastest += f"; {_named(second.run, short)} {f'is {said}' if said else NOT_TOLD}"
+            fastest += f"; {_named(second.run, short)} {f'is {said}' if said else _not_told(second, chosen)}"
         # Proofs in a circle: by intervals it is slower than what is slower than the fastest.
         against = next((one for one in ranked if one.place and is_faster(own[one.run.id], chosen)), None)
         fastest += f"; but {against.model} is faster in turns: repeat it on an idle machine" if against else ""
+        reserved += turns_lines(chosen, every, lambda run: _named(run, short))
     if left := [f"{one.model} ({objection_of(one.run).brief})" for one in ranked if one.place is None]:
         fastest += f"; not ranked: {enumerate_few(left)}"
     ran = {one_line(run.job.model.name) for run in runs if run.status != "failed"}
     sizes = {one.model: size for one in ranked if (size := one.run.job.model.size_bytes) and one.model in ran}
     least = min(sizes.values(), default=0)
     smallest = " and ".join(model for model, size in sizes.items() if size == least)
-    return [fastest, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
+    return [fastest, *reserved, *([f"Smallest: {smallest}, {quantity(least, 'B')}"] if smallest else [])]
 
 
 def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) -> str:
@@ -378,7 +394,26 @@ def _cost_of(after: Candidate, chosen: Candidate, leaders: Sequence[Candidate]) 
     if is_faster(chosen, after):
         return _beside(after, chosen)
     rival = next((one for one in leaders if is_faster(one, after)), None)
-    return NOT_TOLD if rival is None else f"{_beside(after, rival)} than {one_line(rival.run.job.model.name)}"
+    if rival is None:
+        return _not_told(after, chosen)
+    return f"{_beside(after, rival)} than {one_line(rival.run.job.model.name)}"
+
+
+def _better_of(after: Candidate, every: Sequence[Candidate]) -> str:
+    """The run of the same model that has a better value and is not proven faster; "" where there is none."""
+    family = (one for one in every if one.run.job.model.family == after.run.job.model.family)
+    best = next((one for one in family if has_better_value(one, after) and not are_apart(one, after)), None)
+    return f"{best.label}, {headline_text(best.run)}, {_not_told(best, after)}" if best is not None else ""
+
+
+def _of_group(runs: Sequence[Run]) -> list[str]:
+    """The recommended runtime of one model, and where that may not hold."""
+    ranked, _ = candidates_of(runs)
+    found = recommendations(runs)[0].run
+    labels = {one.run.id: one.label for one in ranked}
+    chosen = next((one for one in ranked if one.run.id == found), None)
+    turns = turns_lines(chosen, ranked, lambda run: labels[run.id]) if chosen is not None else []
+    return [_of_runtimes(runs), *load_lines(runs), *turns]
 
 
 def _of_runtimes(runs: Sequence[Run]) -> str:

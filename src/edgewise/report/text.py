@@ -28,6 +28,8 @@ _STYLES = {
 LEAST_NAME, SHORTEST_NAME = 16, 8
 """Cells to which a name is shortened before a column is left out, and where none can be."""
 _CONTINUED = " (continued)"
+_MARK = "notes"
+"""What the style of a footnote's mark carries: its footnotes."""
 _PADDING = 2
 _GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
@@ -96,7 +98,7 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
 
     whole = table
     table, shown = fit(table, console.width)
-    for note in number_notes([table], columns=shown):
+    for note in _in_reading_order(table, shown, numbers, console):
         numbers.setdefault(note, len(numbers) + 1)
     if table.title:
         console.print(Text(one_line(table.title), style="bold"))
@@ -123,6 +125,17 @@ def _print_table(table: Table, console: Console, numbers: dict[str, int], *, det
         console.print(Text(f"columns left out for width: {', '.join(words)}; {advice}", style="dim"))
     for note in table.notes:
         console.print(_hanging(Text("· "), Text(one_line(note), style="dim")))
+
+
+def _in_reading_order(table: Table, shown: tuple[int, ...], numbers: dict[str, int], console: Console) -> list[str]:
+    """The footnotes of `table`, line by line as they are printed: a folded cell has its mark on a later line."""
+    found = list(number_notes([table], columns=shown))
+    if _natural_width(table, list(shown)) <= console.width:
+        return found
+    provisional = numbers | {note: number for number, note in enumerate(found, len(numbers) + 1) if note not in numbers}
+    drawn = console.render(_table(table, shown, provisional, width=console.width))
+    marks = [segment.style.meta.get(_MARK, ()) for segment in drawn if segment.style is not None]
+    return list(dict.fromkeys(note for notes in marks for note in notes if note in found))
 
 
 def to_text(document: Document, *, width: int = 80, details: bool = False) -> str:
@@ -202,7 +215,7 @@ def _heading(title: str) -> list[str]:
 
 
 def _marks(notes: tuple[str, ...], numbers: dict[str, int]) -> str:
-    found = ",".join(str(numbers[note]) for note in notes if note in numbers)
+    found = ",".join(map(str, sorted(numbers[note] for note in notes if note in numbers)))
     return found and f" [{found}]"
 
 
@@ -216,6 +229,7 @@ def _narrowest(table: Table, index: int, numbers: dict[str, int]) -> int:
 
 def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, width: int) -> RenderableType:
     from rich import box
+    from rich.style import Style
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -239,7 +253,7 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
         for index in shown:
             cell = row[index]
             text = Text(one_line(cell.text), style=_STYLES[cell.tone])
-            text.append(_marks(cell.notes, numbers), style="dim")
+            text.append(_marks(cell.notes, numbers), style=Style(dim=True, meta={_MARK: cell.notes}))
             cells.append(text)
         rich_table.add_row(*cells)
     return rich_table
