@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -207,7 +208,11 @@ class EvaluationResults(Shown):
 
 
 def run_evaluation(
-    plan: EvaluationPlan, *, save: Callable[[Run], None], sensors: Sensors | None = METERS_OFF
+    plan: EvaluationPlan,
+    *,
+    save: Callable[[Run], None],
+    sensors: Sensors | None = METERS_OFF,
+    alone: AbstractContextManager[None] | None = None,
 ) -> EvaluationResults:
     """Measure the latency of every model, run the samples through it, and score its outputs.
 
@@ -216,6 +221,7 @@ def run_evaluation(
 
     Args:
         save: keeps a run.
+        alone: holds the device; it is entered once the data is known to fit.
 
     Raises:
         BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
@@ -223,6 +229,19 @@ def run_evaluation(
     evaluator = _Evaluator(plan, save=save)
     # Models that don't fit are refused before anything is measured.
     admitted = [evaluator.admit(job) for job in plan.jobs]
+    with alone or nullcontext():
+        return _evaluate_admitted(plan, evaluator, admitted, save=save, sensors=sensors)
+
+
+def _evaluate_admitted(
+    plan: EvaluationPlan,
+    evaluator: _Evaluator,
+    admitted: Sequence[tuple[ModelUnderTest, Scorer]],
+    *,
+    save: Callable[[Run], None],
+    sensors: Sensors | None,
+) -> EvaluationResults:
+    """The results of `run_evaluation` for models that fit the data."""
     jobs = tuple(tested.job for tested, _ in admitted)
     interrupted = False
     try:
