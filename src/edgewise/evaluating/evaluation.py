@@ -16,6 +16,7 @@ from edgewise.evaluating.added_metrics import with_custom_metrics
 from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.data_options import (
     DataOptions,
+    assume_task,
     find_task,
     open_splits,
     read_instructions,
@@ -65,6 +66,7 @@ class EvaluationPlan:
     Attributes:
         jobs: models with their settings.
         task: None where only agreement or custom metrics are wanted.
+        assumed: as `assume_task`.
         data: the user's options.
         own: custom metrics: ``module:function`` …
         reference: a job whose outputs are taken as right, where there are no labels.
@@ -76,6 +78,7 @@ class EvaluationPlan:
     jobs: tuple[Job, ...]
     selection: SampleSelection
     task: Task | None
+    assumed: str = ""
     data: DataOptions = field(default_factory=DataOptions)
     own: tuple[str, ...] = ()
     reference: Job | None = None
@@ -137,16 +140,17 @@ def plan_evaluation(
     paths = [Path(model) for model in models]
     jobs = tuple(job for path in paths for job in plan_jobs(path))
     selection = select_samples(data, open_splits(data))
-    task = None
+    task, assumed = None, ""
     if reference is None:
         instructions = read_instructions(paths[0], data)
         if not own or data.task or instructions.task:  # with custom metrics no task is needed
-            task = find_task(data.task, instructions)
+            task = find_task(data.task, instructions, selection.data)
+            assumed = assume_task(data.task, instructions, selection.data)
     if reference is not None:
         for path in (reference, *paths):
             _check_repeats(path)
     return EvaluationPlan(
-        jobs=jobs, selection=selection, task=task, data=data, own=tuple(own),
+        jobs=jobs, selection=selection, task=task, assumed=assumed, data=data, own=tuple(own),
         reference=None if reference is None else plan_jobs(reference)[0], latency=latency, fresh=fresh,
     )  # fmt: skip
 
@@ -394,7 +398,7 @@ class _Evaluator:
             scores=scores,
             differences=differences,
             headline=scorer.headline,
-            notes=results.notes,
+            notes=(*filter(None, [plan.assumed]), *results.notes),
             resumed=results.resumed,
             answers=_answers(results.entries, scorer),
         )
