@@ -7,7 +7,7 @@ other exception is a bug (exit code 1).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import ClassVar
 
@@ -54,6 +54,23 @@ class BadInput(EdgewiseError):
     """Invalid option, field, file or data."""
 
     exit_code = ExitCode.BAD_INPUT
+
+
+class BadPreparation(BadInput):
+    """Samples lack steps of their preparation.
+
+    Args:
+        steps: ``STEP=VALUE`` words of all that are missing, and `otherwise` what else they may be. `advice` has them
+            as options; who knows the whole command gives that instead.
+    """
+
+    def __init__(self, message: str, *, steps: Sequence[str], otherwise: str = "") -> None:
+        self.steps, self.otherwise = tuple(steps), otherwise
+        super().__init__(message, advice=" ".join(f"--prepare {step}" for step in steps) + otherwise)
+
+    def in_command(self, command: str) -> BadInput:
+        """The same error with `command`, which has the steps, as advice."""
+        return BadInput(self.message, advice=f"'{command}'{self.otherwise}")
 
 
 class BadField(BadInput):

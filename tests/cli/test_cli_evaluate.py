@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgewise.cancellation import Cancelled
 from edgewise.cli.main import run
+from edgewise.device.agent import lock_file, try_lock
 from edgewise.errors import ExitCode
 from edgewise.run.run_builder import METERED, Sensors
 from edgewise.store import open_store
@@ -87,6 +89,30 @@ def test_tables_fit_the_terminal(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     assert evaluate() == ExitCode.DONE
     assert max(map(len, capsys.readouterr().out.splitlines())) <= int(columns)
+
+
+@pytest.fixture
+def busy(place, monkeypatch):
+    """Another process measures on this machine for ever: whoever waits for it is told of it and then cancelled."""
+    monkeypatch.setenv("EDGEWISE_LOCKS", str(place))
+    monkeypatch.setattr("edgewise.device.lease.sleep", lambda seconds: (_ for _ in ()).throw(Cancelled))
+    held = try_lock(lock_file(), "somebody")
+    yield
+    os.close(held)
+
+
+def test_nobody_waits_where_nothing_is_timed(capsys, busy):
+    assert evaluate("--json") == ExitCode.DONE
+    assert "waiting for" not in capsys.readouterr().err
+    assert evaluate(accuracy_only=False) == ExitCode.INTERRUPTED
+    assert "waiting for local: in use by somebody" in capsys.readouterr().err
+
+
+def test_data_that_does_not_fit_is_told_before_any_wait(capsys, busy):
+    np.savez("wide.npz", x=np.zeros((8, 7), np.float32), y=[0] * 8)
+    assert evaluate("--data", "wide.npz", accuracy_only=False) == ExitCode.BAD_INPUT
+    told = capsys.readouterr().err
+    assert "has shape [7]" in told and "waiting for" not in told
 
 
 def test_quiet_says_nothing_but_the_result(capsys):

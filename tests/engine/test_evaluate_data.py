@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -272,3 +273,41 @@ def test_a_classifiers_classes_are_matched_by_the_names_in_its_file(capsys):
     words = ["evaluate", "net.onnx", "--data", "pictures", "--task", "classification", "--no-latency", *PICTURE]
     assert run([*words, "--no-store"]) == ExitCode.DONE
     assert "are in another order than the data's: matched by name" in " ".join(capsys.readouterr().out.split())
+
+
+def class_folders(root: Path, size: int) -> None:
+    """Ten dark pictures and ten bright ones of `size` pixels, grey, in a folder per class."""
+    image = pytest.importorskip("PIL.Image")
+    for name, value in (("bright", 250), ("dark", 5)):
+        (root / name).mkdir(parents=True)
+        for number in range(10):
+            image.fromarray(np.full((size, size), value, np.uint8)).save(root / name / f"{number}.png")
+
+
+def test_folders_of_pictures_are_a_classification_and_everything_that_is_missing_is_told_at_once(capsys):
+    """The command of the error, as it stands there, evaluates."""
+    write_brightness_model(3)
+    class_folders(Path("photos"), 6)
+    for verb, more in (("evaluate", ["--no-latency"]), ("gate", ["--budget", "accuracy_top1=0%"]), ("optimize", [])):
+        assert run([verb, "net.onnx", "--data", "photos", *more]) == ExitCode.BAD_INPUT
+        told = capsys.readouterr().err
+        assert "task: classification, as photos has a folder per class" in told
+        assert "bright/0.png has shape [6, 6, 3], input 'image' takes float32 [1, 3, 8, 8], and no step conv" in told
+        line = told.partition("try: '")[2].partition("'")[0]
+        assert line.startswith(f"edgewise {verb} net.onnx ") and "pad=8,8 (padded)" in told
+        assert "--prepare resize=8,8 --prepare scale=1/255 --prepare layout=auto" in line
+        if verb == "evaluate":
+            assert run([*shlex.split(line)[1:], "--json"]) == ExitCode.DONE
+            (found,) = json.loads(capsys.readouterr().out)["evaluations"]
+            assert found["notes"][0] == "task: classification, as photos has a folder per class"
+            assert found["run"]["evaluation"]["task"] == "classification"
+
+
+def test_pictures_that_lack_only_their_numbers_and_other_tasks_are_told_as_before(capsys):
+    write_brightness_model(3)
+    class_folders(Path("photos"), 8)
+    words = ["--prepare", "layout=nchw"]
+    assert "error: input 'image' takes float32, and no step converts" in judge(
+        capsys, "net.onnx", "photos", *words, code=ExitCode.BAD_INPUT)[1]  # fmt: skip
+    assert run(["evaluate", "net.onnx", "--data", "photos", "--data-option", "label=none"]) == ExitCode.BAD_INPUT
+    assert "no task given" in capsys.readouterr().err

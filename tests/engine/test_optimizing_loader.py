@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 
 from edgewise.data import path as bundled
+from edgewise.evaluating.dataset import Sample
+from edgewise.evaluating.formats.images import decode_image
 from edgewise.evaluating.instructions import find_instructions, write_instructions
-from edgewise.evaluating.preparing import prepare_as_written
+from edgewise.evaluating.preparing import Preparer, prepare_as_written
 from edgewise.optimizing.loader import write_loader
-from edgewise.record import Scenario, Stopping, TargetSpec
+from edgewise.record import InputSpec, Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
 
 pytestmark = pytest.mark.engine
@@ -94,6 +97,51 @@ def test_a_picture_is_prepared_and_run_as_it_was(tmp_path, runtime, words):
     out = run(loader, tmp_path / "sample.png")
     assert out.startswith(shown(wanted)[0])
     np.testing.assert_allclose(values_of(out), wanted[0].reshape(-1)[:8], rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "1", "RGB", "P", "RGBA", "I;16"])
+@pytest.mark.parametrize("words", [["resize=24,32", "scale=1/255"], ["pad=32", "scale=1/255", "layout=auto"]])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_picture_of_any_colours_becomes_what_evaluate_feeds(tmp_path, mode, words, channels):
+    """The arrays of the program beside the file are those of the evaluation: grey becomes RGB, alpha is dropped."""
+    pytest.importorskip("onnxruntime")
+    image = pytest.importorskip("PIL.Image")
+    size = [32, 32] if words[0] == "pad=32" else [24, 32]
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    shape = [1, *size, channels]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["image"], ["out"])], "g",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)],
+    )  # fmt: skip
+    model = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    instructions = find_instructions(model, form="onnx", flags=words)
+    write_instructions(instructions, tmp_path / "net.onnx.yaml")
+    loader = write_loader(model, job_of(model, "onnxruntime"), instructions, kind="image", title="It.")
+    rng = np.random.default_rng(1)
+    deep = image.fromarray(rng.integers(0, 65536, (28, 28), dtype=np.uint16))
+    picture = image.fromarray(rng.integers(0, 256, (28, 28, 4), dtype=np.uint8))
+    (deep if mode == "I;16" else picture.convert(mode)).save(tmp_path / "sample.png")
+    spec = InputSpec(name="image", shape=tuple(shape), dtype="float32")
+    preparer = Preparer(instructions, specs=[spec], quantizations=[None], kind="image")
+    decoded = decode_image(tmp_path / "sample.png", "sample")
+    wanted = preparer.prepare(Sample(index=0, name="sample", data=decoded.data, stored=decoded.stored))[0]
+    program = runpy.run_path(str(loader))
+    made = program["prepare"](program["read"](str(tmp_path / "sample.png")))
+    assert [each.dtype for each in made] == [np.float32]
+    np.testing.assert_array_equal(made[0], wanted[0])
+
+
+def test_the_program_says_how_it_is_called(tmp_path):
+    pytest.importorskip("onnxruntime")
+    model = picture_network(tmp_path)
+    job = job_of(model, "onnxruntime", shapes={"image": (1, 3, 24, 32)})
+    loader = write_loader(model, job, find_instructions(model, form="onnx"), kind="image", title="It.")
+    done = subprocess.run([sys.executable, str(loader)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == f"usage: python {loader} SAMPLE; SAMPLE is a picture\n"
 
 
 @pytest.mark.parametrize("provider", ["interpreter", "compiled"])

@@ -351,7 +351,7 @@ def test_nobody_says_what_the_task_is(archive, tmp_path):
         plan_evaluation([model], DataOptions(source=archive()), axes=Axes(), stopping=Stopping(), target=TargetSpec())
     assert "classification" in caught.value.advice
     with pytest.raises(Unavailable, match=says("unknown-noun-name-r", noun="task", name="clasification")):
-        find_task("clasification", Instructions())
+        find_task("clasification", Instructions(), labelled())
 
 
 def test_what_stands_beside_the_model_is_the_task_and_words_win_over_it(archive, tmp_path):

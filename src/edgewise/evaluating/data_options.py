@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import SPLITS_TO_JUDGE, Dataset, choose_samples, choose_split, open_data
 from edgewise.evaluating.evaluator import SampleSelection
+from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.task import Task, tasks
 from edgewise.model.identity import open_model
+from edgewise.progress import LogLine, emit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +62,22 @@ def select_samples(wish: DataOptions, splits: Mapping[str, Dataset]) -> SampleSe
     return SampleSelection(data=data, indices=tuple(indices), limit=wish.limit, seed=wish.seed, strict=wish.strict)
 
 
-def find_task(name: str | None, instructions: Instructions) -> Task:
-    """The requested task, else that of the instructions. Raises `BadInput` where neither names one."""
+def assume_task(name: str | None, instructions: Instructions, data: Dataset) -> str:
+    """Where nobody names a task: that pictures in a folder per class are a classification, as a sentence; else ""."""
+    if name or instructions.task or not isinstance(data, Files) or data.kind != "image":
+        return ""
+    return f"task: classification, as {data.path} has a folder per class" * isinstance(data.labels, array)
+
+
+def find_task(name: str | None, instructions: Instructions, data: Dataset) -> Task:
+    """The requested task, else that of the instructions, else what `assume_task` assumes, which is reported.
+
+    Raises `BadInput` where there is none.
+    """
     wanted = name or instructions.task
+    if assumed := assume_task(name, instructions, data):
+        emit(LogLine(text=assumed))
+        wanted = "classification"
     if wanted is None:
         raise BadInput("no task given", advice=f"give --task: one of {', '.join(tasks().names())}")
     return tasks().get(wanted)

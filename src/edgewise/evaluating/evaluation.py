@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from edgewise.evaluating.added_metrics import with_custom_metrics
 from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.data_options import (
     DataOptions,
+    assume_task,
     find_task,
     open_splits,
     read_instructions,
@@ -64,6 +66,7 @@ class EvaluationPlan:
     Attributes:
         jobs: models with their settings.
         task: None where only agreement or custom metrics are wanted.
+        assumed: as `assume_task`.
         data: the user's options.
         own: custom metrics: ``module:function`` …
         reference: a job whose outputs are taken as right, where there are no labels.
@@ -75,6 +78,7 @@ class EvaluationPlan:
     jobs: tuple[Job, ...]
     selection: SampleSelection
     task: Task | None
+    assumed: str = ""
     data: DataOptions = field(default_factory=DataOptions)
     own: tuple[str, ...] = ()
     reference: Job | None = None
@@ -136,16 +140,17 @@ def plan_evaluation(
     paths = [Path(model) for model in models]
     jobs = tuple(job for path in paths for job in plan_jobs(path))
     selection = select_samples(data, open_splits(data))
-    task = None
+    task, assumed = None, ""
     if reference is None:
         instructions = read_instructions(paths[0], data)
         if not own or data.task or instructions.task:  # with custom metrics no task is needed
-            task = find_task(data.task, instructions)
+            task = find_task(data.task, instructions, selection.data)
+            assumed = assume_task(data.task, instructions, selection.data)
     if reference is not None:
         for path in (reference, *paths):
             _check_repeats(path)
     return EvaluationPlan(
-        jobs=jobs, selection=selection, task=task, data=data, own=tuple(own),
+        jobs=jobs, selection=selection, task=task, assumed=assumed, data=data, own=tuple(own),
         reference=None if reference is None else plan_jobs(reference)[0], latency=latency, fresh=fresh,
     )  # fmt: skip
 
@@ -207,7 +212,11 @@ class EvaluationResults(Shown):
 
 
 def run_evaluation(
-    plan: EvaluationPlan, *, save: Callable[[Run], None], sensors: Sensors | None = METERS_OFF
+    plan: EvaluationPlan,
+    *,
+    save: Callable[[Run], None],
+    sensors: Sensors | None = METERS_OFF,
+    alone: AbstractContextManager[None] | None = None,
 ) -> EvaluationResults:
     """Measure the latency of every model, run the samples through it, and score its outputs.
 
@@ -216,6 +225,7 @@ def run_evaluation(
 
     Args:
         save: keeps a run.
+        alone: holds the device; it is entered once the data is known to fit.
 
     Raises:
         BadInput, Unavailable: before anything was measured, or where samples, labels and model don't fit.
@@ -223,6 +233,19 @@ def run_evaluation(
     evaluator = _Evaluator(plan, save=save)
     # Models that don't fit are refused before anything is measured.
     admitted = [evaluator.admit(job) for job in plan.jobs]
+    with alone or nullcontext():
+        return _evaluate_admitted(plan, evaluator, admitted, save=save, sensors=sensors)
+
+
+def _evaluate_admitted(
+    plan: EvaluationPlan,
+    evaluator: _Evaluator,
+    admitted: Sequence[tuple[ModelUnderTest, Scorer]],
+    *,
+    save: Callable[[Run], None],
+    sensors: Sensors | None,
+) -> EvaluationResults:
+    """The results of `run_evaluation` for models that fit the data."""
     jobs = tuple(tested.job for tested, _ in admitted)
     interrupted = False
     try:
@@ -375,7 +398,7 @@ class _Evaluator:
             scores=scores,
             differences=differences,
             headline=scorer.headline,
-            notes=results.notes,
+            notes=(*filter(None, [plan.assumed]), *results.notes),
             resumed=results.resumed,
             answers=_answers(results.entries, scorer),
         )

@@ -129,7 +129,9 @@ class ModelAdapter:
             single = [
                 replace(spec, shape=(spec.shape[0] // batch, *spec.shape[1:])) if spec.shape else spec for spec in specs
             ]
-            return Preparer(tested.instructions, specs=single, quantizations=self._fed, kind=data.kind)
+            return Preparer(
+                tested.instructions, specs=single, quantizations=self._fed, kind=data.kind, example=lambda: data.read(0)
+            )
 
         self._preparer = make_preparer(self._batch)
         leading = {spec.shape[0] if spec.shape else 1 for spec in specs}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.errors import BadInput
+from edgewise.errors import BadInput, BadPreparation
 from edgewise.evaluating.dataset import CorruptSample, Kind
 from edgewise.evaluating.step_settings import Item, Step
 from edgewise.evaluating.steps_array import Layout, check_finite, round_to
@@ -24,9 +24,15 @@ from edgewise.workload.input_shapes import open_axes
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SAY_HOW = "convert them: --prepare scale=1/255, or mean=… and std=…, or cast=float32 to keep the values"
+_SCALE = "scale=1/255"
+_OTHER_SCALES = f"instead of {_SCALE} also mean=… and std=…, as in training"
 _TOKENIZE = "text is tokenized first: --prepare tokenize=tokenizer.json"
 _NOUNS: dict[str, str] = {"array": "arrays", "image": "images", "audio": "sound", "text": "text"}
 _COLOURS = {1: "grey", 3: "RGB", 4: "RGB with alpha"}
+
+
+class UnconvertedPixels(BadInput):
+    """No step converts pixels to the numbers that an input takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +75,7 @@ class InputPlan:
         dtype = np.dtype(self.spec.dtype)
         stands_for_real = dtype.kind == "f" or (self.quantization is not None and dtype != np.uint8)
         if kind == "image" and stands_for_real and not any(step.real for step in self.steps):
-            raise BadInput(
+            raise UnconvertedPixels(
                 f"{where} takes {dtype}, and no step converts pixels of 0 to 255 to its numbers", advice=SAY_HOW
             )
         if self.quantization is None or dtype.kind not in "iu":
@@ -116,6 +122,36 @@ class InputPlan:
         have, becomes = stored or _COLOURS[count], _COLOURS[wanted]
         if have != becomes:
             item.changes.append(f"converted from {have} to {becomes}")
+
+    def missing_steps(self, item: Item) -> list[str]:
+        """For a picture whose pixels no step converts: all steps that it lacks to be fed; none if only that one.
+
+        Raises:
+            BadInput, CorruptSample: the steps that there are can't be done to it.
+        """
+        for step in self.steps:
+            step.apply(item)
+        if open_axes(self.spec) - {0}:
+            return []
+        steps = _advise_image(item, list(self.spec.shape))
+        moved = steps[-1:] == ["layout=nchw"]
+        clear = moved and self.spec.shape[-1] not in _COLOURS
+        return [*steps[: len(steps) - moved], _SCALE, *(["layout=auto" if clear else "layout=nchw"] * moved)] * bool(
+            steps
+        )
+
+    def refuse_pixels(self, item: Item) -> BadPreparation | None:
+        """The error that names everything that a picture lacks; None where its pixels only lack a conversion."""
+        stored = list(item.data.shape)
+        steps = self.missing_steps(item)
+        if not steps:
+            return None
+        return BadPreparation(
+            f"{item.sample} has shape {stored}, input {self.spec.name!r} takes {self.spec.dtype} "
+            f"{list(self.spec.shape)}, and no step converts pixels of 0 to 255 to its numbers",
+            steps=steps,
+            otherwise=_other_sizes(steps, item) + ("; " if _other_sizes(steps, item) else ". ") + _OTHER_SCALES,
+        )
 
     def describe(self) -> str:
         """What is done, on one line."""

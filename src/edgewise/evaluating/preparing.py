@@ -7,14 +7,14 @@ step. What no step covers is refused, not assumed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Kind, Sample
-from edgewise.evaluating.input_conversion import InputPlan, steps_for
+from edgewise.evaluating.input_conversion import InputPlan, UnconvertedPixels, steps_for
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.sound_check import SoundCheck
 from edgewise.evaluating.step_settings import Item, Step, suggest
@@ -63,6 +63,7 @@ class Preparer:
         specs: what the model is fed, in its order; every leading dimension is that of one sample.
         quantizations: of each input, None where it is not quantised: real values are then brought to integers by it.
         kind: of the samples.
+        example: reads one, for an error that names everything that it lacks.
 
     Attributes:
         notes: what is done, one line an input.
@@ -79,6 +80,7 @@ class Preparer:
         specs: Sequence[InputSpec],
         quantizations: Sequence[Quantization | None],
         kind: Kind,
+        example: Callable[[], Sample] | None = None,
     ) -> None:
         self._kind = kind
         self._names = [spec.name for spec in specs]
@@ -90,9 +92,21 @@ class Preparer:
             )
         ]
         for plan in self._plans:
-            plan.check(kind)
+            try:
+                plan.check(kind)
+            except UnconvertedPixels as error:
+                raise self._refuse(plan, example) or error from None
         self._sounds = [SoundCheck(plan.spec, plan.steps) for plan in self._plans] if kind == "audio" else []
         self.notes = tuple(plan.describe() for plan in self._plans)
+
+    def _refuse(self, plan: InputPlan, example: Callable[[], Sample] | None) -> BadInput | None:
+        """What a picture lacks besides the conversion of its pixels, as an error; None where that is not known."""
+        if example is None:
+            return None
+        try:
+            return plan.refuse_pixels(self._take(plan, example()))
+        except (BadInput, CorruptSample):
+            return None
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Preparation]:
         """One array per input, of exactly its shape and dtype, and how an image was brought there.

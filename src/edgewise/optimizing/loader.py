@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.evaluating.dataset import Kind
-from edgewise.evaluating.input_conversion import steps_for
+from edgewise.evaluating.input_conversion import InputPlan, steps_for
 from edgewise.evaluating.instructions import Instructions
 from edgewise.evaluating.step_settings import Step
 from edgewise.model.graph import Quantization
@@ -35,6 +35,7 @@ from pathlib import Path
 import numpy as np
 
 MODEL = str(Path(__file__).with_name({model!r}))
+USAGE = "SAMPLE is {what}"
 
 
 '''
@@ -47,16 +48,29 @@ def main(path):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: python {sys.argv[0]} SAMPLE; {USAGE}")
     main(sys.argv[1])
 """
-_READ_IMAGE = """def read(path):
-    from PIL import Image
+_READ_IMAGE = '''def read(path):
+    """Pixels by height, width and channels: 1 of a grey picture, else 3; transparency is dropped."""
+    from PIL import Image, ImageOps
 
-    picture = Image.open(path)
-    return np.asarray(picture if picture.mode in ("L", "RGB") else picture.convert("RGB"))
+    picture = ImageOps.exif_transpose(Image.open(path))
+    if picture.mode.startswith("I"):  # grey of 16 bits
+        return (np.asarray(picture).astype(np.uint16) >> 8).astype(np.uint8)[:, :, None]
+    if picture.mode in ("1", "L", "LA"):
+        return np.array(picture.convert("L"))[:, :, None]
+    return np.array((picture.convert("RGBA") if picture.mode in ("P", "PA") else picture).convert("RGB"))
 
 
-"""
+'''
+_RECOLOUR = {
+    None: (),
+    1: ("if x.shape[2] == 3:", "    from PIL import Image", "",
+        "    x = np.array(Image.fromarray(x).convert('L'))[:, :, None]"),
+    3: ("if x.shape[2] == 1:", "    x = np.repeat(x, 3, axis=2)"),
+}  # fmt: skip
 _READ_ARRAY = '''def read(path):
     """One array, or with several inputs one for each by its name."""
     found = np.load(path)
@@ -235,7 +249,10 @@ def _steps(
     channels: int | None = -1 if kind == "image" else None
     lines: list[str] = []
     real = False
-    for step in steps_for(steps, spec):
+    plan = InputPlan(spec=spec, quantization=quantization, steps=steps_for(steps, spec))
+    if kind == "image":
+        lines += _RECOLOUR[plan.channels]
+    for step in plan.steps:
         settings = step.to_document()
         if step.name in _ARITHMETIC:
             written = _arithmetic(step, channels)
@@ -249,11 +266,19 @@ def _steps(
             written, channels = [f"x = x.transpose({tuple(settings['axes'])!r})"], None
         elif step.name in ("reshape", "flatten"):
             written, channels = [f"x = x.reshape({list(settings.get('shape', [-1]))!r})"], None
-        elif step.name == "resize" and kind == "image" and not real and not isinstance(settings["size"], int):
+        elif (
+            step.name == "resize"
+            and kind == "image"
+            and channels == -1
+            and not real
+            and not isinstance(settings["size"], int)
+        ):
             height, width = settings["size"]
             method = f"Image.Resampling.{settings['filter'].upper()}"
             written = ["from PIL import Image", "",
-                       f"x = np.asarray(Image.fromarray(x).resize(({width}, {height}), {method}))"]  # fmt: skip
+                       "picture = Image.fromarray(x[:, :, 0] if x.shape[2] == 1 else x)",
+                       f"picture = picture.resize(({width}, {height}), {method})",
+                       f"x = np.asarray(picture).reshape({height}, {width}, -1)"]  # fmt: skip
         else:
             return None
         if written is None:

@@ -124,7 +124,7 @@ def _find_in(modules: Path, settings: SearchSettings, *, save: Callable[[Run], N
     )
     found = search.run()
     return build_result(
-        replace(found, notes=(*_tell_signature(settings), *notes, *found.notes)),
+        replace(found, notes=(*filter(None, [settings.assumed]), *_tell_signature(settings), *notes, *found.notes)),
         settings,
         headline=checker.headline,
         form=checker.form,

@@ -13,7 +13,14 @@ from edgewise.converting.signature_file import name_with
 from edgewise.device.devices import transport_of
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.agreement import WORST
-from edgewise.evaluating.data_options import DataOptions, find_task, open_splits, read_instructions, select_samples
+from edgewise.evaluating.data_options import (
+    DataOptions,
+    assume_task,
+    find_task,
+    open_splits,
+    read_instructions,
+    select_samples,
+)
 from edgewise.evaluating.dataset import SPLITS_TO_CALIBRATE, Dataset, choose_samples, choose_split
 from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.evaluating.instructions import Instructions
@@ -79,7 +86,8 @@ class SearchSettings:
     calibration: samples for passes that calibrate; None: these are not tried.
     training: samples for passes that train; None: those of the calibration.
     task: None where there are no labels: the original's outputs are the reference.
-    task_name: given by the user or the instructions, with labels or without; None where neither names a task.
+    task_name: given by the user or the instructions, or assumed; None without labels where neither names a task.
+    assumed: as `assume_task`.
     fed: file of the module's example inputs, which every engine gets while it is timed; None for random inputs.
     runtimes: the only engines to use; empty for all.
     threads: of every engine; None is one, and tuning may try more.
@@ -109,6 +117,7 @@ class SearchSettings:
     training: SampleSelection | None = None
     task: Task | None = None
     task_name: str | None = None
+    assumed: str = ""
     task_options: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -172,7 +181,8 @@ def build_settings(
     selected = select_samples(options, splits)
     judged, calibration = _part(selected, splits, options, split=calibrate_on, limit=calibration_limit)
     instructions = read_instructions(path, options)
-    task = find_task(options.task, instructions) if judged.data.labelled else None
+    task = find_task(options.task, instructions, judged.data) if judged.data.labelled else None
+    assumed = "" if task is None else assume_task(options.task, instructions, judged.data)
     if task is None:  # the limits are checked now; further bounds follow when the original has run
         make_bounds(limits, headline=HEADLINES["classes"])
         limits = replace(limits, accuracy_drop=None, least_accuracy=None)
@@ -183,7 +193,8 @@ def build_settings(
         calibration=calibration,
         training=_training(calibration, judged, limit=calibration_limit),
         task=task,
-        task_name=options.task or instructions.task,
+        task_name=task.name if task is not None else options.task or instructions.task,
+        assumed=assumed,
         task_options=options.task_options,
         classes=options.classes,
         bounds=make_bounds(limits, headline="" if task is None else task.metrics[0]),

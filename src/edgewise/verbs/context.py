@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -78,7 +78,7 @@ class Context:
 
         Raises `Unavailable`, `BadInput` and `Cancelled`, as `edgewise.device.lease.measuring_on`.
         """
-        with measuring_on(device, needed=needed), leased(self.store if needed else None, device):
+        with measuring_on(device, needed=needed), leased(self.store, device) if needed else nullcontext():
             yield
 
     @contextmanager

@@ -12,6 +12,7 @@ from importlib import import_module
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from edgewise.errors import BadPreparation
 from edgewise.registry import Registry
 
 if TYPE_CHECKING:
@@ -159,4 +160,10 @@ def carry_out(request: Request, context: Context | None = None) -> Any:
     context = context or Context()
     request = request.in_effect()
     with context.in_force():
-        return VERBS.get(request.verb).carry_out(request, context)
+        try:
+            return VERBS.get(request.verb).carry_out(request, context)
+        except BadPreparation as error:
+            from edgewise.verbs.command_line import command_of
+
+            more = (*getattr(request, "prepare", ()), *error.steps)
+            raise error.in_command(command_of(request.model_copy(update={"prepare": more}))) from None

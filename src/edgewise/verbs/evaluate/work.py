@@ -42,8 +42,9 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         keep_state=request.keep_state,
         fresh=request.fresh,
     )
-    with context.measuring(request.device), context.saving() as saver:
-        results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF)
+    alone = context.measuring(request.device, needed=request.latency)
+    with context.saving() as saver:
+        results = run_evaluation(plan, save=saver.save, sensors=None if request.meters else METERS_OFF, alone=alone)
     return _with_changes(replace(results, save_errors=saver.errors), plan.selection.data)
 
 

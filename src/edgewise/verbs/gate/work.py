@@ -101,6 +101,7 @@ def _judge_of(request: GateRequest, data: str, candidate: Subject) -> Judge:
 
     # Data that can't be used are refused before the machine is held.
     first = planned(Path(candidate.thing), Axes(shapes=request.shapes))
+    options = replace(options, task=None if first.task is None else first.task.name)  # assumed and reported once
 
     def judge(save: Callable[[Run], None], jobs: Mapping[str, Job]) -> Mapping[str, Run]:
         results = run_evaluation(replace(first, jobs=tuple(map(job_like, jobs.values()))), save=save)
