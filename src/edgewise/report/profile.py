@@ -32,7 +32,7 @@ from edgewise.report.profile_cells import (
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import finding_sections, headline_of, titled
 from edgewise.report.profile_provenance import how_layers, timing_line
-from edgewise.report.profile_types import type_table
+from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.timeline import WIDEST, draw_timeline
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_si, significant
@@ -85,7 +85,9 @@ def profile_document(
         title=title or f"Profile of {default_title(runs)}",
         tables=tuple(tables),
         sections=tuple(sections),
-        answer=(*filter(None, [headline_of(runs)]), *map(header, runs)),
+        answer=tuple(
+            filter(None, [headline_of(runs), *(line for run in runs for line in (header(run), time_line(run)))])
+        ),
         lead=tuple(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
     )
 

@@ -51,6 +51,31 @@ def type_table(run: Run, *, label: str = "", most: int | None = MOST_TYPES) -> T
     )
 
 
+def time_line(run: Run) -> str:
+    """Where the time goes, in one line: the type of operator that takes most, and the heaviest layer; empty if unknown.
+
+    A share stands only where the times are more than upper bounds.
+    """
+    timed = [layer for layer in layers_of(run, "operator") if layer.time is not None]
+    if not timed or run.profile is None:
+        return ""
+    found: dict[str, list[Layer]] = {}
+    for layer in timed:
+        found.setdefault(one_line(layer.op), []).append(layer)
+    most, heaviest = max(found, key=lambda op: _seconds(found[op])), max(timed, key=lambda layer: layer.time or 0.0)
+
+    def share(layers: list[Layer]) -> str:
+        assert run.profile is not None
+        text = sum_cells(layers, run.profile, 1.0)[1].text
+        return "" if text.startswith(("<", DASH.text)) else f" {text} %"
+
+    count = len(found[most])
+    return (
+        f"most of the time: {most}{share(found[most])} ({count} layer{'s' if count > 1 else ''}); "
+        f"heaviest layer: {one_line(heaviest.title)}{share([heaviest])}"
+    )
+
+
 def _row(run: Run, name: str, layers: list[Layer], *, factor: float) -> tuple[Cell, ...]:
     timed = [layer for layer in layers if layer.time is not None]
     lacking = len(layers) - len(timed)
