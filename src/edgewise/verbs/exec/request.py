@@ -90,6 +90,6 @@ class ExecRequest(LimitedRequest):
             )
         if not has_place and (self.model_names or self.models_file):
             raise BadField(
-                "{model_names} and {models_file} need a placeholder in {command}",
+                "{model_names} and {models_file} need a placeholder in the command",
                 advice="write the word model in braces, { and }, where the name of the model belongs",
             )
