@@ -12,6 +12,7 @@ import edgewise
 from edgewise.cli.main import run as edgewise_command
 from edgewise.errors import BadInput
 from edgewise.estimating.fits import Fits, Limits, boards_by_core, rank
+from edgewise.record import Measurement
 from edgewise.report.fits import boards_table, fits_document
 from edgewise.report.markdown import render_markdown
 from edgewise.run.battery import DAY_S, Quantity
@@ -91,6 +92,22 @@ def test_a_model_that_is_larger_than_every_board_tells_what_the_closest_lacks():
     boards = [on_board(name, ram=ram, needed=5000) for name, ram in (("small", 1024), ("large", 3976), ("mid", 2048))]
     refused = Fits(model={}, candidates=rank(boards, Limits())).refused
     assert refused == wording("model-fits-none-boards-closest", lacking_count=3, name="large", lacks="1 KiB RAM")
+
+
+def test_a_latency_above_the_limit_tells_the_fastest_board_and_a_model_in_float_what_helps():
+    refused = Fits(model={}, candidates=rank(BOARDS, Limits(latency=0.05))).refused
+    assert refused.endswith("; the fastest with enough memory, quick, takes 100 ms")
+    why = "operator 0 works on float32; quantise: 'edgewise optimize MODEL --data DATA -d DEVICE'"
+    row = Measurement.absent("latency", why)
+    boards = [
+        replace(on_board(name, ram=ram), measurements=(row,), advice=why.partition("; ")[2])
+        for name, ram in (("small", 500), ("b", 2000))
+    ]
+    found = Fits(model={}, candidates=rank(boards, Limits(latency=0.2)))
+    assert found.refused.endswith("; the latency is not known, as operator 0 works on float32")
+    assert found.named_advice("my net.tflite") == "quantise: 'edgewise optimize 'my net.tflite' --data DATA -d b'"
+    listed = Fits(model={}, candidates=rank(boards, Limits()))
+    assert listed.named_advice("m") == listed.advice == "use a smaller model, or raise the limits"
 
 
 def test_the_table_has_needed_and_available_memory():

@@ -6,7 +6,9 @@ import json
 import math
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from edgewise.errors import BadInput
@@ -21,10 +23,11 @@ from edgewise.predicting.calibration import (
     summaries,
     validation,
 )
-from edgewise.predicting.choice import choose, leave_out
+from edgewise.predicting.choice import Choice, Trial, choose, leave_out
 from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
 from edgewise.predicting.points import check_points, join_repeats, read_table
+from edgewise.report.forecast import _laws
 from messages import has, says
 
 HOSTS = {"a": 0.010, "b": 0.012, "c": 0.030, "d": 0.100, "e": 0.140}
@@ -227,6 +230,39 @@ def test_models_in_order_with_the_pairs_that_cant_be_told_apart():
     found = forecasts(*(Subject(name=name, host=host) for name, host in {"x": 0.09, "y": 0.02, "z": 0.021}.items()))
     assert [row.subject.name for row in found.of("latency")] == ["y", "z", "x"]
     assert [(one.subject.name, other.subject.name) for one, other in found.alike("latency")] == [("y", "z")]
+
+
+def trial(name, factor, *, error=0.05):
+    """A law by which a model takes `factor` times this machine's value, off by `error` on each point."""
+    law = SimpleNamespace(name=name, title=name, prior_error=0.1, lacking=lambda subject: "")
+
+    def predict(subjects):
+        return np.log([factor * subject.host for subject in subjects]), np.zeros(len(subjects))
+
+    left_out = np.array([point.value * (1 + error) for point in points()])
+    fitted = SimpleNamespace(predict=predict, equation="", lacking=lambda subject: "")
+    law.fit = lambda _: fitted
+    return Trial(predictor=law, fitted=fitted, number=len(left_out), error=0.05, left_out=left_out)
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [((2.8, 2.9, 3.0), True), ((2.8, 2.9, 4.0), False), ((2.8, 9.0, 9.0), False), ((6.0, 7.0, 8.0), True)],
+)
+def test_laws_that_all_disagree_with_the_chosen_one_are_a_caution(others, told):
+    """The interval is 0.2 s ± about 10 %: three laws that are all below it, or all above, are named."""
+    laws = [trial(f"law{at}", factor, error=0.3 - 0.1 * at) for at, factor in enumerate(others)]
+    calibration = Calibration(name="pi", points={"latency": points()})
+    calibration.__dict__["choices"] = {
+        "latency": Choice(points=points(), trials=(trial("best", 4.0, error=0.4), *laws))
+    }
+    (row,) = forecast(calibration, [Subject(name="new", host=0.05)]).rows
+    assert row.prediction.value == pytest.approx(0.2) and row.prediction.low > 0.15
+    first = next(iter(row.cautions), "")
+    assert first.startswith("The next best laws disagree, outside of the interval: ") == told == bool(first)
+    assert not told or f"{1000 * 0.05 * others[0]:.0f} ms (law0)" in first
+    titles = [cell[0].text for cell in _laws("latency", calibration.choices["latency"]).rows]
+    assert titles == ["best", "law2", "law1", "law0"]  # the chosen one, then by error
 
 
 def test_beyond_the_points_it_widens_and_then_refuses():

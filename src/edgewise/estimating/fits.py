@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -128,7 +129,30 @@ class Fits(Shown):
             lacks = ", ".join(f"{kib(size)} KiB {memory}" for memory, size in closest.lacking.items())
             return f"the model fits none of the {len(lacking)} boards: the closest, {closest.board.name}, lacks {lacks}"
         counts = ", ".join(f"{reason} ({number})" for reason, number in self.left_out.items())
-        return f"none of the {len(self.candidates)} boards holds the model within the limits: {counts}"
+        words = f"none of the {len(self.candidates)} boards holds the model within the limits: {counts}"
+        return "; ".join([words, *self._closest()])
+
+    def _closest(self) -> list[str]:
+        """What keeps the boards out that have enough memory: the least latency, and why others have none."""
+        held = [each for each in self.candidates if not each.fit.lacking]
+        rows = [(row, each) for each in held if (row := each.estimate.measurement("latency")) is not None]
+        known = [(row.value, each.fit.board.name) for row, each in rows if row.value is not None]
+        found = []
+        if known:
+            latency, name = min(known)
+            found.append(f"the fastest with enough memory, {name}, takes {format_duration(latency)}")
+        advice = (f"; {each.estimate.advice}" for _, each in rows)
+        whys = [(row.absent_because or "").removesuffix(end) for (row, _), end in zip(rows, advice, strict=True)]
+        helped = next((why for why, (_, each) in zip(whys, rows, strict=True) if why and each.estimate.advice), "")
+        return [*found, *([f"the latency is not known, as {helped}"] if helped else [])]
+
+    def named_advice(self, model: str) -> str:
+        """`advice`, or what makes the model one whose latency is known, with the model and a board in its command."""
+        helped = sorted((bool(each.fit.lacking), at) for at, each in enumerate(self.candidates) if each.estimate.advice)
+        if self.refused is None or not helped:
+            return self.advice
+        best = self.candidates[helped[0][1]]
+        return name_in(best.estimate.advice, model=model, device=best.fit.board.name)
 
     def to_document(self) -> dict[str, Any]:
         """The document that ``edgewise estimate --fits --json`` prints."""
@@ -207,5 +231,12 @@ def estimates_of_core(
     first = found[0]
     if first.refused is not None:
         because = f"{first.refused}; {first.advice}" if first.advice else first.refused
-        return memory_estimates(graph, devices, because=because), None
+        memory = memory_estimates(graph, devices, because=because)
+        return [replace(each, advice=first.advice) for each in memory], None
     return found, None
+
+
+def name_in(advice: str, *, model: str, device: str) -> str:
+    """`advice` with a model and a device in its commands."""
+    advice = advice.replace("-d DEVICE", f"-d {shlex.quote(device)}")
+    return advice.replace("optimize MODEL ", f"optimize {shlex.quote(model)} ")

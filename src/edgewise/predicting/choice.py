@@ -70,6 +70,12 @@ class Trial:
         """Degrees of freedom of `error`."""
         return freedom_of(self.predictor, self.number)
 
+    def mean_error(self, values: Sequence[float]) -> float:
+        """The mean relative error of left-out points, whose values are these; infinite where it can't be used."""
+        off = [abs(found / value - 1) for found, value in zip(self.left_out, values, strict=True)]
+        off = [each for each in off if not math.isnan(each)]
+        return sum(off) / len(off) if off and self.fitted is not None else math.inf
+
     def lacking(self, subject: Subject) -> str:
         """What the law, or its fit to these points, needs of `subject` and is not known; "" where nothing is."""
         return self.predictor.lacking(subject) or (self.fitted.lacking(subject) if self.fitted else "")
@@ -99,6 +105,12 @@ class Choice:
     def chosen(self) -> Trial:
         """The law that predicts."""
         return self.trials[0]
+
+    @property
+    def ranked(self) -> tuple[Trial, ...]:
+        """The chosen law, then the others by `Trial.mean_error`."""
+        values = [point.value for point in self.points]
+        return (self.chosen, *sorted(self.trials[1:], key=lambda trial: trial.mean_error(values)))
 
     @property
     def freedom(self) -> float:

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.formatting import quantity
+from edgewise.metrics import METRICS
 from edgewise.model.graph import BITS
 from edgewise.model.precision import arithmetic
 from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration
-from edgewise.predicting.choice import COVERAGE, Choice, Prediction
+from edgewise.predicting.choice import COVERAGE, Choice, Prediction, Trial
 from edgewise.predicting.features import TERMS
 from edgewise.predicting.points import MEASURES
 from edgewise.shown import Shown
 from edgewise.stats.distributions import t_tail
+from edgewise.text import listing
 
 SCHEMA = 1
 LEAST_BEYOND = 1.05
@@ -29,6 +32,8 @@ MOST_BEYOND = 10.0
 UNSEEN_SHARE, SEEN_SHARE = 0.3, 0.05
 """Operators of a kind with more than the first share of a model must have more than the second of a measured one."""
 NEAREST = 2
+OTHER_LAWS = 3
+"""Where so many of the next best laws are all below, or all above, an interval, it has a caution."""
 UNLIKE = math.log(2.0)
 """Standard deviation of the logarithm, with --anyway, for another number format of as many bits, and for operators of
 an unseen kind. For a format of other bits it is the logarithm of their ratio: arithmetic is at best that much faster.
@@ -188,6 +193,8 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
     if trial is not choice.chosen:
         lack = choice.chosen.lacking(subject)
         cautions.append(f"The better law {choice.chosen.predictor.name} can't be used: {lack}.")
+    if others := _others_beside(subject, metric, choice, trial, prediction):
+        cautions.append(others)
     if not unlike and (beyond := _beyond(subject, choice.points)) > math.log(LEAST_BEYOND):
         cautions.append(f"Its size is a factor of {math.exp(beyond):.2g} beyond the measured models.")
     return Forecast(
@@ -201,6 +208,19 @@ def _forecast(subject: Subject, metric: str, choice: Choice, target: float | Non
         cautions=tuple(cautions),
         on_target=on_target,
     )
+
+
+def _others_beside(subject: Subject, metric: str, choice: Choice, trial: Trial, prediction: Prediction) -> str:
+    """That the `OTHER_LAWS` next best laws are all on one side of the interval, as a sentence; else ""."""
+    others = [one for one in choice.ranked if one is not trial and one.fitted is not None and not one.lacking(subject)]
+    values = {one.predictor.name: choice.predict_by(one, [subject])[0][0].value for one in others[:OTHER_LAWS]}
+    if len(values) < OTHER_LAWS:
+        return ""
+    least, most = min(values.values()), max(values.values())
+    if most >= prediction.low and least <= prediction.high:
+        return ""
+    told = listing([f"{quantity(value, METRICS[metric].unit)} ({name})" for name, value in values.items()])
+    return f"The next best laws disagree, outside of the interval: {told}. Measure a model like this one."
 
 
 def measured_value(subject: Subject, points: Sequence[Point]) -> float | None:

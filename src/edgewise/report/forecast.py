@@ -82,12 +82,12 @@ def _origin(calibration: Calibration, more: Sequence[str] = ()) -> list[Section]
 
 def _laws(metric: str, choice: Choice) -> Table:
     """A law per row."""
-    rows = [(trial, validation(trial, choice.points)) for trial in choice.trials]
+    rows = [(trial, validation(trial, choice.points)) for trial in choice.ranked]
     method = "each measured model is predicted by the law, fitted to the others"
     how = partial(provenance_of_column, "Validation of the law", "derived", method, "none is computed")
     return Table(
-        title=f"{METRICS[metric].label}: laws, best first; error, coverage of {COVERAGE:.0%} intervals and rank of "
-        "left-out models",
+        title=f"{METRICS[metric].label}: laws, the chosen one first, then by error; error, coverage of "
+        f"{COVERAGE:.0%} intervals and rank of left-out models",
         columns=(
             Column(title="Law"),
             Column(title="Error", numeric=True, how=how),

@@ -17,7 +17,7 @@ from edgewise.converting.signature_file import take_signature
 from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.base import AS_TFLITE, Estimate, find_device
 from edgewise.estimating.boards import CORE_TITLES
-from edgewise.estimating.fits import Fits, Groups, Limits, boards_by_core, estimates_of_core, rank
+from edgewise.estimating.fits import Fits, Groups, Limits, boards_by_core, estimates_of_core, name_in, rank
 from edgewise.estimating.memory_only import fit_of
 from edgewise.estimating.model_facts import with_model_facts
 from edgewise.folders import job_folder
@@ -48,7 +48,8 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
     def work(path: Path) -> Estimate:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
         found = with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
-        found = replace(found, advice=_named(found.advice, request))
+        named = name_in(found.advice, model=str(request.model), device=request.device)
+        found = replace(found, advice=named)
         return _refused_if_too_large(with_fit(found, graph))
 
     return _on_file(request, work)
@@ -68,12 +69,6 @@ def firmware(
         return write_firmware(Path(taken), folder, device=device, identity=identity, force=force)
 
 
-def _named(advice: str, request: EstimateRequest) -> str:
-    """`advice` with the request's model and device in its commands."""
-    advice = advice.replace("-d DEVICE", f"-d {shlex.quote(request.device)}")
-    return advice.replace("optimize MODEL ", f"optimize {shlex.quote(str(request.model))} ")
-
-
 def fits(request: FitsRequest, context: Context) -> Fits:
     """The boards of the catalogue that hold the model. Each core executes the model once."""
     del context
@@ -86,7 +81,8 @@ def fits(request: FitsRequest, context: Context) -> Fits:
         found = [with_fit(each, graph) for each in _on_all_cores(groups, path, graph, settings=request.set)]
         if battery is not None:
             found = [with_battery(each, *battery) for each in found]
-        return Fits(model=network.source, candidates=rank(found, limits))
+        listed = Fits(model=network.source, candidates=rank(found, limits))
+        return replace(listed, advice=listed.named_advice(str(request.model)))
 
     return _on_file(request, work)
 
