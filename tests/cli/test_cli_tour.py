@@ -21,8 +21,8 @@ from edgewise.registry import Availability, availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.terminal.console import err
 from edgewise.testing import write_fake_model
-from edgewise.verbs.command_line import command_of
 from edgewise.verbs.subjects import read_subjects
+from edgewise.verbs.verb import command_of
 from messages import says, wording
 from sample_optimizations import found, nothing_found
 from sample_runs import KWS, failed_run, same_model_runs

@@ -20,12 +20,12 @@ from edgewise.model.identity import open_model, read_graph
 from edgewise.optimizing.result_builder import provenance_of
 from edgewise.registry import Availability
 from edgewise.runtime.tflite_buffers import has_buffers_behind
-from edgewise.verbs.command_line import words_of
 from edgewise.verbs.estimate.request import EstimateRequest
 from edgewise.verbs.estimate.work import firmware
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.optimize.work import _REPEATED_FOR_ONE
 from edgewise.verbs.profile.request import ProfileRequest
+from edgewise.verbs.verb import words_of
 from exported_programs import small_network
 from litert_networks import write_subgraphs
 from messages import says, wording

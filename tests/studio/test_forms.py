@@ -26,8 +26,8 @@ from edgewise.studio.forms import LEFT_OUT, PICKED
 from edgewise.studio.models import Models
 from edgewise.units import parse_duration, parse_size
 from edgewise.verbs import words
-from edgewise.verbs.command_line import command_of
 from edgewise.verbs.shared_options import OUTPUT
+from edgewise.verbs.verb import command_of
 from messages import has, is_in, says, wording
 from verb_forms import FORMS
 

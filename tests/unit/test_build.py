@@ -177,7 +177,7 @@ def test_what_the_function_prints_stays_off_stdout(folder: Path, capsys: pytest.
         (
             "nets_for_tests:fails",
             {},
-            "failed: ValueError: no such width$",
+            r"failed: ValueError: no such width\n",
             f"nets_for_tests.py, line {LINE}: raise ValueError",
         ),
         ("nets_for_tests:deep", {}, says("target-failed-name-message", name="ValueError"), f"line {LINE}"),

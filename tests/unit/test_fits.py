@@ -16,10 +16,10 @@ from edgewise.record import Measurement
 from edgewise.report.fits import boards_table, fits_document
 from edgewise.report.markdown import render_markdown
 from edgewise.run.battery import DAY_S, Quantity
-from edgewise.verbs.command_line import command_of
 from edgewise.verbs.estimate.work import with_battery
 from edgewise.verbs.fits.request import FitsRequest
 from edgewise.verbs.reading import read_request
+from edgewise.verbs.verb import command_of
 from estimates import dense_relu, on_board
 from messages import has, is_in, says, wording
 

@@ -14,12 +14,12 @@ from edgewise.cli.main import run
 from edgewise.errors import BadField, BadInput, Unavailable
 from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.checking import make_request
-from edgewise.verbs.command_line import command_of, named_for_python
+from edgewise.verbs.command_line import named_for_python
 from edgewise.verbs.inspect.request import InspectRequest
 from edgewise.verbs.profile.request import ProfileRequest
 from edgewise.verbs.reading import read_request
 from edgewise.verbs.request import SCHEMA, Request
-from edgewise.verbs.verb import VERBS
+from edgewise.verbs.verb import VERBS, command_of
 from messages import says
 
 REQUESTS = {name: verb.request_type() for name, verb in VERBS}

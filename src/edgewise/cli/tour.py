@@ -203,7 +203,7 @@ class Tour:
         Args:
             page: the report's name; empty writes none.
         """
-        from edgewise.verbs.command_line import command_of
+        from edgewise.verbs.verb import command_of
 
         file = [self.folder / page] if page else []
         verb = VERBS.get(request.verb)

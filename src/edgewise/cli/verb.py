@@ -131,7 +131,7 @@ def say_skipped(reasons: Sequence[str]) -> None:
 
 def _say_what_would_be_done(request: Request, output: Output) -> int:
     """The request as JSON, or what it asks for in words."""
-    from edgewise.verbs.command_line import command_of
+    from edgewise.verbs.verb import command_of
 
     if output.absolute:
         request = request.with_paths_from(Path.cwd())

@@ -21,10 +21,9 @@ from edgewise.errors import BadField, BadInput, EdgewiseError
 from edgewise.metrics import METRICS
 from edgewise.studio.catalogue import ESTIMATED, Catalogue, Choice, catalogue, listed
 from edgewise.units import parse_frequency
-from edgewise.verbs.command_line import words_of
 from edgewise.verbs.option import Option, Values
 from edgewise.verbs.shared_options import OUTPUT
-from edgewise.verbs.verb import VERBS, Verb
+from edgewise.verbs.verb import VERBS, Verb, words_of
 from edgewise.verbs.verb import Form as DeclaredForm
 
 if TYPE_CHECKING:

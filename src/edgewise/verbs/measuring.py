@@ -112,7 +112,7 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
 
 def _way_on(request: BenchRequest | ProfileRequest, rest: Sequence[Job]) -> tuple[str]:
     """The command for `rest`: that of `request` with those models alone of which a job is left."""
-    from edgewise.verbs.command_line import command_of
+    from edgewise.verbs.verb import command_of
 
     files = {job.model.path for job in rest}
     models = tuple(name for name in request.models if str(Path(name).absolute()) in files)

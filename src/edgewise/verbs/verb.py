@@ -6,6 +6,7 @@ from what a verb declares. Packages add verbs as entry points of the group ``edg
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -163,7 +164,33 @@ def carry_out(request: Request, context: Context | None = None) -> Any:
         try:
             return VERBS.get(request.verb).carry_out(request, context)
         except BadPreparation as error:
-            from edgewise.verbs.command_line import command_of
-
             more = (*getattr(request, "prepare", ()), *error.steps)
             raise error.in_command(command_of(request.model_copy(update={"prepare": more}))) from None
+
+
+def command_of(request: Request) -> str:
+    """The line to type for what `request` asks for."""
+    return shlex.join(["edgewise", *(VERBS.get(request.verb).asked_by or (request.verb,)), *words_of(request)])
+
+
+def words_of(request: Request, *, only: Sequence[str] = ()) -> list[str]:
+    """What stands behind the verb on that line: the fields that are not at their defaults and that an option fills.
+
+    Args:
+        only: these fields; empty is all.
+    """
+    things: list[str] = []
+    flags: list[str] = []
+    command: list[str] = []
+    options = {one.field_of(type(request)): one for one in reversed(VERBS.get(request.verb).all_options())}
+    for name, value in request.changed_fields().items():
+        option = options.get(name)
+        if option is None or (only and name not in only):
+            continue
+        if option.metavar.startswith("--"):  # what follows belongs to another program
+            command = ["--", *value]
+        elif option.flags:
+            flags += option.words(value)
+        else:
+            things += option.words(value)
+    return things + flags + command

@@ -167,8 +167,8 @@ def _links(row: JobRow, files: Mapping[str, Path]) -> list[tuple[str, str]]:
 
 def _command_of(row: JobRow) -> str:
     """The command line that does the same; empty where this edgewise does not read the request."""
-    from edgewise.verbs.command_line import command_of
     from edgewise.verbs.reading import read_request
+    from edgewise.verbs.verb import command_of
 
     try:
         document: Any = json.loads(row.request)

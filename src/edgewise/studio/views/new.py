@@ -21,9 +21,8 @@ from edgewise.studio.pages import page
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.text import listing, one_line
 from edgewise.units import format_bytes
-from edgewise.verbs.command_line import command_of
 from edgewise.verbs.shared_options import OUTPUT
-from edgewise.verbs.verb import VERBS
+from edgewise.verbs.verb import VERBS, command_of
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData, ImmutableMultiDict

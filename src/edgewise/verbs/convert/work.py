@@ -11,9 +11,9 @@ from edgewise.converting.signature_file import name_with
 from edgewise.evaluating.data_options import DataOptions
 from edgewise.model.callable_loader import is_factory
 from edgewise.optimizing.plain_int8 import convert_to_int8
-from edgewise.verbs.command_line import command_of
 from edgewise.verbs.context import Context
 from edgewise.verbs.convert.request import ConvertRequest
+from edgewise.verbs.verb import command_of
 
 
 def convert(request: ConvertRequest, context: Context) -> Conversion:

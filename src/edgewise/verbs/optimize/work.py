@@ -24,13 +24,13 @@ from edgewise.optimizing.variant import DeviceEstimate, MetricValue, Optimizatio
 from edgewise.predicting.choice import COVERAGE
 from edgewise.predicting.forecast import Forecasts
 from edgewise.verbs.calibrate.work import predict
-from edgewise.verbs.command_line import words_of
 from edgewise.verbs.context import Context
 from edgewise.verbs.estimate.request import EstimateRequest
 from edgewise.verbs.estimate.work import estimate
 from edgewise.verbs.evaluate.work import data_options_of
 from edgewise.verbs.optimize.request import OptimizeRequest
 from edgewise.verbs.predict.request import PredictRequest
+from edgewise.verbs.verb import words_of
 from edgewise.workload.resolved_graph import read_resolved_graph
 
 _REPEATED_FOR_ONE = (
