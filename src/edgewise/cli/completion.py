@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from edgewise.cli.completing import SHELLS, answer
 from edgewise.cli.main import root
 from edgewise.errors import BadInput
 from edgewise.verbs.command import takes
 from edgewise.verbs.option import Values, argument
-
-if TYPE_CHECKING:
-    pass
 
 
 @takes(argument("shell", "bash, zsh or fish", str, metavar="SHELL", choices=SHELLS))

@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from edgewise.errors import BadField, EdgewiseError
 from edgewise.verbs.verb import VERBS
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextmanager

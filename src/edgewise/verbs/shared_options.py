@@ -16,14 +16,6 @@ LIMITS, VERDICT, DATA = "Limits", "What decides a verdict", "Data and task"
 PLAIN = "Options"
 """The heading of a command with few options."""
 
-COMMON = frozenset({
-    "runtime", "device", "threads", "batch", "precision", "shape", "scenario", "sessions", "iterations", "cpus",
-    "memory", "vary", "until", "stored", "time_budget", "data", "task", "limit", "prepare", "passes", "max_latency",
-    "max_size", "max_accuracy_drop", "min_accuracy", "also", "latency", "baseline", "budget", "max_regression", "fits",
-    "build", "top", "report", "output", "json",
-})  # fmt: skip
-"""Options that ``--help`` shows of a command with many; ``--help-all`` shows all."""
-
 MODELS = argument(
     "models",
     ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from edgewise.errors import BadPreparation
 from edgewise.registry import Registry
+from edgewise.verbs.option import request_of
 
 if TYPE_CHECKING:
     from edgewise.verbs.context import Context
@@ -126,8 +127,6 @@ class Verb:
 
     def read(self, values: Values) -> Request:
         """The request that values of the options describe, of this verb or another. Raises `BadInput`."""
-        from edgewise.verbs.option import request_of
-
         if self.asked_by:
             return VERBS.get(self.asked_by[0]).read(values)
         if self.reader:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.model.readers.base import damaged
 from edgewise.model.signature import Dimension
-
-if TYPE_CHECKING:
-    pass
 
 _MAX_NUMBER_CHARACTERS = 19
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from edgewise.units import parse_duration
 from edgewise.verbs import shared_options as options
 from edgewise.verbs import words
 from edgewise.verbs.option import option
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     options.MODELS,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from edgewise.units import parse_duration
 from edgewise.verbs import shared_options as options
 from edgewise.verbs.option import argument, option
-
-if TYPE_CHECKING:
-    pass
 
 HOW = "How to convert"
 

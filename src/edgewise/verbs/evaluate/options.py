@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgewise.verbs import shared_options as options
 from edgewise.verbs.option import option
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     options.MODELS.worded(".onnx, .tflite or OpenVINO .xml files."),
