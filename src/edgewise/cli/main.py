@@ -56,9 +56,9 @@ def root() -> Group:
 def declared(name: str) -> Command | Mapping[str, Command]:
     """The command of that name, or the commands of a group by their names."""
     if name not in COMMANDS:
-        from edgewise.cli.verb import command_of  # it imports what prints results
+        from edgewise.cli.verb import command_for  # it imports what prints results
 
-        return command_of(VERBS.get(name))
+        return command_for(VERBS.get(name))
     module = import_module(COMMANDS[name][1])
     found: Command | Mapping[str, Command] = getattr(module, "COMMANDS", None) or module.command
     return found

@@ -17,11 +17,9 @@ from edgewise.text import one_line
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Values
 from edgewise.verbs.presentation import Presentation, View
-from edgewise.verbs.verb import VERBS, Verb
+from edgewise.verbs.verb import VERBS, Verb, carry_out, command_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgewise.verbs.context import Context
     from edgewise.verbs.request import Request
 
@@ -67,7 +65,7 @@ def output_of(values: Values, *, files: str = "output") -> Output:
     )
 
 
-def command_of(verb: Verb) -> Command:
+def command_for(verb: Verb) -> Command:
     """The command of `verb`."""
 
     def work(values: Values) -> int:
@@ -92,8 +90,6 @@ def perform(request: Request, output: Output) -> int:
 
 def carry_out_here(request: Any, output: Output) -> Any:
     """The result of `request`, with progress on standard error."""
-    from edgewise.verbs.verb import carry_out
-
     return with_context(output, lambda context: carry_out(request, context))
 
 
@@ -108,9 +104,7 @@ def present(result: Any, presentation: Presentation[Any], output: Output) -> int
         print_json(presentation.document(result))
     else:
         presentation.show(result, out(), view=View(top=output.top, details=output.details))
-    for note in presentation.notes(result):
-        kind, colon, reason = note.partition(": ")
-        err().print(f"[dim]{escape(kind + colon)}[/]{escape(one_line(reason))}", soft_wrap=True)
+    _say_notes(presentation.notes(result))
     lost = write_files(output.files, lambda path: presentation.write(result, path, overwrite=output.force))
     return tell_ending(presentation.ending(result, kept=output.keep)) or lost
 
@@ -123,16 +117,15 @@ def check_files(paths: Sequence[Path], check: Callable[..., None], *, overwrite:
             raise BadInput(f"{path} is named twice as an output", advice="name each file once")
 
 
-def say_skipped(reasons: Sequence[str]) -> None:
-    """One line for each job that could not be made."""
-    for reason in reasons:
-        err().print(f"[dim]not measured:[/] {escape(one_line(reason))}", soft_wrap=True)
+def _say_notes(notes: Sequence[str]) -> None:
+    """One line for each thing that was asked for and could not be done."""
+    for note in notes:
+        kind, colon, reason = note.partition(": ")
+        err().print(f"[dim]{escape(kind + colon)}[/]{escape(one_line(reason))}", soft_wrap=True)
 
 
 def _say_what_would_be_done(request: Request, output: Output) -> int:
     """The request as JSON, or what it asks for in words."""
-    from edgewise.verbs.verb import command_of
-
     if output.absolute:
         request = request.with_paths_from(Path.cwd())
     if output.as_json:
@@ -144,22 +137,12 @@ def _say_what_would_be_done(request: Request, output: Output) -> int:
         console.print(f"  {field}: {escape(one_line(_shown(value)))}", soft_wrap=True)
     if functions := request.functions:
         console.print(f"this runs code: {escape(one_line(', '.join(functions)))}", soft_wrap=True)
-    elif request.verb in ("bench", "profile"):
-        _say_jobs(request, console)
+        return ExitCode.DONE
+    steps, notes = VERBS.get(request.verb).presentation().plan(request)
+    for step in steps:
+        console.print(escape(step), soft_wrap=True)
+    _say_notes(notes)
     return ExitCode.DONE
-
-
-def _say_jobs(request: Any, console: Console) -> None:
-    from edgewise.verbs.measuring import planned
-
-    for each in request.on_each_device() if request.verb == "bench" else (request,):
-        with planned(each) as plan:
-            for job in plan.jobs:
-                sessions = job.workload.stopping.sessions
-                count = f"{sessions} session{'s' if sessions > 1 else ''}"
-                place = "" if job.target.device == "local" else f" on {job.target.device}"
-                console.print(f"job: {escape(one_line(job.label + place))}, {count}", soft_wrap=True)
-            say_skipped(plan.skipped)
 
 
 def _shown(value: Any) -> str:

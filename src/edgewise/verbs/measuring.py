@@ -232,6 +232,15 @@ def _take_turns(runs: Sequence[Run], save: Callable[[Run], None], context: Conte
     return list(known.values())
 
 
+_NOT_MEASURED = "not measured: {}"
+
+
+def _job_line(job: Job) -> str:
+    sessions = job.workload.stopping.sessions
+    place = "" if job.target.device == LOCAL else f" on {job.target.device}"
+    return f"job: {one_line(job.label + place)}, {sessions} session{'s' if sessions > 1 else ''}"
+
+
 class RunPresentation(Presentation["Measured"]):
     """How runs are shown.
 
@@ -246,6 +255,16 @@ class RunPresentation(Presentation["Measured"]):
         from edgewise.report.files import check_target
 
         check_target(path, overwrite=overwrite, profiles=self.profiles)
+
+    def plan(self, request: BenchRequest | ProfileRequest) -> tuple[Sequence[str], Sequence[str]]:
+        """The jobs."""
+        jobs: list[str] = []
+        notes: list[str] = []
+        for each in request.on_each_device() if isinstance(request, BenchRequest) else (request,):
+            with planned(each) as plan:
+                jobs += map(_job_line, plan.jobs)
+                notes += map(_NOT_MEASURED.format, plan.skipped)
+        return jobs, notes
 
     def document(self, result: Measured) -> Any:
         """Runs and recommendations, and what an interruption or a device left out."""
@@ -264,7 +283,7 @@ class RunPresentation(Presentation["Measured"]):
 
     def notes(self, result: Measured) -> Sequence[str]:
         """What could not be measured."""
-        return [f"not measured: {reason}" for reason in result.skipped]
+        return list(map(_NOT_MEASURED.format, result.skipped))
 
     def write(self, result: Measured, path: Path, *, overwrite: bool) -> None:
         """In the format of the extension; nothing without runs."""

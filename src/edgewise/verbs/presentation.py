@@ -70,6 +70,11 @@ class Presentation(Generic[T]):
     def check_request(self, request: Any, files: Sequence[Path]) -> None:
         """Refuse what `request` and report files can't do together. Raises `BadInput`."""
 
+    def plan(self, request: Any) -> tuple[Sequence[str], Sequence[str]]:
+        """What carrying `request` out would do, and the `notes` on what could not be done, for a dry run."""
+        del request
+        return (), ()
+
     def document(self, result: T) -> Any:
         """The JSON document."""
         return result.to_document()  # type: ignore[attr-defined]  # a result that has none overrides this
