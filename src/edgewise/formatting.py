@@ -29,6 +29,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "W": ((1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1.0, "Hz")),
     "1/s": ((1.0, "/s"),),
+    "1": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
 }
 _PERCENT = SHARES | {"cpu_utilization"}
 
@@ -170,7 +171,7 @@ def scale_of(metric: str, unit: str, values: Sequence[float]) -> tuple[Callable[
     if unit == "K":
         return (lambda value: value - 273.15), "°C"
     if unit not in _SCALES:
-        return (lambda value: value), "" if unit == "1" else unit
+        return (lambda value: value), unit
     smallest = min((abs(value) for value in values if value), default=0.0)
     scales = _SCALES[unit]
     size, name = next(((size, name) for size, name in scales if smallest >= size * 0.9995), scales[-1])

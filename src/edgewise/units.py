@@ -166,6 +166,6 @@ def format_quantity(value: float, unit: str, digits: int = 3) -> str:
         case "1/s":
             return f"{significant(value, digits)} /s"
         case "1":
-            return significant(value, digits)
+            return significant(value, digits) if abs(value) < 1000 else format_si(value, "", digits).strip()
         case _:
             return format_si(value, unit, digits)

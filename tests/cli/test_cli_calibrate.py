@@ -27,6 +27,7 @@ from edgewise.report.forecast import _off_text
 from edgewise.store.exchange import export_runs, read_runs
 from edgewise.verbs.calibrate import work as prediction
 from edgewise.verbs.calibrate.device_runs import ModelFiles, Notes, of_one_engine
+from estimates import dense_relu
 from litert_networks import NetworkWriter
 from sample_runs import all_runs
 
@@ -90,6 +91,17 @@ def test_a_refused_model_is_an_exit_code_of_its_own(capsys, tmp_path):
     assert run(["estimate", "huge.csv", "-d", "phone"]) == 4
     told = capsys.readouterr()
     assert "Huge: its size is a factor of 64.3 beyond" in told.err and "DenseNet" in told.out
+    (tried,) = [line for line in told.err.splitlines() if line.startswith("try: ")]
+    assert "--anyway predicts it with a wider interval" in tried
+    assert run(["estimate", "huge.csv", "-d", "phone", "--anyway"]) == 0
+
+
+def test_a_mistyped_calibrated_device_is_suggested(capsys, tmp_path):
+    assert run(["calibrate", "phone", "--measurements", "measured.csv"]) == 0
+    model = str(dense_relu(tmp_path))
+    for command in (["estimate", model, "-d", "fone"], ["optimize", model, "-d", "fone"]):
+        assert run(command) == 2
+        assert "did you mean phone?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

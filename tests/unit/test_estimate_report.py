@@ -9,7 +9,7 @@ import pytest
 from edgewise.estimating.base import EstimatedLayer
 from edgewise.record import Measurement
 from edgewise.report.estimate import estimate_document, layer_table
-from estimates import estimated
+from estimates import estimated, on_board
 
 
 @pytest.fixture
@@ -46,3 +46,20 @@ def test_what_is_known_of_a_latency_is_said_first_and_in_its_cell(partly):
     (row,) = partly.to_document()["estimates"]
     assert row["value"] is None and row["at_least"] == 282e-6 and row["absent_because"]
     assert estimate_document(replace(partly, at_least={})).answer == ()
+
+
+def test_the_latency_with_its_interval_and_the_fit_come_first(tmp_path):
+    whole = replace(estimated(tmp_path), coverage={"latency": 0.9})
+    assert estimate_document(whole).answer == ("1.00 ms on toy-core, 90%: 900 µs to 1.10 ms (estimated)",)
+    (answer,) = estimate_document(on_board("toy", ram=65536, needed=1024, latency=1e-3)).answer
+    assert answer == "1.00 ms on toy, 900 µs to 1.10 ms (estimated); fits: 1 of 64 KiB RAM, 2 of 4 KiB flash"
+    assert estimate_document(replace(whole, refused="the model does not fit")).answer == ()
+
+
+def test_cycles_without_a_clock_say_how_to_get_a_latency(tmp_path):
+    whole = estimated(tmp_path)
+    clockless = Measurement.absent("latency", "no clock is given: -d toy-core@120MHz, for example")
+    (answer,) = estimate_document(replace(whole, measurements=(clockless, *whole.measurements[1:]))).answer
+    assert answer == (
+        "1,000 CPU cycles on toy-core (estimated); no latency: no clock is given: -d toy-core@120MHz, for example"
+    )

@@ -194,6 +194,18 @@ def test_a_bound_on_an_unknown_latency_tells_why_it_is_not_known(bench):
     assert because in problem.message and "closest" not in problem.advice
 
 
+def test_cycles_without_a_clock_are_short_and_say_how_to_get_a_latency(bench):
+    because = "no clock is given: -d board@120MHz, for example"
+    cycles = MetricValue(value=53_321_234.5, low=34.6e6, high=82e6, basis="estimated")
+    known = {"latency": MetricValue(value=None, absent_because=because), "cpu_cycles": cycles}
+    clockless = replace(estimate(), metrics=known, fit="fits: 1 of 64 KiB RAM, 2 of 128 KiB flash")
+    result = search(bench, FLOAT, clockless, clockless)
+    headline, evidence = headline_of(result)
+    assert "CPU cycles 53.3 M [34.6 M, 82.0 M] (estimated); fits: 1 of 64 KiB RAM" in headline
+    assert evidence.startswith(f"no latency: {because}; the original has no estimate")
+    assert "53.3 M" in plain_text(partial(print_optimization, result), width=80).partition("variants")[2]
+
+
 def test_the_closest_variant_of_a_device_is_told_by_its_own_numbers(bench):
     limits = Limits(latency_s=0.1, memory_bytes=64_000)
     result = search(bench, FLOAT, estimate(0.3), estimate(0.2, sram=65e3), limits=limits)

@@ -261,14 +261,19 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def similar_devices(name: str) -> list[str]:
-    """Boards with a chip of this name, otherwise up to three devices with a similar name."""
+def similar_devices(name: str, others: Sequence[str] = ()) -> list[str]:
+    """Boards with a chip of this name, otherwise up to three devices, also of `others`, with a similar name."""
     found = [board.name for board in boards().values() if name and name.lower() in board.soc.lower()]
-    return found or difflib.get_close_matches(name.lower(), device_names(), n=3, cutoff=0.5)
+    return found or difflib.get_close_matches(name.lower(), [*device_names(), *others], n=3, cutoff=0.5)
 
 
-def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[Estimator, EstimatedDevice]:
+def find_device(
+    word: str, settings: Mapping[str, str] | None = None, *, others: Sequence[str] = ()
+) -> tuple[Estimator, EstimatedDevice]:
     """The device called ``NAME`` or ``NAME@CLOCK``, with `settings` instead of its own, and who estimates it.
+
+    Args:
+        others: names of devices that other commands know, for the advice about an unknown one.
 
     Raises:
         BadInput: the device is unknown, or the clock or a setting can't be used.
@@ -279,7 +284,7 @@ def find_device(word: str, settings: Mapping[str, str] | None = None) -> tuple[E
         for device in estimator.devices():
             if device.name == _normal(name):
                 return estimator, _adapted(estimator, device, clock if at else None, settings or {})
-    advice = f"did you mean {', '.join(near)}? " if (near := similar_devices(name)) else ""
+    advice = f"did you mean {', '.join(near)}? " if (near := similar_devices(name, others)) else ""
     raise BadInput(
         f"unknown device {word!r}",
         advice=f"{advice}'edgewise estimate --devices' lists the devices that can be estimated",

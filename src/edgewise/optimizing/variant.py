@@ -69,6 +69,7 @@ class DeviceEstimate:
         metrics: ``latency``, ``memory_sram``, ``flash`` …, each with its basis.
         untimed: types of the operators whose time is not known, one entry each.
         bound: what is known of a latency that is not known as a whole, in words.
+        fit: whether it fits into the memories of a board, in words; empty where the device is no board.
         refused: why there is no estimate; empty where there is one.
         advice: what to do about `refused`.
     """
@@ -79,13 +80,14 @@ class DeviceEstimate:
     metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     untimed: tuple[str, ...] = ()
     bound: str = ""
+    fit: str = ""
     refused: str = ""
     advice: str = ""
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it, without the metrics, which are among those of the variant."""
         return {"name": self.device, "title": self.title, "software": self.software, "untimed": list(self.untimed),
-                "refused": self.refused or None}  # fmt: skip
+                "fit": self.fit or None, "refused": self.refused or None}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ class Forecast:
         nearest: names of the measured models that are most like this one.
         cautions: sentences about what widens the doubt.
         refused: why there is no prediction; None where there is one.
+        advice: what to do about `refused`.
         on_target: probability of meeting the target, where one was given.
         measured: what the device takes for this model, where the calibration holds that.
     """
@@ -63,6 +64,7 @@ class Forecast:
     nearest: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     refused: str | None = None
+    advice: str = ""
     on_target: float | None = None
     measured: float | None = None
 
@@ -151,6 +153,9 @@ def probability_below(one: Forecast, other: Forecast, freedom: float) -> float:
     return 1 - tail if t >= 0 else tail
 
 
+WIDENING = "--anyway predicts it with a wider interval"
+
+
 def forecast(
     calibration: Calibration,
     subjects: Sequence[Subject],
@@ -178,7 +183,7 @@ def forecast(
 def _forecast(subject: Subject, metric: str, choice: Choice, target: float | None, *, anyway: bool) -> Forecast:
     unlike, doubt = _unlike(subject, choice.points)
     if unlike and not anyway:
-        return Forecast(subject=subject, metric=metric, refused=unlike)
+        return Forecast(subject=subject, metric=metric, refused=unlike, advice=WIDENING)
     trial = choice.usable_for(subject)
     if trial is None or trial.fitted is None:
         lacks = "; ".join(dict.fromkeys(trial.lacking(subject) for trial in choice.trials if trial.fitted is not None))

@@ -65,10 +65,30 @@ def estimate_document(estimate: Estimate, *, top: int | None = None) -> Document
     title = f"Estimate of {name} on {device.name}"
     return Document(
         title=title,
-        answer=(f"Latency: {estimate.bound}.",) if estimate.bound else (),
+        answer=(answer,) if (answer := _answer(estimate)) else (),
         tables=tuple(tables),
         sections=tuple(sections),
     )
+
+
+def _answer(estimate: Estimate) -> str:
+    """``"110 ms on nucleo-l4r5zi, 90%: 91.3 ms to 131 ms (estimated); fits: 17.6 of 640 KiB RAM, …"``.
+
+    The number is the latency, else the cycles with the reason why they have no time; empty where neither is known.
+    """
+    if estimate.refused is not None:
+        return ""
+    rows = [estimate.measurement(metric) for metric in ("latency", "cpu_cycles", "accelerator_cycles")]
+    row = next((row for row in rows if row is not None and row.value is not None), None)
+    fit = "" if estimate.fit is None else str(estimate.fit)
+    if estimate.bound or row is None:
+        return "; ".join(filter(None, (f"Latency: {estimate.bound}." if estimate.bound else "", fit)))
+    unit = "" if row.metric == "latency" else f" {METRICS[row.metric].label}"
+    interval = interval_cell(row, estimate).text
+    parts = [f"{_text(row)}{unit} on {estimate.device.name}{interval and f', {interval}'} ({row.basis})", fit]
+    if rows[0] is not None and row.metric != "latency":
+        parts.append(f"no latency: {one_line(rows[0].absent_because or '')}")
+    return "; ".join(filter(None, parts))
 
 
 def _conditions(estimate: Estimate) -> tuple[str, ...]:

@@ -259,7 +259,7 @@ def _forecast_table(found: Forecasts, metric: str) -> Table:
 
     def value(row: Forecast) -> Cell:
         if row.prediction is None:
-            return absent(one_line(str(row.refused)))
+            return absent(one_line("; ".join(filter(None, (row.refused, row.advice)))))
         this = row.prediction
         notes, how = tuple(map(one_line, row.cautions)), partial(_how_forecast, row, this, found)
         return Cell(text=quantity(this.value, unit), value=this.value, notes=notes, how=how)

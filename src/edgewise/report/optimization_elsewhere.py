@@ -72,7 +72,9 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
         chosen = result.candidate(result.chosen)
         file = one_line(result.files.get("chosen") or chosen.id)
         needs = needs_of(result, chosen)
-        return f"{begun}{file} for {device}: {'; '.join(filter(None, (needs, gains)))}", original
+        fit = "" if chosen.elsewhere is None else chosen.elsewhere.fit
+        headline = f"{begun}{file} for {device}: {'; '.join(filter(None, (needs, fit, gains)))}"
+        return headline, "; ".join(filter(None, (_without_latency(chosen), original)))
     if result.interrupted:
         return f"Interrupted: nothing was chosen for {device}", original
     if result.unmet:
@@ -86,6 +88,14 @@ def conclude_elsewhere(result: Optimization, gains: str) -> tuple[str, str]:
     if last is None:
         return headline, f"no variant was tried; {original}"
     return headline, f"{one_line(last.id)}: {one_line(last.why)}; {original}"
+
+
+def _without_latency(one: Candidate) -> str:
+    """Why the chosen variant has no latency, which says what to do about it; "" where it has one or a lower bound."""
+    latency = one.metrics.get("latency")
+    if one.elsewhere is None or latency is None or latency.value is not None or latency.at_least is not None:
+        return ""
+    return f"no latency: {one_line(latency.absent_because or 'not estimated')}"
 
 
 def _original_words(result: Optimization) -> str:

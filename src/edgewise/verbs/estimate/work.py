@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from edgewise.converting.paths import reachable_from
 from edgewise.converting.signature_file import take_signature
+from edgewise.device.calibrations import names
 from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.base import AS_TFLITE, Estimate, find_device
 from edgewise.estimating.boards import CORE_TITLES
@@ -42,8 +43,7 @@ PARALLEL = 2
 
 def estimate(request: EstimateRequest, context: Context) -> Estimate:
     """The estimate of the model on the device; its `Estimate.refused` says where there can be none."""
-    del context
-    estimator, device = find_device(request.device, request.set)
+    estimator, device = find_device(request.device, request.set, others=names(context.store))
 
     def work(path: Path) -> Estimate:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)

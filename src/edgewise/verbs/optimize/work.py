@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from edgewise.device.calibrations import is_calibrated
+from edgewise.device.calibrations import is_calibrated, names
 from edgewise.device.devices import LOCAL, is_device
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput
@@ -115,7 +115,7 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
         return Judge(device=name, estimate=cache(predicted), int8=False)
     if "://" in name:
         find_target(name)  # its error is about the URL
-    near = similar_devices(name)
+    near = similar_devices(name, names(context.store))
     raise BadInput(
         f"unknown device {name!r}",
         advice=(f"did you mean {', '.join(near)}? " if near else "")
@@ -168,6 +168,7 @@ def _read_estimate(name: str, found: Estimate) -> DeviceEstimate:
         metrics=rows,
         untimed=found.untimed if found.at_least else (),
         bound=found.bound,
+        fit="" if found.fit is None else str(found.fit),
         refused=found.refused or "",
         advice=found.advice,
     )

@@ -33,5 +33,8 @@ class ForecastPresentation(Presentation["Forecasts"]):
             for row in result.rows
             if row.refused and (row.subject.name not in known or row.metric in result.targets)
         ]
-        advice = "'edgewise calibrate' learns from more models"
-        return tuple(RunFailed(f"{row.subject.name}: {row.refused}", advice=advice) for row in refused)
+        more = "'edgewise calibrate' learns from more models"
+        return tuple(
+            RunFailed(f"{row.subject.name}: {row.refused}", advice="; ".join(filter(None, (row.advice, more))))
+            for row in refused
+        )
