@@ -466,18 +466,22 @@ def test_the_exit_code_is_that_of_the_worst(verdicts, policy, code):
     assert [row["verdict"] for row in document["checks"]] == verdicts
 
 
+NAMED_CHECK = '"Latency: at most 3 % worse" (x)'
+
+
 def test_conclusions_say_what_they_rest_on():
     assert outcome("pass").conclusion == "passed: the requirement is met"
     assert outcome("pass", "pass").conclusion == "passed: all 2 requirements are met"
-    assert outcome("pass", "fail").conclusion == "failed: 1 of 2 requirements is not met"
+    assert outcome("pass", "fail").conclusion == f"failed: 1 of 2 requirements is not met: {NAMED_CHECK}"
     assert re.search(
         says("passed-without-proof-inconclusive-inconclusive"), outcome("inconclusive", policy="pass").conclusion
     )
     assert re.search(
         says("failed-inconclusive-limit-exceeded-could"), outcome("inconclusive", policy="retry").conclusion
     )
-    assert outcome("unmeasured").conclusion == "not measured: the requirement could not be checked"
-    assert outcome("pass", "unmeasured").conclusion == "not measured: 1 of 2 requirements could not be checked"
+    assert outcome("unmeasured").conclusion == f"not measured: the requirement could not be checked: {NAMED_CHECK}"
+    several = outcome("pass", *["unmeasured"] * 4).conclusion
+    assert several == f"not measured: 4 of 5 requirements could not be checked: {NAMED_CHECK}, {NAMED_CHECK} and 2 more"
 
 
 def test_when_more_measuring_changes_nothing():

@@ -124,7 +124,8 @@ def test_the_comment_begins_with_the_marker_and_the_verdict():
     comment = render_gate_markdown(judged(notes=("measured on a Tuesday",)))
     lines = comment.splitlines()
     assert lines[0] == MARKER == "<!-- edgewise gate -->"
-    assert lines[1] == "### ❌ edgewise gate failed: 1 of 3 requirements is not met"
+    named = '"Latency: at most 3 % worse" (9.55 % worse, at least 9.00 % worse)'
+    assert lines[1] == f"### ❌ edgewise gate failed: 1 of 3 requirements is not met: {named}"
     assert "| Verdict | Requirement | Baseline | Candidate | Ratio | Why |" in lines
     head, details = comment.split("<details>")
     assert "❌ fail" in head and "✅ pass" in head and "⚠️ unmeasured" in head

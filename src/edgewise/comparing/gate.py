@@ -30,6 +30,8 @@ Policy = Literal["pass", "fail", "retry"]
 
 BASELINE, CANDIDATE = "baseline", "candidate"
 """Labels of the two variants."""
+NAMED = 2
+"""Most checks that a conclusion names."""
 OF_BASELINE = "the baseline"
 """Begin of the note that tells where the values of a stored baseline are from."""
 
@@ -125,15 +127,28 @@ class GateResult:
         """One sentence."""
         count = len(self.checks)
         if failed := self.count("fail"):
-            return f"failed: {_of(failed, count)} not met"
+            return f"failed: {_of(failed, count)} not met: {self._named('fail')}"
         if missing := self.count("unmeasured"):
             which = "the requirement" if count == 1 else f"{missing} of {count} requirements"
-            return f"not measured: {which} could not be checked"
+            return f"not measured: {which} could not be checked: {self._named('unmeasured')}"
         if open_ := self.count("inconclusive"):
             if self.policy == "pass":
                 return f"passed WITHOUT PROOF: {_of(open_, count)} inconclusive, and inconclusive checks pass"
-            return f"failed: {_of(open_, count)} inconclusive; that the limit is exceeded could not be ruled out"
+            named = self._named("inconclusive")
+            return (
+                f"failed: {_of(open_, count)} inconclusive; that the limit is exceeded could not be ruled out: {named}"
+            )
         return f"passed: {'the requirement is' if count == 1 else f'all {count} requirements are'} met"
+
+    def _named(self, verdict: CheckVerdict) -> str:
+        """The first checks that ended so, each with its reason: ``"Latency: at most 3 % worse" (25.9 % worse)``."""
+        words = [
+            f'"{check.requirement.text}"{check.because and f" ({check.because})"}'
+            for check in self.checks
+            if check.verdict == verdict
+        ]
+        more = len(words) - NAMED
+        return ", ".join(words[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
     def to_document(self) -> dict[str, Any]:
         """The JSON document of ``edgewise gate``: that of ``compare``, with `passed` the gate's own, and the checks."""
