@@ -39,6 +39,7 @@ from edgewise.report.profile_csv import layers_csv
 from edgewise.report.profile_diff import diff_table
 from edgewise.report.profile_findings import (
     evidence_of,
+    evidence_sections,
     finding_line,
     finding_sections,
     ranked_findings,
@@ -199,7 +200,7 @@ def test_text_says_everything_of_a_profile():
         "removed by the engine: 1 operator",
         "arena 98.3 kB, lower bound 90.1 kB, peak at operator 3",
         "1. up to 225 µs (22.5 %): the depthwise layer",
-        "[time 250 µs, roof share 10.0 %, ops per second 3.20 G/s; saving: time at the roof] → try another runtime",
+        "time 250 µs, roof share 10.0 %, ops per second 3.20 G/s; saving: time at the roof",
         "2. up to 30.0 µs (3.0 %)",
         "300 inferences in 3 processes of their own",
         "under the profiler an inference takes 1.06 ms (mean), 6.0 % more than the whole",
@@ -305,7 +306,19 @@ def test_findings_that_are_won_once_come_last_and_say_so():
     )
     profile = replace(sample_profile(), findings=(once, *sample_profile().findings))
     assert [finding.code for finding in ranked_findings(profile)] == ["far-from-roof", "layout", "slow-first"]
-    assert finding_line(once, profile).startswith("up to 500 ms once, at the start: slow [first 510 ms]")
+    assert finding_line(once, profile) == "up to 500 ms once, at the start: slow → warm up (slow-first)"
+    (evidence,) = evidence_sections(replace(profiled_run(), profile=profile))
+    assert evidence.lines[2] == "3. slow-first: first 510 ms" and evidence.brief == ""
+
+
+def test_long_names_of_layers_are_short_in_findings():
+    run = profiled_run()
+    name = f"functional_1/part_of_the_network/another_part/{run.layers[1].name}"
+    layers = tuple(replace(layer, name=name) if layer is run.layers[1] else layer for layer in run.layers)
+    finding = replace(run.profile.findings[0], message=f"slow. The furthest is {name!r} at 9 %", saving=1e-4)
+    run = replace(run, layers=layers, profile=replace(run.profile, findings=(finding,)))
+    (line,) = finding_sections(run)[0].lines
+    assert "slow. The furthest is '…network/another_part/reorder a' at 9 % → " in line
 
 
 def test_evidence_has_units_by_name():

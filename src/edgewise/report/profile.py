@@ -30,7 +30,7 @@ from edgewise.report.profile_cells import (
     time_unit,
 )
 from edgewise.report.profile_diff import diff_table
-from edgewise.report.profile_findings import finding_sections, headline_of, titled
+from edgewise.report.profile_findings import evidence_sections, finding_sections, headline_of, titled
 from edgewise.report.profile_provenance import how_layers, timing_line
 from edgewise.report.profile_types import time_line, type_table
 from edgewise.report.timeline import WIDEST, draw_timeline
@@ -78,7 +78,11 @@ def profile_document(
         tables.append(diff)
     sections: list[Section] = []
     for run, label in labelled:
-        sections += [*sum_sections(run, label), *memory_sections(run, label, width=width)]
+        sections += [
+            *evidence_sections(run, label),
+            *sum_sections(run, label),
+            *memory_sections(run, label, width=width),
+        ]
         sections += method_sections(run, label)
     sections += [*input_sections([run for run in runs if is_profiled(run)]), *caution_sections(runs)]
     return Document(

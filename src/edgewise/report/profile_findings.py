@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgewise.profiling.slowdown import explain_slowdown
@@ -11,9 +11,12 @@ from edgewise.record import Finding, Profile, Run
 from edgewise.record.facts import uses_int8
 from edgewise.report.conditions import engine_of, labels_of
 from edgewise.report.document import Section
+from edgewise.report.names import layer_names
 from edgewise.text import one_line
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
+NAME_WIDTH = 34
+"""Most characters of a layer's name in a finding."""
 BEFORE_AND_AFTER = 2
 """Number of runs of a comparison before and after."""
 
@@ -24,14 +27,23 @@ def titled(title: str, label: str) -> str:
 
 
 def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -> list[Section]:
-    """Possible savings, the largest first, each with its evidence, and what `others` fuse of it."""
+    """Possible savings, the largest first, and what `others` fuse of it."""
     if run.profile is None:
         return []
     found = [with_fusions(finding, run, others) for finding in ranked_findings(run.profile)]
     if not found:
         return [Section(title=titled("Findings", label), lines=(f"none: {nothing_found(run)}",))]
-    lines = tuple(f"{place}. {finding_line(finding, run.profile)}" for place, finding in enumerate(found, 1))
+    short = layer_names(run, NAME_WIDTH)
+    names = {layer.name: short[layer.index] for layer in run.layers if len(one_line(layer.name)) > NAME_WIDTH}
+    lines = tuple(f"{place}. {finding_line(finding, run.profile, names)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def evidence_sections(run: Run, label: str = "") -> list[Section]:
+    """The numbers behind each finding, and how its saving was computed; a terminal shows them on request."""
+    found = ranked_findings(run.profile) if run.profile is not None else []
+    lines = tuple(f"{place}. {_evidence_line(finding)}" for place, finding in enumerate(found, 1))
+    return [Section(title=titled("Evidence of findings", label), lines=lines, brief="")] if lines else []
 
 
 def nothing_found(run: Run) -> str:
@@ -104,14 +116,23 @@ def ranked_findings(profile: Profile) -> list[Finding]:
     return sorted(profile.findings, key=lambda finding: (finding.once, -finding.saving))
 
 
-def finding_line(finding: Finding, profile: Profile) -> str:
-    """Saving, what was seen, evidence, method, and what to do."""
-    evidence = ", ".join(f"{name} {text}" for name, text in evidence_of(finding))
-    words = [evidence] if evidence else []
-    words += [f"saving: {one_line(finding.method)}"] if finding.method else []
-    shown = f" [{'; '.join(words)}]" if words else ""
+def finding_line(finding: Finding, profile: Profile, names: Mapping[str, str] | None = None) -> str:
+    """Saving, what was seen, and what to do.
+
+    Args:
+        names: name of a layer → the same, short.
+    """
     message, suggestion = one_line(finding.message).rstrip("."), one_line(finding.suggestion)
-    return f"{saving_words(finding, profile)}: {message}{shown} → {suggestion} ({one_line(finding.code)})"
+    for name, short in (names or {}).items():
+        message = message.replace(repr(name), repr(short))
+    return f"{saving_words(finding, profile)}: {message} → {suggestion} ({one_line(finding.code)})"
+
+
+def _evidence_line(finding: Finding) -> str:
+    """``"far-from-roof: layers 2, worst 0.4 %; saving: their time minus …"``: the numbers behind a finding, and how."""
+    words = [", ".join(f"{name} {text}" for name, text in evidence_of(finding))] if finding.evidence else []
+    words += [f"saving: {one_line(finding.method)}"] if finding.method else []
+    return f"{one_line(finding.code)}: {'; '.join(words) or 'no numbers'}"
 
 
 def saving_words(finding: Finding, profile: Profile) -> str:
