@@ -128,3 +128,25 @@ def parse_value(text: str, name: str) -> Any:
     except (RecursionError, ValueError) as error:
         raise BadInput(f"{name} is not YAML: {one_line(str(error))[:200]}", advice="is it the right file?") from error
     return "" if found is None else found
+
+
+def lines_of(text: str, name: str) -> dict[tuple[str | int, ...], int]:
+    """Where each value of a YAML document is: keys and positions that lead to it → its line, from 1.
+
+    A value of a mapping has the line of its key. For texts that `parse_value` reads.
+    """
+    found: dict[tuple[str | int, ...], int] = {}
+
+    def visit(node: Any, place: tuple[str | int, ...], line: int) -> None:
+        found[place] = line + 1
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                visit(value, (*place, key.value), key.start_mark.line)
+        elif isinstance(node, yaml.SequenceNode):
+            for at, value in enumerate(node.value):
+                visit(value, (*place, at), value.start_mark.line)
+
+    root = _Loader(text, name).get_single_node()
+    if root is not None:
+        visit(root, (), root.start_mark.line)
+    return found

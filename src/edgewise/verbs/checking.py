@@ -30,12 +30,12 @@ def checked(kind: type[R], make: Callable[[], R]) -> R:
             message = f"{place[-1]!r} is not a field of a request to {kind.model_fields['verb'].default}"
             raise BadField(message, advice=f"fields: {', '.join(list(kind.model_fields)[2:])}") from None
         inside = "".join(f"[{part}]" for part in place[1:] if part not in ("int", "float", "str"))
-        what = _what_is_wrong(found["type"], found["msg"], found.get("input"))
+        what = describe_problem(found["type"], found["msg"], found.get("input"))
         raise BadField(f"{{{field}}}{inside} {what}" if field else what) from None
 
 
-def _what_is_wrong(kind: str, message: str, value: Any) -> str:
-    """Pydantic's words for the end of a sentence."""
+def describe_problem(kind: str, message: str, value: Any) -> str:
+    """Pydantic's words for a problem, as the end of a sentence that begins with a field's name."""
     if kind == "missing":
         return "is required"
     text = message.removeprefix("Value error, ").replace("Input should be", "must be")

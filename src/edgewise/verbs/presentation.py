@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgewise.errors import BadInput, EdgewiseError, ExitCode
+from edgewise.verbs.rows import Row, rows_of_runs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,6 +85,10 @@ class Presentation(Generic[T]):
         from edgewise.report.text import print_document
 
         print_document(result.describe(), console, details=view.details)  # type: ignore[attr-defined]  # as above
+
+    def rows(self, result: T) -> Sequence[Row]:
+        """The result in a few numbers, for tables over many results."""
+        return rows_of_runs(getattr(result, "runs", ()))
 
     def notes(self, result: T) -> Sequence[str]:
         """What was asked for and could not be done, each with the reason."""

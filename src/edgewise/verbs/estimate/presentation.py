@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
 from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.rows import Row, estimated_row, metrics_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +34,12 @@ class EstimatePresentation(Presentation["Estimate"]):
         if not result.measurements:
             document = replace(document, sections=document.sections[:1])  # `problems` has the reason
         print_document(document, console, details=view.details)
+
+    def rows(self, result: Estimate) -> list[Row]:
+        """One row."""
+        headlines = [metric for metric in ("latency", "memory_sram") if result.measurement(metric) is not None]
+        model = {"model": result.model.get("name"), "sha256": result.model.get("sha256")}
+        return [estimated_row(model, result.device.name, headlines, metrics_of(result.measurements))]
 
     def problems(self, result: Estimate) -> tuple[EdgewiseError, ...]:
         """Why there is no estimate."""

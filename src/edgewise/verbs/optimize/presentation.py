@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgewise.device.devices import LOCAL
 from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.metrics import METRICS
 from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.rows import Row, estimated_row
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +27,22 @@ class OptimizePresentation(Presentation["Optimization"]):
         from edgewise.report.optimization import print_optimization
 
         print_optimization(result, console, details=view.details)
+
+    def rows(self, result: Optimization) -> list[Row]:
+        """The chosen variant, or the original where none is better."""
+        one = result.baseline if result.chosen is None else result.candidate(result.chosen)
+        names = [name for name in ("latency", result.headline, "speedup", "model_size") if name in one.metrics]
+        metrics = {
+            name: {"value": number.value, "low": number.low, "high": number.high, "unit": METRICS[name].unit,
+                   "basis": number.basis}
+            for name, number in one.metrics.items()
+            if number.value is not None
+        }  # fmt: skip
+        original = result.baseline.model
+        model = {"model": original.name if original else None, "sha256": original.sha256 if original else None}
+        runtime = {"runtime": one.runtime.name, "version": one.runtime.version, "threads": one.runtime.threads}
+        row = estimated_row(model, result.device or LOCAL, [name for name in names if name in metrics], metrics)
+        return [{**row, **runtime, "variant": one.id, "run": one.run}]
 
     def problems(self, result: Optimization) -> tuple[EdgewiseError, ...]:
         """Why no variant keeps to the bounds, and what is the closest."""

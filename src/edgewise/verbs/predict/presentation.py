@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgewise.errors import EdgewiseError, RunFailed
+from edgewise.metrics import METRICS
 from edgewise.verbs.presentation import Presentation, View
+from edgewise.verbs.rows import Row, estimated_row
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +26,19 @@ class ForecastPresentation(Presentation["Forecasts"]):
         from edgewise.report.text import print_document
 
         print_document(forecasts_document(result), console, details=view.details)
+
+    def rows(self, result: Forecasts) -> list[Row]:
+        """A row per model."""
+        found = []
+        for name in dict.fromkeys(row.subject.name for row in result.rows):
+            own = {row.metric: row.prediction for row in result.rows if row.subject.name == name and row.prediction}
+            metrics = {
+                metric: {"value": one.value, "low": one.low, "high": one.high, "unit": METRICS[metric].unit,
+                         "basis": "estimated"}
+                for metric, one in own.items()
+            }  # fmt: skip
+            found.append(estimated_row({"model": name}, result.calibration.name, list(metrics), metrics))
+        return found
 
     def problems(self, result: Forecasts) -> tuple[EdgewiseError, ...]:
         """A model without any prediction is a failure, and one without a value to compare with its target."""

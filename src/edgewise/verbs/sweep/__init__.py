@@ -1,0 +1,20 @@
+"""``sweep``: one verb over many models, devices, runtimes and settings, resumed where it was interrupted."""
+
+from __future__ import annotations
+
+from edgewise.verbs.verb import Verb
+
+
+class Sweep(Verb):
+    """Measure every combination of models, devices, runtimes and settings that a suite names.
+
+    A suite is a YAML file. Its combinations are cells. A cell that fails does not stop the others. The same command
+    again goes on where the last one stopped: finished cells are not measured again.
+    """
+
+    name = "sweep"
+    summary = "Measure many models on many devices and runtimes; resumes."
+    group = "Measure"
+    request = ".request:SweepRequest"
+    work = ".work:sweep"
+    shown = ".presentation:SweepPresentation"

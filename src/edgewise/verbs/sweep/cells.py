@@ -1,0 +1,325 @@
+"""The cells of a suite: every combination of its axes, each with the request that carries it out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from edgewise.device.devices import LOCAL
+from edgewise.errors import BadField, BadInput
+from edgewise.model.callable_loader import is_factory
+from edgewise.model.identity import open_model
+from edgewise.record import SCHEMA
+from edgewise.registry import availability_of
+from edgewise.runtime.base import runtimes
+from edgewise.verbs.option import Option
+from edgewise.verbs.request import Request, absolute
+from edgewise.verbs.sweep.suite import AXES, SuiteFile
+from edgewise.verbs.verb import VERBS, Verb
+
+ZOO = "zoo:"
+Options = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names of options and their values."""
+_GLOB = "*?["
+_NO, _YES = ("false", "no", "off", "0"), ("true", "yes", "on", "1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One combination.
+
+    Attributes:
+        model: as the suite names it; a pattern is replaced by each file that matches it.
+        device, runtime, threads, precision: "" where the suite leaves it to the verb.
+        options: name of an option → its values.
+        repeat: from 0.
+        number: its place in the suite, from 0; cells are carried out in another order.
+    """
+
+    model: str
+    device: str
+    runtime: str = ""
+    threads: str = ""
+    precision: str = ""
+    options: Options = ()
+    repeat: int = 0
+    number: int = field(default=0, compare=False)
+
+    @property
+    def place(self) -> str:
+        """``"pi4, onnxruntime, 2 threads"``: where and how, without the model."""
+        threads = self.threads and f"{self.threads} thread{'s' if self.threads != '1' else ''}"
+        device = "" if self.device == LOCAL and self.runtime else self.device
+        return ", ".join(filter(None, (device, self.runtime, threads, self.precision)))
+
+    @property
+    def name(self) -> str:
+        """``"mbv2.onnx on pi4, onnxruntime, 2 threads"``."""
+        return f"{self.model} on {self.place}{f', repeat {self.repeat + 1}' if self.repeat else ''}"
+
+    def has(self, wanted: Mapping[str, str]) -> bool:
+        """Whether its axes match those of `wanted`, which may be patterns."""
+        return all(fnmatchcase(getattr(self, axis), pattern) for axis, pattern in wanted.items())
+
+
+def cells_of(file: SuiteFile, most: int) -> list[Cell]:
+    """All cells, in the order in which they are carried out: device by device.
+
+    Raises:
+        BadInput: a pattern that no file matches, an unknown axis, no cells, or more than `most`.
+    """
+    suite = file.suite
+    models = [name for at, one in enumerate(suite.models) for name in _files(file, ("models", at), one)]
+    axes = (models, suite.devices, suite.runtimes or ("",), [str(count) for count in suite.threads] or ("",),
+            suite.precisions or ("",))  # fmt: skip
+    number = suite.repeats
+    for values in axes:
+        number *= len(values)
+    if number > most:
+        raise file.error((), f"it has {number:,} cells, more than {most:,}", "--most-cells allows more")
+    options = tuple(suite.options.items())
+    cells = [_cell(dict(zip(AXES, values, strict=True)), options) for values in product(*axes)]
+    for at, entry in enumerate(suite.exclude):
+        _check_axes(file, ("exclude", at), entry)
+        cells = [cell for cell in cells if not cell.has(entry)]
+    for at, included in enumerate(suite.include):
+        cells = _included(file, at, included, cells)
+    if not cells:
+        raise file.error(("exclude",), "no cell is left", "exclude fewer")
+    repeated = [replace(cell, repeat=repeat) for repeat in range(suite.repeats) for cell in cells]
+    numbered = [replace(cell, number=number) for number, cell in enumerate(dict.fromkeys(repeated))]
+    return list(_in_order(numbered, suite.order == "random", suite.seed))
+
+
+def _files(file: SuiteFile, place: tuple[str, int], name: str) -> list[str]:
+    """`name`, or the files that match it as a pattern."""
+    if name.startswith(ZOO) or not any(mark in name for mark in _GLOB):
+        return [name]
+    folder = file.path.parent
+    pattern = Path(name)
+    root, relative = (
+        (Path(pattern.anchor), pattern.relative_to(pattern.anchor)) if pattern.anchor else (folder, pattern)
+    )
+    found = sorted(path for path in root.glob(str(relative)) if not path.name.startswith("."))
+    if not found:
+        raise file.error(place, f"no file matches {name}", f"paths count from {folder.absolute()}")
+    return [str(path if pattern.anchor else path.relative_to(folder)) for path in found]
+
+
+def _check_axes(file: SuiteFile, place: tuple[str, int], entry: Mapping[str, Any]) -> None:
+    if unknown := [name for name in entry if name not in AXES]:
+        raise file.error((*place, unknown[0]), f"{unknown[0]!r} is no axis", f"one of: {', '.join(AXES)}")
+
+
+def _included(file: SuiteFile, at: int, entry: Mapping[str, tuple[str, ...]], cells: Sequence[Cell]) -> list[Cell]:
+    """`cells` with the options of `entry` where a cell has its axes; with one cell more where none has."""
+    axes = {name: " ".join(values) for name, values in entry.items() if name in AXES}
+    options = tuple((name, values) for name, values in entry.items() if name not in AXES)
+    if any(cell.has(axes) for cell in cells):
+        if not options:
+            return list(cells)
+        return [replace(cell, options=(*cell.options, *options)) if cell.has(axes) else cell for cell in cells]
+    if "model" not in axes:
+        raise file.error(("include", at), "no cell has these axes, and a new cell needs a model", "add model: FILE")
+    suite = file.suite
+    return [*cells, _cell({"device": LOCAL, **axes}, (*suite.options.items(), *options))]
+
+
+def _cell(axes: Mapping[str, str], options: Options) -> Cell:
+    return Cell(options=options, **axes)  # type: ignore[arg-type]  # the names are those of AXES, all of them texts
+
+
+def _in_order(cells: Sequence[Cell], shuffled: bool, seed: int) -> Iterator[Cell]:
+    """Device by device in the order of the suite; the cells of one shuffled, repeat by repeat."""
+    chance = random.Random(seed)  # noqa: S311 - an order, no secret
+    for device in dict.fromkeys(cell.device for cell in cells):
+        block = [cell for cell in cells if cell.device == device]
+        if shuffled:
+            chance.shuffle(block)
+            block.sort(key=lambda cell: cell.repeat)
+        yield from block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model of a suite.
+
+    Attributes:
+        identity: tells it from others: the hash of a file, or the text that names a function or a network.
+        format: "" for a function.
+    """
+
+    identity: str
+    format: str
+
+
+@dataclass(kw_only=True)
+class Requests:
+    """Makes and identifies the requests of cells.
+
+    Requests of cells that differ in their model alone are checked once.
+    """
+
+    file: SuiteFile
+    store: str | None
+    folder: Path
+    _checked: dict[Cell, Request] = field(default_factory=dict)
+    _digests: dict[Cell, str] = field(default_factory=dict)
+
+    @cached_property
+    def verb(self) -> Verb:
+        """The suite's verb. Raises `BadInput` where there is none of this name, or it takes no model."""
+        name = self.file.suite.verb
+        if name not in VERBS.names():
+            raise self.file.error(("verb",), f"{name!r} is not a verb", f"one of: {', '.join(VERBS.names())}")
+        verb = VERBS.get(name)
+        if next((one.name for one in verb.all_options() if not one.flags), "") not in ("model", "models"):
+            raise self.file.error(("verb",), f"{name} does not begin with a model", "one that does: bench, evaluate")
+        return verb
+
+    def check(self, cell: Cell) -> Request:
+        """The request of `cell` with some cell's model. Raises `BadInput`, which names the line."""
+        common = replace(cell, model="", repeat=0)
+        if common not in self._checked:
+            self._checked[common] = self._make(cell)
+        return self._checked[common]
+
+    def request(self, cell: Cell) -> Request:
+        """What carries `cell` out, with absolute paths; a reference network is written first.
+
+        Raises `BadInput`, which names the line, and `Unavailable`.
+        """
+        request = self.check(cell)
+        several = "models" in type(request).model_fields
+        named = self._model_path(cell.model)
+        return request.model_copy(update={"models": (named,)} if several else {"model": named})
+
+    def key(self, cell: Cell, model: Model) -> str:
+        """16 hex digits: of the model's content, the request without it, the engines' versions, and the repeat.
+
+        Of a cell on another device the versions are not known before it is measured, and not part of it.
+        """
+        common = replace(cell, model="", repeat=0)
+        if common not in self._digests:
+            request = self.check(cell)
+            document = request.to_document()
+            document |= {"models": None, "model": None, "record": SCHEMA, "options": cell.options}
+            document |= {"versions": _versions(cell.runtime) if cell.device == LOCAL else None}
+            paths = dict.fromkeys(type(request).PATHS)  # their texts are among the options
+            self._digests[common] = hashlib.sha256(json.dumps(document | paths, sort_keys=True).encode()).hexdigest()
+        whole = f"{self._digests[common]} {model.identity} {cell.repeat}"
+        return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+    def model(self, name: str) -> Model:
+        """What a model is now. Raises `BadInput` and `BadModel` for one that can't be read."""
+        if name.startswith(ZOO):
+            return Model(identity=name, format=zoo_format(name))
+        path = absolute(name, self.file.path.parent.absolute())
+        if not is_factory(path):
+            ref = open_model(path).ref
+            return Model(identity=ref.sha256, format=ref.format)
+        code = Path(path.rpartition(":")[0])
+        content = hashlib.sha256(code.read_bytes()).hexdigest() if code.is_file() else ""
+        return Model(identity=f"{name} {content}", format="")
+
+    def _model_path(self, model: str) -> str:
+        if not model.startswith(ZOO):
+            return absolute(model, self.file.path.parent.absolute())
+        return str(zoo_file(self.file, model, self.folder / "models"))
+
+    def _make(self, cell: Cell) -> Request:
+        values = {one.name: None if one.default is ... else one.default for one in self.verb.all_options()}
+        (model, *_) = (one for one in self.verb.all_options() if not one.flags)
+        values[model.name] = [cell.model] if model.repeatable else cell.model
+        values["store"] = self.store
+        given = [(axis, (getattr(cell, axis),)) for axis in AXES[1:] if getattr(cell, axis)]
+        for name, texts in (*given, *cell.options):
+            option = self._option(name)
+            values[option.name] = self._value(option, texts, name)
+        try:
+            return self.verb.read(values).with_paths_from(self.file.path.parent.absolute())
+        except BadField as error:
+            raise self.file.error(("options", error.field), error.message, error.advice) from None
+        except BadInput as error:
+            flags = {self._option(name).flag: name for name, _ in cell.options}
+            flag = next((flag for flag in flags if error.message.startswith(flag)), "")
+            name = flags.get(flag, "")
+            message = f"{name}{error.message.removeprefix(flag)}"
+            raise self.file.error(("options", name), message, error.advice) from None
+
+    def _option(self, name: str) -> Option:
+        """The option of the verb that is called so. Raises `BadInput`."""
+        wanted = name.replace("-", "_")
+        known = {one.name: one for one in self.verb.all_options() if one.flags}
+        found = known.get(wanted)
+        if found is None:
+            near = get_close_matches(wanted, known, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"'edgewise {self.verb.name} --help-all' lists its options"
+            place = (f"{name}s",) if name in AXES else ("options", name)
+            raise self.file.error(place, f"{self.verb.name} has no option {name!r}", advice)
+        return found
+
+    def _value(self, option: Option, texts: Sequence[str], name: str) -> Any:
+        place = (f"{name}s",) if name in AXES else ("options", name)
+        if len(texts) > 1 and not option.repeatable:
+            raise self.file.error(place, f"{name} takes one value, not {len(texts)}")
+        if option.kind is bool:
+            if texts[0].lower() not in (*_NO, *_YES):
+                raise self.file.error(place, f"{name} is true or false, not {texts[0]!r}")
+            return texts[0].lower() in _YES
+        try:
+            found = [option.convert(text) for text in texts]
+        except BadInput as error:
+            raise self.file.error(place, f"{name} {error.message}", error.advice) from None
+        return found if option.repeatable else found[0]
+
+
+@lru_cache
+def _versions(runtime: str) -> Mapping[str, str | None]:
+    """The installed version of the engine `runtime`, or of all engines."""
+    registry = runtimes()
+    names = [runtime.partition("/")[0]] if runtime else registry.names()
+    return {name: availability_of(registry.get(name)).version for name in names if name in registry.names()}
+
+
+def unreadable(runtime: str, form: str) -> str:
+    """Why a runtime can't read models of a format; "" where it can, or where that is not known."""
+    name = runtime.partition("/")[0]
+    formats = _formats(name)
+    return f"{name} does not read {form}" if form and formats is not None and form not in formats else ""
+
+
+@lru_cache
+def _formats(runtime: str) -> Sequence[str] | None:
+    registry = runtimes()
+    return registry.get(runtime).formats if runtime in registry.names() else None
+
+
+def zoo_format(model: str) -> str:
+    """The format in which ``zoo:NAME`` is written: ONNX, unless the name ends with ``.tflite``."""
+    return "tflite" if model.removeprefix(ZOO).partition("@")[0].endswith(".tflite") else "onnx"
+
+
+def zoo_file(file: SuiteFile, model: str, folder: Path) -> Path:
+    """The file of ``zoo:NAME@WIDTH`` in `folder`, where it is written first. Raises `BadInput`, `Unavailable`."""
+    from edgewise.verbs.zoo.work import build
+
+    name, _, width = model.removeprefix(ZOO).partition("@")
+    form = zoo_format(model)
+    place = ("models", next((at for at, one in enumerate(file.suite.models) if one == model), 0))
+    try:
+        (path,) = build([name.removesuffix(f".{form}")], folder, width=float(width or 1), format=form)
+    except ValueError:
+        raise file.error(place, f"the width of {model} is not a number", "such as zoo:NAME@0.5") from None
+    except BadInput as error:
+        raise file.error(place, error.message, error.advice) from None
+    return path

@@ -1,0 +1,102 @@
+"""What happened to the cells of a suite: a line of JSON per cell that ended, in the folder of the results."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from edgewise.errors import BadInput, StoreError, Unavailable
+
+Status = Literal["done", "failed", "refused", "lost"]
+NAME = "cells.jsonl"
+ELSEWHERE = "make room, or give another --folder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a cell ended.
+
+    Attributes:
+        key: of the cell (`edgewise.verbs.sweep.cells.Requests.key`); "" where its model could not be read.
+        cell: its name.
+        status: ``done``; ``failed``, which the next sweep tries again; ``refused``, where trying again is of no use;
+            ``lost``, where the link to the device broke.
+        seconds: that it took.
+        finished: s since 1970.
+        rows: of the table (`edgewise.verbs.rows`).
+        cause, advice: why it did not end as it should, and what to do.
+    """
+
+    key: str
+    cell: str
+    status: Status
+    seconds: float
+    finished: float
+    rows: Sequence[Mapping[str, Any]] = field(default=())
+    cause: str = ""
+    advice: str = ""
+
+
+class Ledger:
+    """The outcomes in a folder. A line that a crash cut short is left out; of two of a cell the last one counts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        self.outcomes: dict[str, Outcome] = {}
+        for outcome in self._read():
+            self.outcomes[outcome.key] = outcome
+
+    def add(self, outcome: Outcome) -> None:
+        """Write an outcome, which survives a crash from now on. Raises `StoreError`."""
+        self.outcomes[outcome.key] = outcome
+        line = json.dumps(asdict(outcome), allow_nan=False) + "\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                if file.tell() and not self._ends_whole():
+                    file.write(b"\n")
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(f"can't write {self._path}: {error.strerror or error}", advice=ELSEWHERE) from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else writes to the folder inside. Raises `Unavailable` where another sweep does."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._path.with_name(".lock").open("ab")
+        except OSError as error:
+            raise StoreError(f"can't write to {self._path.parent}: {error.strerror}", advice=ELSEWHERE) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                message = f"another sweep writes to {self._path.parent}"
+                raise Unavailable(message, advice="wait for it, or give another --folder") from None
+            yield
+
+    def _ends_whole(self) -> bool:
+        with self._path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+    def _read(self) -> Iterator[Outcome]:
+        try:
+            with self._path.open("rb") as file:
+                for line in file:
+                    try:
+                        yield Outcome(**json.loads(line))
+                    except (ValueError, TypeError):
+                        continue
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise BadInput(f"can't read {self._path}: {error.strerror}", advice="give another --folder") from error

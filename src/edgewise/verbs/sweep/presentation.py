@@ -1,0 +1,37 @@
+"""How a sweep is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgewise.errors import RunFailed
+from edgewise.units import format_duration
+from edgewise.verbs.presentation import Presentation
+from edgewise.verbs.sweep.request import SweepRequest
+from edgewise.verbs.sweep.result import SweepResult
+
+
+class SweepPresentation(Presentation[SweepResult]):
+    """How the cells of a suite are shown."""
+
+    left = "finished cells are kept; the same command goes on from there"
+
+    def plan(self, request: SweepRequest) -> tuple[Sequence[str], Sequence[str]]:
+        """The cells, and how long they take where finished ones tell it."""
+        from edgewise.verbs.sweep.work import plan_of
+
+        found = plan_of(request)
+        waiting = set(found.waiting)
+        lines = [f"cell: {cell.name}{'' if at in waiting else ' (finished)'}" for at, cell in enumerate(found.cells)]
+        rest, count = found.expected_s, len(waiting)
+        words = "not known before one is finished" if rest is None else f"about {format_duration(rest)}"
+        lines.append(f"{count} of {len(found.cells)} cells to carry out; time: {words}")
+        notes = [f"can't be read: {error.message}" for error in found.unread.values()]
+        return lines, [*notes, *(f"left out: {why} ({count})" for why, count in found.left_out.items())]
+
+    def problems(self, result: SweepResult) -> list[RunFailed]:
+        """That cells failed; the result has the reasons."""
+        count = len(result.failed)
+        if not count or result.emitted:
+            return []
+        return [RunFailed(f"{count} cell{'s' if count > 1 else ''} failed", advice="the same command tries them again")]

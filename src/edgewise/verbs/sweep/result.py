@@ -1,0 +1,237 @@
+"""What a sweep gives: a table of models and places, and what failed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from edgewise.formatting import quantity, scale_of
+from edgewise.metrics import METRICS
+from edgewise.report.cells import amount_cell, label_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.store.exchange import write_file
+from edgewise.text import enumerate_few, listing, one_line
+from edgewise.verbs.rows import Row
+from edgewise.verbs.sweep.cells import Cell as SuiteCell
+from edgewise.verbs.sweep.ledger import Outcome
+
+SCHEMA = 1
+BEST, LIKE_BEST, BEYOND = "★", "≈", "!"
+_NOTE = f"{BEST} best of its row; {LIKE_BEST} its interval overlaps that of the best"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A metric of a model in a place: of repeats the median, and the ends of all their intervals."""
+
+    value: float
+    low: float | None
+    high: float | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepResult:
+    """The cells of a suite, and how each ended.
+
+    Attributes:
+        outcomes: one per cell; None where it is not finished.
+        left_out: why combinations of the suite are no cells, with their numbers; "" where none is left out.
+        limits: metric → the worst value that is wanted, in SI units.
+        interrupted: whether the sweep was cancelled.
+        emitted: the files that were written for a scheduler.
+    """
+
+    suite: str
+    verb: str
+    folder: str
+    cells: Sequence[SuiteCell]
+    outcomes: Sequence[Outcome | None]
+    left_out: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    interrupted: bool = False
+    emitted: Sequence[str] = ()
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """The cells that ended without a result."""
+        return [one for one in self.outcomes if one is not None and one.status != "done"]
+
+    def rows(self) -> Iterator[Row]:
+        """A row per finished run or estimate, with its cell, in the order of the suite."""
+        for cell, one in sorted(zip(self.cells, self.outcomes, strict=True), key=lambda pair: pair[0].number):
+            if one is None:
+                continue
+            for row in one.rows:
+                if row.get("status", "done") == "done":
+                    yield {"cell": one.key, "suite": self.suite, "verb": self.verb, "named": cell.model, **row}
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        return {
+            "schema": SCHEMA,
+            "suite": self.suite,
+            "verb": self.verb,
+            "folder": self.folder,
+            "interrupted": self.interrupted,
+            "left_out": self.left_out or None,
+            "cells": [
+                {"name": cell.name, "key": one.key if one else None, "status": one.status if one else "left",
+                 "seconds": one.seconds if one else None, "cause": (one.cause or None) if one else None,
+                 "rows": list(one.rows) if one else []}
+                for cell, one in zip(self.cells, self.outcomes, strict=True)
+            ],
+            "emitted": list(self.emitted),
+        }  # fmt: skip
+
+    def write(self, folder: Path) -> None:
+        """Write ``board.json`` and ``measurements.jsonl`` to `folder`. Raises `StoreError`."""
+        write_file(folder / "board.json", json.dumps(self.to_document(), indent=1), overwrite=True)
+        lines = (json.dumps(row) + "\n" for row in self.rows())
+        write_file(folder / "measurements.jsonl", lines, overwrite=True)
+
+    def describe(self) -> Document:
+        """The answer, a table per metric, and what failed."""
+        rows = list(self.rows())
+        places = _places(rows)
+        metrics = list(dict.fromkeys(name for row in rows for name in row["headlines"]))
+        found = {name: values_of(rows, places, name) for name in metrics}
+        sections = [Section(title="Failed", lines=_failures(self.failed), tone="poor")] if self.failed else []
+        where = (f"{self.folder}: cells.jsonl, board.json, measurements.jsonl", *self.emitted)
+        sections.append(Section(title="Files", lines=where))
+        best = [_best_line(name, found[name], self.limits.get(name)) for name in metrics]
+        return Document(
+            title=f"Sweep {one_line(self.suite)}",
+            answer=(self._state(), *filter(None, best)),
+            tables=tuple(_matrix(name, found[name], self.limits.get(name)) for name in metrics),
+            sections=tuple(sections),
+        )
+
+    def _state(self) -> str:
+        count = len(self.cells)
+        done = count - len(self.failed) - sum(one is None for one in self.outcomes)
+        words = [f"{done} of {count} cells {'is' if done == 1 else 'are'} finished"]
+        words += [f"{len(self.failed)} failed"] if self.failed else []
+        left = sum(one is None for one in self.outcomes)
+        words += [f"{left} left"] if left else []
+        return "; ".join([*words, *([f"left out: {self.left_out}"] if self.left_out else [])])
+
+
+Values = Mapping[tuple[str, str], Value]
+"""By model and place."""
+
+
+def values_of(rows: Sequence[Row], places: Sequence[str], metric: str) -> Values:
+    """What the rows have of `metric`; of several rows of a model and place the median."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row, place in zip(rows, places, strict=True):
+        if (number := row["metrics"].get(metric)) is not None:
+            found.setdefault((row["named"], place), []).append(number)
+    return {
+        key: Value(
+            value=median(one["value"] for one in numbers),
+            low=min((one["low"] for one in numbers if one["low"] is not None), default=None),
+            high=max((one["high"] for one in numbers if one["high"] is not None), default=None),
+            number=len(numbers),
+        )
+        for key, numbers in found.items()
+    }
+
+
+def _places(rows: Sequence[Row]) -> list[str]:
+    """Where and how each row was made, in the words that differ between rows."""
+    parts = [
+        (
+            row["device"],
+            row["runtime"] or "",
+            f"{row['threads']} thread{'s' if row['threads'] != 1 else ''}" if row["threads"] else "",
+            row["precision"] or "",
+        )
+        for row in rows
+    ]
+    differ = [at for at in range(4) if len({part[at] for part in parts}) > 1] or [
+        0 if not any(p[1] for p in parts) else 1
+    ]
+    return [", ".join(filter(None, (part[at] for at in differ))) or part[0] for part in parts]
+
+
+def _is_better(metric: str, one: float, other: float) -> bool:
+    return one > other if METRICS[metric].better == "higher" else one < other
+
+
+def _best_of(metric: str, values: Values, model: str) -> tuple[str, Value] | None:
+    """The best place of a model, and its value."""
+    found: tuple[str, Value] | None = None
+    for (name, place), value in values.items():
+        if name == model and (found is None or _is_better(metric, value.value, found[1].value)):
+            found = (place, value)
+    return found
+
+
+def _overlaps(one: Value, other: Value) -> bool:
+    if None in (one.low, one.high, other.low, other.high):
+        return False
+    return bool(one.low <= other.high and other.low <= one.high)  # type: ignore[operator]  # none is None
+
+
+def _matrix(metric: str, values: Values, limit: float | None) -> Table:
+    """A row per model, a column per place.
+
+    The best of each row is marked, what can't be told from it, and what is beyond the limit.
+    """
+    models = list(dict.fromkeys(model for model, _ in values))
+    places = sorted({place for _, place in values})
+    unit = METRICS[metric].unit
+    rows = []
+    for model in models:
+        best = _best_of(metric, values, model)
+        cells = [Cell(text=one_line(model))]
+        for place in places:
+            value = values.get((model, place))
+            if value is None:
+                cells.append(absent("not finished, or left out"))
+                continue
+            cell = amount_cell(metric, value.value, value.low, value.high, scale_of(metric, unit, [value.value]))
+            assert best is not None
+            mark = BEST if place == best[0] else LIKE_BEST if _overlaps(value, best[1]) else ""
+            beyond = limit is not None and _is_better(metric, limit, value.value)
+            mark = f" {mark}{BEYOND if beyond else ''}".rstrip()
+            cells.append(replace(cell, text=f"{cell.text}{mark}", short=f"{cell.short}{mark}"))
+        rows.append(tuple(cells))
+    columns = (Column(title="Model", name=True), *(Column(title=one_line(place), numeric=True) for place in places))
+    repeated = max((value.number for value in values.values()), default=1)
+    notes = [_NOTE, *([f"medians of {repeated} repeats; intervals hold all of theirs"] if repeated > 1 else [])]
+    notes += [f"{BEYOND} beyond the limit, {quantity(limit, unit)}"] if limit is not None else []
+    return Table(title=label_of(metric), columns=columns, rows=tuple(rows), notes=tuple(notes))
+
+
+def _best_line(metric: str, values: Values, limit: float | None) -> str:
+    """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing."""
+    models = list(dict.fromkeys(model for model, _ in values))
+    words = []
+    if len({place for _, place in values}) > 1:
+        best = Counter(found[0] for model in models if (found := _best_of(metric, values, model)))
+        most = best.most_common(1)[0][1]
+        first = listing([place for place, count in best.items() if count == most])
+        each = " each" if sum(count == most for count in best.values()) > 1 else ""
+        share = "all" if most == len(models) else f"{most} of"
+        words.append(f"best for {models[0] if len(models) == 1 else f'{share} {len(models)} models'}{each}: {first}")
+    if limit is not None:
+        beyond = sum(_is_better(metric, limit, value.value) for value in values.values())
+        words.append(f"{beyond} of {len(values)} values are beyond {quantity(limit, METRICS[metric].unit)}")
+    return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
+
+
+def _failures(failed: Sequence[Outcome]) -> tuple[str, ...]:
+    """A line per cause, with the cells that it stopped."""
+    cells: dict[str, list[str]] = {}
+    for one in failed:
+        advice = f" ({one.advice})" if one.advice else ""
+        again = "" if one.status != "refused" else "; it is not tried again without --again"
+        cells.setdefault(f"{one.cause}{advice}{again}", []).append(one.cell)
+    return tuple(one_line(f"{enumerate_few(names)}: {cause}") for cause, names in cells.items())

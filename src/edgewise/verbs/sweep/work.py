@@ -1,0 +1,216 @@
+"""Carries out the cells of a suite that are not finished, one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from edgewise.clock import now
+from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
+from edgewise.progress import StageStarted, emit
+from edgewise.units import format_duration
+from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable
+from edgewise.verbs.sweep.ledger import Ledger, Outcome
+from edgewise.verbs.sweep.result import SweepResult
+from edgewise.verbs.sweep.suite import read_suite
+from edgewise.verbs.verb import carry_out
+
+if TYPE_CHECKING:
+    from edgewise.verbs.context import Context
+    from edgewise.verbs.sweep.request import SweepRequest
+
+LOST = "LinkLost"
+USELESS = ("Unsupported", "BadModel")
+"""Causes of a failed run for which trying again is of no use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The cells that a request asks for.
+
+    Attributes:
+        keys: of each cell; "" where its model can't be read, which `unread` has the reason of.
+        ledger: what earlier sweeps of this folder left.
+        waiting: positions of the cells that are carried out now.
+        left_out: why cells of the suite are no cells here → how many.
+    """
+
+    folder: Path
+    requests: Requests
+    cells: Sequence[Cell]
+    keys: Sequence[str]
+    unread: dict[int, EdgewiseError] = field(default_factory=dict)
+    ledger: Ledger
+    waiting: Sequence[int]
+    left_out: Mapping[str, int]
+    limits: Mapping[str, float]
+
+    def name_of(self, at: int) -> str:
+        """What the ledger calls a cell: its key, or its name where its model can't be read."""
+        return self.keys[at] or f"? {self.cells[at].name}"
+
+    def outcome(self, at: int) -> Outcome | None:
+        """How a cell ended the last time; None where it never did."""
+        return self.ledger.outcomes.get(self.name_of(at))
+
+    @property
+    def expected_s(self) -> float | None:
+        """How long the waiting cells take, by the finished ones of this folder; None without any."""
+        times = [one.seconds for one in self.ledger.outcomes.values() if one.status == "done"]
+        return median(times) * len(self.waiting) if times else None
+
+
+def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
+    """Read the suite and check all its cells. Raises `BadInput`, which names the line."""
+    path = Path(request.suite)
+    file = read_suite(path)
+    limits = file.limits
+    folder = Path(request.folder) if request.folder else path.with_name(f"{path.stem}-results")
+    requests = Requests(file=file, store=store, folder=folder)
+    cells = [cell for cell in cells_of(file, request.most_cells) if _is_wanted(cell, request.only)]
+    if not cells:
+        raise BadInput(f"no cell of {path.name} matches {', '.join(request.only)}", advice="--dry-run lists the cells")
+    left_out = Counter[str]()
+    kept: list[Cell] = []
+    keys: list[str] = []
+    unread: dict[int, EdgewiseError] = {}
+    models = {name: _read_model(requests, name) for name in dict.fromkeys(cell.model for cell in cells)}
+    for cell in cells:
+        requests.check(cell)
+        model = models[cell.model]
+        if isinstance(model, EdgewiseError):
+            unread[len(kept)] = model
+        elif why := unreadable(cell.runtime, model.format):
+            left_out[why] += 1
+            continue
+        kept.append(cell)
+        keys.append("" if isinstance(model, EdgewiseError) else requests.key(cell, model))
+    if not kept:
+        raise BadInput(f"no cell of {path.name} can be measured: {_counted(left_out)}", advice="name other runtimes")
+    ledger = Ledger(folder)
+    ended = {key for key, one in ledger.outcomes.items() if one.status in ("done", "refused")}
+    waiting = [at for at, key in enumerate(keys) if request.again or key not in ended]
+    return Plan(
+        folder=folder, requests=requests, cells=kept, keys=keys, unread=unread, ledger=ledger, waiting=waiting,
+        left_out=left_out, limits=limits,
+    )  # fmt: skip
+
+
+def _counted(left_out: Mapping[str, int]) -> str:
+    """``"litert does not read onnx (2 cells), …"``."""
+    return ", ".join(f"{why} ({count} cell{'s' if count > 1 else ''})" for why, count in left_out.items())
+
+
+def _read_model(requests: Requests, name: str) -> Model | EdgewiseError:
+    try:
+        return requests.model(name)
+    except EdgewiseError as error:
+        return error
+
+
+def _is_wanted(cell: Cell, patterns: Sequence[str]) -> bool:
+    return not patterns or any(one in cell.name or fnmatchcase(cell.name, one) for one in patterns)
+
+
+def sweep(request: SweepRequest, context: Context) -> SweepResult:
+    """Carry out what is not finished yet; every cell that ends is written down at once.
+
+    Raises `BadInput` for the suite, and `StoreError` where an outcome can't be written.
+    """
+    store = context.store if isinstance(context.store, str) else None
+    plan = plan_of(request, store)
+    if request.emit:
+        from edgewise.verbs.sweep.emit import emit_cells
+
+        return replace(_result(plan, plan.waiting), emitted=emit_cells(request.emit, plan))
+    begun, interrupted, left = now(), False, list(plan.waiting)
+    with plan.ledger.held():
+        try:
+            for number, at in enumerate(plan.waiting):
+                emit(StageStarted(title=_progress(plan, number, at, now() - begun)))
+                plan.ledger.add(_carry_out(plan, at, context))
+                left.remove(at)
+        except KeyboardInterrupt:
+            interrupted = True
+        found = replace(_result(plan, left), interrupted=interrupted)
+        found.write(plan.folder)
+    return found
+
+
+def _progress(plan: Plan, number: int, at: int, seconds: float) -> str:
+    """``"Cell 3 of 8: mbv2.onnx on pi4; 1 failed; about 2 min left, until 14:32"``."""
+    count = len(plan.waiting)
+    words = [f"Cell {number + 1} of {count}: {plan.cells[at].name}"]
+    ended = [plan.outcome(one) for one in plan.waiting[:number]]
+    if failed := sum(one is not None and one.status != "done" for one in ended):
+        words.append(f"{failed} failed")
+    rest = seconds / number * (count - number) if number else plan.expected_s
+    if rest is not None:
+        end = time.strftime("%H:%M", time.localtime(time.time() + rest))
+        words.append(f"about {format_duration(rest)} left, until {end}")
+    return "; ".join(words)
+
+
+def _carry_out(plan: Plan, at: int, context: Context) -> Outcome:
+    """Carry out a cell; once more where the link to its device broke."""
+    for again in (False, True):
+        outcome = _try(plan, at, context)
+        if outcome.status != "lost" or again:
+            break
+    return outcome
+
+
+def _try(plan: Plan, at: int, context: Context) -> Outcome:
+    cell, begun = plan.cells[at], now()
+
+    def ended(status: Any, *, rows: Sequence[Any] = (), cause: str = "", advice: str = "") -> Outcome:
+        return Outcome(
+            key=plan.name_of(at), cell=cell.name, status=status, seconds=now() - begun,
+            finished=time.time(), rows=rows, cause=cause, advice=advice,
+        )  # fmt: skip
+
+    try:
+        if at in plan.unread:
+            raise plan.unread[at]
+        if plan.requests.key(cell, plan.requests.model(cell.model)) != plan.keys[at]:
+            raise BadInput(f"{cell.model} has changed since the sweep began", advice="run the same sweep again")
+        request = plan.requests.request(cell)
+        result = carry_out(request, replace(context, progress=None, cancel=None))  # those of the sweep stay in force
+    except StoreError:
+        raise
+    except EdgewiseError as error:
+        status = "refused" if isinstance(error, BadModel) and at not in plan.unread else "failed"
+        return ended(status, cause=error.message, advice=error.advice)
+    presentation = plan.requests.verb.presentation()
+    if getattr(result, "interrupted", False):
+        raise KeyboardInterrupt
+    rows = list(presentation.rows(result))
+    failures = [row["failure"] for row in rows if row.get("failure")]
+    problems = [*presentation.problems(result), *(() if failures else presentation.shown(result))]
+    if any(row.get("status", "done") == "done" for row in rows) and not problems:
+        return ended("done", rows=rows)
+    cause = "; ".join([f"{one['cause']}: {one['message']}" for one in failures] or [one.message for one in problems])
+    causes = {one["cause"] for one in failures}
+    status = "lost" if LOST in causes else "refused" if causes and causes <= set(USELESS) else "failed"
+    advice = problems[0].advice if problems else ""
+    return ended(status, rows=rows, cause=cause or "nothing could be measured", advice=advice)
+
+
+def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
+    """What is known of the cells, of which those at the positions in `left` are not finished."""
+    missing = set(left)
+    return SweepResult(
+        suite=plan.requests.file.path.stem,
+        verb=plan.requests.verb.name,
+        folder=str(plan.folder),
+        left_out=_counted(plan.left_out),
+        limits=plan.limits,
+        cells=tuple(plan.cells),
+        outcomes=tuple(None if at in missing else plan.outcome(at) for at in range(len(plan.cells))),
+    )

@@ -1,0 +1,302 @@
+"""``edgewise sweep``: cells of a suite, what is kept of them, and how a sweep goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from edgewise.cli.main import run
+from edgewise.errors import ExitCode
+from edgewise.record.run import Failure
+from edgewise.run.dispatch import Dispatcher
+from edgewise.store import open_store
+from edgewise.testing import write_fake_model
+from edgewise.verbs.context import Context
+from edgewise.verbs.sweep import work
+from edgewise.verbs.sweep.cells import cells_of
+from edgewise.verbs.sweep.ledger import Ledger, Outcome
+from edgewise.verbs.sweep.request import SweepRequest
+from edgewise.verbs.sweep.result import SweepResult
+from edgewise.verbs.sweep.suite import read_suite
+
+SUITE = {
+    "models": ["nets/*.fake"],
+    "runtimes": ["fake"],
+    "threads": ["1", "2"],
+    "options": {"iterations": "9", "sessions": "1"},
+}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    (tmp_path / "nets").mkdir()
+    for name, latency in (("slow", 4_000_000), ("fast", 1_000_000)):
+        write_fake_model(f"nets/{name}.fake", latency_ns=[latency])
+    return tmp_path
+
+
+def write(name: str = "suite.yaml", **parts: object) -> str:
+    Path(name).write_text(yaml.safe_dump({**SUITE, **parts}))
+    return name
+
+
+def names(**parts: object) -> list[str]:
+    return [cell.name for cell in cells_of(read_suite(Path(write(order="listed", **parts))), 100)]
+
+
+def statuses() -> list[str]:
+    return [json.loads(line)["status"] for line in Path("suite-results/cells.jsonl").read_text().splitlines()]
+
+
+def runs() -> int:
+    with open_store() as store:
+        return len(store.list())
+
+
+def test_every_cell_is_measured_once_and_the_table_marks_the_best(capsys):
+    assert run(["sweep", write(limits={"latency": "2ms"}), "-q"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("4 of 4 cells are finished\nLatency: ")
+    assert "2 of 4 values are beyond 2.00 ms" in out
+    lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("nets/")}
+    assert lines["nets/fast.fake"].count("1.00 ± ") == 2 and lines["nets/slow.fake"].count("4.00 ± ") == 2
+    assert lines["nets/slow.fake"].count("!") == 2 and "!" not in lines["nets/fast.fake"]
+    assert lines["nets/fast.fake"].count("★") == 1
+    assert runs() == 4
+
+
+def test_a_second_sweep_measures_what_is_new_and_again_measures_all(capsys):
+    suite = write()
+    assert run(["sweep", suite, "-q"]) == 0
+    write_fake_model("nets/third.fake", latency_ns=[3_000_000])
+    assert run(["sweep", suite, "--dry-run"]) == 0
+    assert "2 of 6 cells to carry out" in capsys.readouterr().out
+    assert run(["sweep", suite, "-q"]) == 0 and runs() == 6
+    assert run(["sweep", suite, "-q"]) == 0 and runs() == 6
+    assert run(["sweep", suite, "--only", "third", "--again", "-q"]) == 0 and runs() == 8
+    write_fake_model("nets/third.fake", latency_ns=[5_000_000])  # another content is another model
+    assert run(["sweep", suite, "-q"]) == 0 and runs() == 10
+
+
+def test_a_dry_run_writes_nothing(place, capsys):
+    suite = write(models=["nets/fast.fake", "zoo:ds-cnn@0.5"], runtimes=["fake", "onnxruntime"])
+    before = sorted(place.rglob("*"))
+    assert run(["sweep", suite, "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert sorted(place.rglob("*")) == before
+    assert "4 of 4 cells to carry out; time: not known before one is finished" in out
+    assert "left out: fake does not read onnx (2)" in err and "left out: onnxruntime does not read fake (2)" in err
+
+
+def test_a_cell_that_fails_stops_no_other_and_is_tried_again_where_that_may_help(capsys):
+    write_fake_model("nets/broken.fake", behaviour={"at": "load", "do": "unsupported"})
+    write_fake_model("nets/crash.fake", behaviour={"at": "load", "do": "raise"})
+    suite = write(threads=["1"])
+    assert run(["sweep", suite, "-q"]) == ExitCode.RUN_FAILED
+    out, err = capsys.readouterr()
+    assert out.startswith("2 of 4 cells are finished; 2 failed\n") and "2 cells failed" in err
+    assert "nets/broken.fake on fake, 1 thread: Unsupported" in " ".join(out.split())
+    assert sorted(statuses()) == ["done", "done", "failed", "refused"]
+    assert run(["sweep", suite, "-q"]) == ExitCode.RUN_FAILED
+    assert sorted(statuses()) == ["done", "done", "failed", "failed", "refused"]
+
+
+def test_a_lost_device_is_tried_once_more(monkeypatch):
+    tries = []
+    execute = Dispatcher.execute
+
+    def lose_first(self, plan):
+        found = execute(self, plan)
+        tries.append(1)
+        failure = Failure(cause="LinkLost", message="unplugged", phase="steady")
+        return [replace(one, status="failed", failure=failure) for one in found] if len(tries) == 1 else found
+
+    monkeypatch.setattr(Dispatcher, "execute", lose_first)
+    assert run(["sweep", write(models=["nets/fast.fake"], threads=["1"]), "-q"]) == 0
+    assert len(tries) == 2 and statuses() == ["done"]
+
+
+def test_an_interrupted_sweep_keeps_what_is_finished_and_goes_on(monkeypatch, capsys):
+    done = work._carry_out
+
+    def stop_at_third(plan, at, context):
+        if len(plan.ledger.outcomes) == 2:
+            raise KeyboardInterrupt
+        return done(plan, at, context)
+
+    monkeypatch.setattr(work, "_carry_out", stop_at_third)
+    suite = write()
+    assert run(["sweep", suite, "-q"]) == ExitCode.INTERRUPTED
+    out, err = capsys.readouterr()
+    assert out.startswith("2 of 4 cells are finished; 2 left\n") and "the same command goes on from there" in err
+    monkeypatch.setattr(work, "_carry_out", done)
+    assert run(["sweep", suite, "-q"]) == 0
+    assert statuses() == ["done"] * 4 and runs() == 4
+
+
+def test_a_cell_that_a_crash_cut_short_is_measured_again():
+    suite = write()
+    assert run(["sweep", suite, "-q"]) == 0
+    ledger = Path("suite-results/cells.jsonl")
+    ledger.write_bytes(ledger.read_bytes()[:-40])
+    assert run(["sweep", suite, "-q"]) == 0
+    assert runs() == 5
+    assert len([line for line in ledger.read_text().splitlines() if line.endswith("}")]) == 4
+
+
+def test_two_sweeps_do_not_write_to_one_folder(capsys):
+    suite = write()
+    with Ledger(Path("suite-results")).held():
+        assert run(["sweep", suite, "-q"]) == ExitCode.UNAVAILABLE
+    assert "another sweep writes to suite-results" in capsys.readouterr().err
+
+
+def test_a_model_that_changes_or_vanishes_meanwhile_fails_alone(monkeypatch):
+    plan_of = work.plan_of
+
+    def changing(request, store=None):
+        plan = plan_of(request, store)
+        write_fake_model("nets/fast.fake", latency_ns=[9_000_000])
+        Path("nets/slow.fake").unlink()
+        return plan
+
+    monkeypatch.setattr(work, "plan_of", changing)
+    assert run(["sweep", write(threads=["1"], models=["nets/*.fake"]), "-q"]) == ExitCode.RUN_FAILED
+    causes = [json.loads(line)["cause"] for line in Path("suite-results/cells.jsonl").read_text().splitlines()]
+    assert any("nets/fast.fake has changed since the sweep began" in cause for cause in causes)
+    assert any("slow.fake" in cause for cause in causes) and runs() == 0
+
+
+def test_axes_are_combined_excluded_and_included_as_in_a_matrix():
+    assert names(exclude=[{"model": "*slow*", "threads": "2"}]) == [
+        "nets/fast.fake on fake, 1 thread",
+        "nets/fast.fake on fake, 2 threads",
+        "nets/slow.fake on fake, 1 thread",
+    ]
+    file = read_suite(Path(write(include=[{"threads": "2", "batch": "8"}, {"model": "x.fake", "device": "pi4"}])))
+    cells = cells_of(file, 100)
+    assert {cell.threads: dict(cell.options).get("batch") for cell in cells if "nets" in cell.model} == {
+        "1": None,
+        "2": ("8",),
+    }
+    assert cells[-1].name == "x.fake on pi4" and dict(cells[-1].options)["iterations"] == ("9",)
+    assert names(models=["nets/fast.fake"], threads=["1"], repeats=2)[1] == (
+        "nets/fast.fake on fake, 1 thread, repeat 2"
+    )
+
+
+def test_cells_of_a_device_are_shuffled_by_the_seed_and_devices_come_one_after_the_other():
+    def order(**parts):
+        return [cell.name for cell in cells_of(read_suite(Path(write(devices=["a", "b"], **parts))), 100)]
+
+    first = order(seed=1)
+    assert first == order(seed=1) and sorted(first) == sorted(order(seed=2)) and first != order(seed=2)
+    assert [" on a, " in name for name in first] == [True] * 4 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("parts", "line", "words"),
+    [
+        ({"model": ["x"]}, "'model' is not part of a suite", "one of: verb, models, devices"),
+        ({"threads": ["1", "many"]}, "threads.1 must be a whole number, not 'many'", ""),
+        ({"options": {"duration": "2 parsecs"}}, "duration: '2 parsecs' is not a duration", "units"),
+        ({"options": {"durration": "2"}}, "bench has no option 'durration'", "did you mean duration?"),
+        ({"options": {"meters": "perhaps"}}, "meters is true or false, not 'perhaps'", ""),
+        ({"options": {"iterations": ["1", "2"]}}, "iterations takes one value, not 2", ""),
+        ({"options": {"iterations": "0"}}, "iterations", ""),
+        ({"models": ["nets/*.onnx"]}, "no file matches nets/*.onnx", "paths count from"),
+        ({"verb": "benchh"}, "'benchh' is not a verb", "one of: bench"),
+        ({"verb": "calibrate"}, "calibrate does not begin with a model", ""),
+        ({"verb": "estimate"}, "estimate has no option 'runtime'", ""),
+        ({"exclude": [{"colour": "red"}]}, "'colour' is no axis", "one of: model, device"),
+        ({"exclude": [{"model": "*"}]}, "no cell is left", ""),
+        ({"include": [{"device": "pi4"}]}, "a new cell needs a model", "add model: FILE"),
+        ({"limits": {"latency": "5mm"}}, "'5mm' is not a duration", ""),
+        ({"models": ["zoo:no-such-network"], "runtimes": []}, "no-such-network", ""),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_suite_is_named_with_its_line(parts, line, words, capsys):
+    code = run(["sweep", write(**parts), "-q"])
+    out, err = capsys.readouterr()
+    assert line in out + err and words in err
+    if code == ExitCode.BAD_INPUT:
+        number = int(err.partition("line ")[2].partition(":")[0])
+        key = "runtimes" if "no option 'runtime'" in line else next(iter(parts))
+        text = Path("suite.yaml").read_text().splitlines()
+        assert any(each.startswith(f"{key}:") for each in text[:number])
+        assert not any(each.startswith(f"{key}:") for each in text[number:])
+    else:
+        assert code == ExitCode.RUN_FAILED  # a network's name is read where its cell is carried out
+
+
+def test_a_suite_of_too_many_cells_is_refused_before_they_are_made(capsys):
+    suite = write(threads=[str(count) for count in range(1, 1001)], repeats=1000)
+    assert run(["sweep", suite, "--dry-run"]) == ExitCode.BAD_INPUT
+    assert "it has 2,000,000 cells, more than 10,000" in capsys.readouterr().err
+    assert run(["sweep", write(), "--dry-run", "--most-cells", "3"]) == ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize("content", ["", "- a\n- b\n", "models: [a\n", "models: &a [x]\nthreads: *a\n", "\x00"])
+def test_files_that_are_no_suite_are_one_clear_error(content, capsys):
+    Path("bad.yaml").write_text(content)
+    assert run(["sweep", "bad.yaml"]) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err.startswith("error: bad.yaml")
+
+
+def test_repeats_are_one_value_with_the_ends_of_all():
+    def outcome(key, value, low, high):
+        number = {"value": value, "low": low, "high": high, "unit": "s", "basis": "measured"}
+        row = {"model": "m", "device": "local", "runtime": "fake", "threads": 1, "precision": None, "status": "done",
+               "headlines": ["latency"], "metrics": {"latency": number}}  # fmt: skip
+        return Outcome(key=key, cell=key, status="done", seconds=1, finished=1, rows=[row])
+
+    cells = cells_of(read_suite(Path(write(models=["nets/fast.fake"], threads=["1"], repeats=3, order="listed"))), 9)
+    outcomes = [
+        outcome("a", 2e-3, 1.9e-3, 2.1e-3),
+        outcome("b", 1e-3, 0.5e-3, 1.5e-3),
+        outcome("c", 3e-3, 2.9e-3, 3.4e-3),
+    ]
+    (table,) = SweepResult(suite="s", verb="bench", folder="f", cells=cells, outcomes=outcomes).describe().tables
+    assert (table.rows[0][1].value, table.rows[0][1].low, table.rows[0][1].high) == (2e-3, 0.5e-3, 3.4e-3)
+    assert table.notes[1].startswith("medians of 3 repeats")
+
+
+@pytest.mark.parametrize(("scheduler", "file"), [("github", "yml"), ("slurm", "sh"), ("kubernetes", "yaml")])
+def test_unfinished_cells_are_written_for_a_scheduler_and_their_requests_run(scheduler, file, capsys):
+    suite = write()
+    assert run(["sweep", suite, "--only", "fast", "-q"]) == 0
+    assert run(["sweep", suite, "--emit", scheduler, "-q", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out.rpartition('{\n  "schema"')[2].join(['{\n  "schema"', ""]))
+    assert [cell["status"] for cell in document["cells"]].count("left") == 2
+    text = Path(f"suite-results/{scheduler}.{file}").read_text()
+    requests = sorted(Path("suite-results/requests").iterdir())
+    assert len(requests) == 2 and all(path.name in text for path in requests)
+    assert run(["run", str(requests[0]), "-q"]) == 0 and runs() == 3
+    if scheduler != "slurm":
+        assert all(isinstance(each, dict) for each in yaml.safe_load_all(text))
+
+
+def test_results_are_files_that_others_read():
+    assert run(["sweep", write(threads=["1"]), "-q", "-o", "page.html", "-o", "table.csv"]) == 0
+    rows = [json.loads(line) for line in Path("suite-results/measurements.jsonl").read_text().splitlines()]
+    assert [(row["named"], row["runtime"], row["metrics"]["latency"]["value"]) for row in rows] == [
+        ("nets/fast.fake", "fake", 1e-3),
+        ("nets/slow.fake", "fake", 4e-3),
+    ]
+    board = json.loads(Path("suite-results/board.json").read_text())
+    assert board["suite"] == "suite" and len(board["cells"]) == 2
+    assert "nets/fast.fake" in Path("page.html").read_text() and "nets/fast.fake" in Path("table.csv").read_text()
+
+
+def test_python_gets_the_same_result():
+    import edgewise
+
+    found = edgewise.sweep(write(threads=["1"]))
+    assert [one.status for one in found.outcomes] == ["done", "done"]
+    assert work.sweep(SweepRequest(suite="suite.yaml"), Context()).to_document()["cells"][0]["status"] == "done"
