@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from edgewise.profiling import findings
 from edgewise.record.caution import CAUTIONS
 from edgewise.verbs.command import Command
 from edgewise.verbs.option import Option
+from edgewise.verbs.sweep.suite import Suite
 
 FOLDER = Path(__file__).parent
 
@@ -45,6 +47,12 @@ def metrics_page() -> str:
         for metric in METRICS.values()
     )
     return NOTE + introduction + table(("Id", "Label", "Unit", "Better", "Headline", "Definition"), rows)
+
+
+def suite_schema() -> str:
+    """The JSON Schema of a sweep's suite, for editors."""
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Suite.model_json_schema()}
+    return json.dumps(document, indent=2) + "\n"
 
 
 def cautions_table() -> str:
@@ -290,6 +298,7 @@ def with_default(option: Option) -> str:
 
 PAGES = {
     "metrics.md": metrics_page,
+    "suite.schema.json": suite_schema,
     "generated/importers.md": importers_table,
     "generated/cautions.md": cautions_table,
     "generated/kinds.md": kinds_table,

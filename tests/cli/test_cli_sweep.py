@@ -21,7 +21,7 @@ from edgewise.verbs.sweep.cells import cells_of
 from edgewise.verbs.sweep.ledger import Ledger, Outcome
 from edgewise.verbs.sweep.request import SweepRequest
 from edgewise.verbs.sweep.result import SweepResult
-from edgewise.verbs.sweep.suite import read_suite
+from edgewise.verbs.sweep.suite import Suite, read_suite
 
 SUITE = {
     "models": ["nets/*.fake"],
@@ -300,3 +300,10 @@ def test_python_gets_the_same_result():
     found = edgewise.sweep(write(threads=["1"]))
     assert [one.status for one in found.outcomes] == ["done", "done"]
     assert work.sweep(SweepRequest(suite="suite.yaml"), Context()).to_document()["cells"][0]["status"] == "done"
+
+
+def test_the_schema_for_editors_takes_what_the_program_takes():
+    schema = json.loads((Path(__file__).parents[2] / "docs" / "suite.schema.json").read_text())
+    assert set(schema["properties"]) == set(Suite.model_fields) and schema["required"] == ["models"]
+    assert schema["additionalProperties"] is False
+    assert {"type": ["string", "number", "boolean"]} in schema["properties"]["threads"]["anyOf"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from edgewise.errors import BadInput
 from edgewise.safe_yaml import lines_of, parse_value, read_text
@@ -22,8 +22,12 @@ def _several(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
-Numbers = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_several)]
+# A file is read as text; what people write, and editors check, are numbers and truth values as well.
+_SCALAR: Any = {"type": ["string", "number", "boolean"]}
+_SEVERAL: Any = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]}
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several), WithJsonSchema(_SEVERAL)]
+Numbers = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_several), WithJsonSchema(_SEVERAL)]
+Text = Annotated[str, WithJsonSchema(_SCALAR)]
 
 
 class Suite(BaseModel):
@@ -52,8 +56,8 @@ class Suite(BaseModel):
     precisions: Texts = ()
     options: dict[str, Texts] = Field(default_factory=dict)
     include: tuple[dict[str, Texts], ...] = ()
-    exclude: tuple[dict[str, str], ...] = ()
-    limits: dict[str, str] = Field(default_factory=dict)
+    exclude: tuple[dict[str, Text], ...] = ()
+    limits: dict[str, Text] = Field(default_factory=dict)
     repeats: int = Field(default=1, ge=1, le=1000)
     order: Literal["random", "listed"] = "random"
     seed: int = 0
