@@ -21,17 +21,15 @@ from typing import ClassVar
 
 from edgewise.optimizing.base import CannotApply, Capabilities, PassResult, PassSettings, Recipe
 from edgewise.registry import Availability
+from installed_package import write_metadata
 
 MARK = "edgewise-fake 1"
 
 
 def install(monkeypatch, folder: Path, *classes: type, name: str = "scripted") -> None:
     """Make `classes` known as the passes of an installed package, here and to processes that are started from now on."""
-    info = folder / "plugins" / f"{name}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    points = "".join(f"{one.name} = {one.__module__}:{one.__name__}\n" for one in classes)
-    (info / "entry_points.txt").write_text(f"[edgewise.passes]\n{points}")
+    points = {one.name: f"{one.__module__}:{one.__name__}" for one in classes}
+    write_metadata(folder / "plugins", name, {"edgewise.passes": points})
     paths = [str(Path(__file__).parent), str(folder / "plugins")]
     monkeypatch.syspath_prepend(paths[1])
     importlib.invalidate_caches()

@@ -26,6 +26,7 @@ import pytest
 
 from edgewise.device import target
 from edgewise.device.transports.local import LocalProcess, LocalTransport
+from installed_package import write_metadata
 
 BLOCK = 4096
 IN_FLIGHT = 2**17
@@ -73,10 +74,7 @@ def write_plugin(folder: Path, *, name: str = "far", **settings: object) -> None
         f"import json, sys\nsys.path.append({str(Path(__file__).parent)!r})\nfrom far_targets import FarTransport\n"
         f"def transport():\n    return FarTransport(**json.loads({words!r}))\n"
     )
-    metadata = folder / "far_plugin-0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: far-plugin\nVersion: 0\n")
-    (metadata / "entry_points.txt").write_text(f"[edgewise.transports]\n{name} = far_plugin:transport\n")
+    write_metadata(folder, "far-plugin", {"edgewise.transports": {name: "far_plugin:transport"}})
 
 
 class FarTransport:

@@ -16,6 +16,7 @@ from edgewise.device.target import close_targets
 from edgewise.record import Scenario, Stopping, TargetSpec
 from edgewise.run.plan import Axes, make_plan
 from edgewise.testing import write_fake_model
+from installed_package import write_metadata
 
 POINTS = """[edgewise.transports]
 scripted = edgewise.testing.device_kind:ScriptedDevices
@@ -35,10 +36,7 @@ def install(tmp_path, monkeypatch):
     (tmp_path / "locks").mkdir()
 
     def with_executor(executor="edgewise.testing.device_kind:ScriptedExecutor"):
-        metadata = tmp_path / "plugins" / "scripted-1.0.dist-info"
-        metadata.mkdir(parents=True)
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: scripted\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(POINTS.format(executor=executor))
+        write_metadata(tmp_path / "plugins", "scripted", POINTS.format(executor=executor))
         monkeypatch.syspath_prepend(str(tmp_path / "plugins"))
         importlib.invalidate_caches()
 

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from installed_package import write_metadata
 from patience import LIMIT_S
 
 VERB = '''
@@ -106,14 +107,12 @@ def door(tmp_path_factory):
         for file, text in files.items():
             (folder / name / file).write_text(text)
     points = {
-        "pacing": "pace = pace:Pace\nbroken = broken_verb:Broken\nclash = clash:Pace\ntwice = pace:Pace\nbench = pace:Pace\n",
-        "rival": "twice = other_pace:Pace\n",
-    }
-    for name, lines in points.items():
-        info = folder / f"{name}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[edgewise.verbs]\n{lines}")
+        "pacing": {"pace": "pace:Pace", "broken": "broken_verb:Broken", "clash": "clash:Pace", "twice": "pace:Pace",
+                   "bench": "pace:Pace"},
+        "rival": {"twice": "other_pace:Pace"},
+    }  # fmt: skip
+    for name, verbs in points.items():
+        write_metadata(folder, name, {"edgewise.verbs": verbs})
     environment = {
         **os.environ, "PYTHONPATH": str(folder), "COLUMNS": "80", "EDGEWISE_STORE": str(folder / "runs.db"),
         "EDGEWISE_DEVICES": str(folder / "devices.toml"),

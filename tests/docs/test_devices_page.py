@@ -9,6 +9,8 @@ from pathlib import Path
 import pages
 import pytest
 
+from installed_package import write_metadata
+
 PAGE = pages.ROOT / "docs" / "extending-devices.md"
 PROGRAM = """#!/bin/sh
 [ "$1" = 0 ] || { echo "no card $1" >&2; exit 2; }
@@ -24,11 +26,7 @@ def edgewise(tmp_path: Path):
     (plugin,) = pages.blocks(PAGE, "python")
     (points,) = pages.blocks(PAGE, "toml")
     (tmp_path / "edgewise_card.py").write_text(plugin.text, encoding="utf-8")
-    metadata = tmp_path / "edgewise_card-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edgewise-card\nVersion: 1.0\n")
-    text = points.text.replace('project.entry-points."', "").replace('"', "")
-    (metadata / "entry_points.txt").write_text(text)
+    write_metadata(tmp_path, "edgewise-card", points.text)
     program = tmp_path / "card-bench"
     program.write_text(PROGRAM)
     program.chmod(0o755)

@@ -18,6 +18,7 @@ from edgewise.evaluating.task import TaskContext, tasks
 from edgewise.evaluating.tasks.detection_outputs import DECODERS
 from edgewise.model.signature import Signature
 from edgewise.optimizing.base import passes
+from installed_package import write_metadata
 
 EVALUATE = pages.ROOT / "docs" / "evaluate.md"
 OPTIMIZE = pages.ROOT / "docs" / "optimize.md"
@@ -110,11 +111,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
         if named := _FILE.match(block.text.splitlines()[0]):
             (tmp_path / named[1]).write_text(block.text, encoding="utf-8")
     (points,) = pages.blocks(EXTENDING, "toml")
-    folder = tmp_path / "edgewise_examples-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: edgewise-examples\nVersion: 1.0\n")
-    text = re.sub(r'\[project\.entry-points\."([^"]+)"\]', r"[\1]", points.text).replace('"', "")
-    (folder / "entry_points.txt").write_text(text)
+    write_metadata(tmp_path, "edgewise-examples", points.text)
     return environment
 
 

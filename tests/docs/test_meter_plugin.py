@@ -10,6 +10,7 @@ import pages
 import pytest
 
 from edgewise import data
+from installed_package import write_metadata
 
 PAGE = pages.ROOT / "docs" / "meters.md"
 WORKING = """
@@ -42,11 +43,7 @@ def install(folder: Path, code: str, location: str) -> dict[str, str]:
     environment = pages.workplace(folder, empty=True)
     module, _, kind = location.partition(":")
     (folder / f"{module}.py").write_text(code, encoding="utf-8")
-    metadata = folder / f"{module}-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    name = kind.removesuffix("Meter").lower()
-    (metadata / "entry_points.txt").write_text(f"[edgewise.meters]\n{name} = {location}\n")
+    write_metadata(folder, module, {"edgewise.meters": {kind.removesuffix("Meter").lower(): location}})
     return environment
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pages
 import pytest
 
+from installed_package import write_metadata
+
 EXTENDING = pages.ROOT / "docs" / "extending.md"
 PLUG_INS = (
     EXTENDING,
@@ -45,13 +47,7 @@ def test_the_runtime_of_the_documentation_benches_once_it_is_installed(tmp_path:
     plugin, _ = pages.blocks(EXTENDING, "python")
     (entry_point,) = pages.blocks(EXTENDING, "toml")
     (tmp_path / "edgewise_reference.py").write_text(plugin.text, encoding="utf-8")
-    # What pip would write: a folder of metadata beside the module.
-    metadata = tmp_path / "edgewise_reference-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edgewise-reference\nVersion: 1.0\n")
-    group, line = entry_point.text.strip().splitlines()
-    assert group == '[project.entry-points."edgewise.runtimes"]'
-    (metadata / "entry_points.txt").write_text(f"[edgewise.runtimes]\n{line.replace(chr(34), '')}\n")
+    write_metadata(tmp_path, "edgewise-reference", entry_point.text)
     command = [sys.executable, "-m", "edgewise", "bench", "model.onnx", "-r", "onnx-reference", "--no-meters"]
     done = pages.run([*command, "--iterations", "3", "--warmup", "1"], folder=tmp_path, environment=environment)
     assert done.returncode == 0, done.stdout[-3000:]

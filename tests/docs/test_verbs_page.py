@@ -9,6 +9,8 @@ from pathlib import Path
 import pages
 import pytest
 
+from installed_package import write_metadata
+
 PAGE = pages.ROOT / "docs" / "extending-verbs.md"
 
 
@@ -17,12 +19,7 @@ def test_the_verb_of_the_documentation_works(tmp_path: Path):
     environment = pages.workplace(tmp_path)
     (module,), (points,) = pages.blocks(PAGE, "python"), pages.blocks(PAGE, "toml")
     (tmp_path / "edgewise_pace.py").write_text(module.text, encoding="utf-8")
-    metadata = tmp_path / "edgewise_pace-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: edgewise-pace\nVersion: 1.0\n")
-    group, line = points.text.strip().splitlines()
-    assert group == '[project.entry-points."edgewise.verbs"]'
-    (metadata / "entry_points.txt").write_text(f"[edgewise.verbs]\n{line.replace(chr(34), '')}\n")
+    write_metadata(tmp_path, "edgewise-pace", points.text)
 
     def edgewise(*words):
         return pages.run([sys.executable, "-m", "edgewise", *words], folder=tmp_path, environment=environment)

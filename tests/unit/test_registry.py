@@ -10,6 +10,7 @@ import pytest
 
 from edgewise.errors import Unavailable
 from edgewise.registry import Availability, Registry, availability_of
+from installed_package import write_metadata
 from messages import says
 
 
@@ -115,10 +116,7 @@ def test_a_plug_in_installed_while_the_process_runs_is_found(tmp_path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     assert Registry("edgewise.test_things", "thing").names() == ()
     os.utime(tmp_path, ns=(0, 0))  # so that the change below is one, however coarse the file system's clock
-    info = tmp_path / "late-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[edgewise.test_things]\ngood = {__name__}:Good\n")
+    write_metadata(tmp_path, "late", {"edgewise.test_things": {"good": f"{__name__}:Good"}})
     assert Registry("edgewise.test_things", "thing").names() == ("good",)
 
 
