@@ -314,6 +314,7 @@ def profile(
     batches: int | Sequence[int] = (1,),
     precisions: Sequence[str] = (),
     signatures: Sequence[str] = (),
+    environments: Sequence[str] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
     seed: int = 0,
@@ -352,7 +353,8 @@ def profile(
     cases = (dict(what_if),) if what_if else None
     fields = {
         "cases": cases, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data, "seed": seed,
+        "precisions": precisions, "signatures": signatures, "environments": environments,
+        "shapes": shapes, "input_data": input_data, "seed": seed,
         "iterations": iterations, "warmup": warmup, "duration": duration, "sessions": sessions, "timeout": timeout,
         "memory_limit": memory_limit, "cpus": cpus, "memory": memory, "mechanism": mechanism, "device": device,
     }  # fmt: skip
@@ -373,6 +375,7 @@ def bench(
     batches: int | Sequence[int] = (1,),
     precisions: Sequence[str] = (),
     signatures: Sequence[str] = (),
+    environments: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
@@ -415,6 +418,7 @@ def bench(
         batches: an axis.
         precisions: an axis (``f32``, ``bf16`` …); empty means like for like.
         signatures: an axis: entry points of files that have several; empty means each file's first.
+        environments: an axis: Python environments of this machine, ``onnxruntime==1.30.0`` or the path of one.
         settings: of the engines by their own names (``channels_last``); each engine gets those that it has.
         shapes: input name → shape for open dimensions.
         input_data: an ``.npz`` with one array per input; without it inputs are random from `seed`.
@@ -447,7 +451,8 @@ def bench(
     """
     fields = {
         "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data, "seed": seed,
+        "precisions": precisions, "signatures": signatures, "environments": environments,
+        "shapes": shapes, "input_data": input_data, "seed": seed,
         "scenario": scenario, "fps": fps, "streams": streams, "requests": requests, "iterations": iterations,
         "warmup": warmup, "duration": duration, "sessions": sessions, "spread": spread, "sustained": sustained,
         "duty_cycle": duty_cycle, "drop_cache": drop_cache, "background_load": background_load,
@@ -470,6 +475,7 @@ def compare(
     batches: int | Sequence[int] = (1,),
     precisions: Sequence[str] = (),
     signatures: Sequence[str] = (),
+    environments: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     input_data: PathLike | None = None,
@@ -527,7 +533,8 @@ def compare(
     """
     fields = {
         "labels": labels, "runtimes": runtimes, "providers": providers, "threads": threads, "batches": batches,
-        "precisions": precisions, "signatures": signatures, "shapes": shapes, "input_data": input_data, "seed": seed,
+        "precisions": precisions, "signatures": signatures, "environments": environments,
+        "shapes": shapes, "input_data": input_data, "seed": seed,
         "scenario": scenario, "fps": fps, "warmup": warmup, "time_budget": time_budget, "rounds": rounds,
         "stored": stored, "meters": meters, "timeout": timeout, "memory_limit": memory_limit, "cpus": cpus,
         "memory": memory, "mechanism": mechanism, "device": device, "metrics": metrics, "until": until,

@@ -123,7 +123,10 @@ def test_unknown_settings_list_the_known_ones(folder):
     model(folder)
     with pytest.raises(BadInput) as caught:
         only("model.onnx,speed=2")
-    assert caught.value.advice == "settings: runtime, provider, threads, precision, batch, signature"
+    assert caught.value.advice == (
+        "settings: runtime, provider, threads, precision, batch, signature, environment; python=PATH; versions of "
+        "onnxruntime, openvino, ai-edge-litert, torch, keras, tensorflow, numpy"
+    )
 
 
 def test_labels_are_one_printable_line(folder):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 AXES = {
     "runtime": "runtimes", "provider": "providers", "threads": "threads", "precision": "precisions", "batch": "batches",
-    "signature": "signatures",
+    "signature": "signatures", "environment": "environments",
 }  # fmt: skip
 """Setting of one job → the axis of a plan that varies it."""
 
@@ -66,6 +66,7 @@ class JobSettings:
     batch: int | None = None
     precision: str | None = None
     signature: str | None = None
+    environment: str | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     scenario: Scenario | None = None

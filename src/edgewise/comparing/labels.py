@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from edgewise.record import Job, ModelRef
+from edgewise.record.facts import environment_words
 from edgewise.text import one_line, tells_apart
 
 MOST_LETTERS = 60
@@ -26,6 +27,7 @@ def label_jobs(jobs: Sequence[Job], given: Sequence[str | None], *, hints: Seque
         [one_line(job.runtime.options_in_words) or "no settings" for job in jobs],
         [job.workload.scenario.kind_in_words for job in jobs],
         [job.target.device for job in jobs],
+        [environment_words(job.target.environment) for job in jobs],
         list(hints) or [""] * len(jobs),
     ]
     chosen: list[list[str]] = [[] for _ in jobs]

@@ -17,6 +17,7 @@ from edgewise.comparing.jobs import AXES, JobSettings, Subject, make_job_like, r
 from edgewise.comparing.labels import label_jobs
 from edgewise.comparing.metrics import choose_metrics, compare_pairs
 from edgewise.comparing.trial import TrialSettings, check_all, run_trial
+from edgewise.device.environments import engine_in
 from edgewise.errors import BadInput
 from edgewise.model.identity import open_model
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
@@ -201,7 +202,7 @@ def _vary(
     """All combinations of the axes for one model; its own settings leave nothing to vary."""
     fixed: dict[str, Any] = {AXES[name]: (value,) for name, value in own.items()}
     chosen = replace(settings.axes, **fixed)
-    if not chosen.runtimes:
+    if not chosen.runtimes and not any(map(engine_in, chosen.environments)):
         chosen = replace(chosen, runtimes=native_runtime(model, settings.target))
     jobs: list[Job] = []
     for batch in chosen.batches:

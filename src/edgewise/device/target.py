@@ -24,8 +24,9 @@ from typing import BinaryIO, Protocol, Self, TypeVar
 
 from edgewise.cancellation import sleep
 from edgewise.clock import now
+from edgewise.device import environments
 from edgewise.device.bundle import make_bundle
-from edgewise.device.devices import find_device, open_transport
+from edgewise.device.devices import LOCAL, find_device, open_transport
 from edgewise.device.link import ClockOffset, Link, LinkGone, LinkLost, TargetError, Unreachable
 from edgewise.device.transport import Closes, Process, Remote, Transport
 from edgewise.errors import Unavailable
@@ -174,6 +175,23 @@ class LocalWorkspace:
         return 0.0, 0.0
 
 
+class EnvironmentWorkspace(LocalWorkspace):
+    """As `LocalWorkspace`; the worker runs in another Python environment."""
+
+    def __init__(self, transport: Transport, folder: Path, python: str) -> None:
+        super().__init__(transport, folder)
+        self._python = python
+
+    def start(self, module: str, *, environment: Mapping[str, str] | None = None) -> Process:
+        """Start the module of the bundle, which needs only numpy and the engine there."""
+        # What belongs to edgewise's own Python must not be found by another one.
+        foreign = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        kept = {name: value for name, value in os.environ.items() if name not in foreign}
+        own = {**kept, **(environment or {}), "TMPDIR": str(self._folder)}
+        command = (self._python, "-P", "-c", _LAUNCH, environments.worker_file(), module)
+        return self._transport.start(command, folder=self._folder, environment=own, stderr=self._folder / "stderr")
+
+
 def command_of(module: str) -> Sequence[str]:
     """What runs ``main`` of a module of the installed package on this machine."""
     return sys.executable, "-P", "-m", module
@@ -200,6 +218,29 @@ class LocalTarget:
         """Where it is."""
         del workspace, name
         return str(file)
+
+
+class EnvironmentTarget(LocalTarget):
+    """This machine, with workers in another Python environment.
+
+    Attributes:
+        environment: as `edgewise.device.environments.python_of` takes it.
+    """
+
+    def __init__(self, transport: Transport, environment: str) -> None:
+        super().__init__(transport)
+        self.environment = environment
+        self._python = environments.python_of(environment)
+
+    def workspace(self, folder: Path, files: Mapping[str, Path] | None = None) -> EnvironmentWorkspace:
+        """`folder` itself."""
+        del files
+        return EnvironmentWorkspace(self.transport, folder, self._python)
+
+    def unavailable(self, error: Exception) -> Unavailable:
+        """The error for users, where `error` shows that the environment can't be used."""
+        message = f"the environment {self.environment} can't be used: {error}"
+        return Unavailable(message, advice="it needs Python 3.11 or newer, numpy and the engine")
 
 
 class RemoteTarget:
@@ -468,6 +509,15 @@ def find_target(name: str) -> LocalTarget | RemoteTarget:
         transport = open_transport(find_device(name))
         _TARGETS[name] = RemoteTarget(transport) if isinstance(transport, Remote) else LocalTarget(transport)
     return _TARGETS[name]
+
+
+def find_environment(environment: str) -> EnvironmentTarget:
+    """This machine with that Python environment, which is made where it is not there yet. Raises as `python_of`."""
+    key = f"local {environment}"
+    found = _TARGETS.get(key)
+    if not isinstance(found, EnvironmentTarget):
+        found = _TARGETS[key] = EnvironmentTarget(open_transport(find_device(LOCAL)), environment)
+    return found
 
 
 @atexit.register

@@ -42,6 +42,11 @@ def uses_int8(run: Run) -> bool | None:
     return False if floats_of(run) else None
 
 
+def environment_words(environment: str | None) -> str:
+    """``"onnxruntime 1.30.0"``: a Python environment by what it has."""
+    return one_line(environment or "edgewise's own").replace("==", " ")
+
+
 def emulation_of(environment: Mapping[str, Any]) -> str:
     """Return why times, energy and memory say nothing in this environment: its processor is emulated; "" if not."""
     machine = environment.get("virtualisation")

@@ -140,12 +140,14 @@ class TargetSpec:
     Attributes:
         memory_limit_bytes: memory that a worker may allocate.
         constraints: limits that simulate a smaller device; None where there are none.
+        environment: the Python environment with the engine (`edgewise.device.environments`); None is edgewise's own.
     """
 
     device: str = "local"
     transport: str = "local"
     memory_limit_bytes: int | None = None
     constraints: Constraints | None = None
+    environment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +205,7 @@ class Scenario:
         return _HEADLINES[self.kind]
 
 
+_LATER_FIELDS = (("target", "environment"), ("target", "constraints"), ("workload", "interleave"))
 _LATER_SCENARIO_FIELDS = ("sustained_s", "duty_cycle", "drop_cache", "background_load", "background_kind")
 """Fields of `Scenario` that the key of a job leaves out where they are not set: earlier jobs keep their keys."""
 
@@ -318,16 +321,15 @@ class Job:
         del document["workload"]["input_path"]
         if not self.command:
             del document["command"]
-        if self.target.constraints is None:
-            del document["target"]["constraints"]
-        elif self.target.constraints.image is None:
+        for owner, name in _LATER_FIELDS:
+            if document[owner][name] is None:  # jobs of before there were these keep their keys
+                del document[owner][name]
+        if self.target.constraints is not None and self.target.constraints.image is None:
             del document["target"]["constraints"]["image"]
         if not self.workload.profile:  # jobs of before there were these keep their keys
             del document["workload"]["profile"]
         if not self.workload.keep_state:
             del document["workload"]["keep_state"]
-        if self.workload.interleave is None:
-            del document["workload"]["interleave"]
         if self.workload.stopping.spread_s is None:
             del document["workload"]["stopping"]["spread_s"]
         scenario = document["workload"]["scenario"]

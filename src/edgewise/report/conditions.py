@@ -12,7 +12,7 @@ from edgewise.comparing.labels import model_names
 from edgewise.device.devices import LOCAL
 from edgewise.model.eager import EXAMPLE_INPUTS
 from edgewise.record import Run
-from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.facts import environment_words, precision_of, threads_of
 from edgewise.record.job import UNKNOWN_DEVICE
 from edgewise.text import enumerate_few, one_line, tells_apart
 from edgewise.units import format_bytes, format_limit
@@ -241,6 +241,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         ("precision", [precision_of(run) or "precision not reported" for run in runs]),
         ("scenario", [scenario_of(run) for run in runs]),
         ("device", [one_line(run.job.target.device) for run in runs]),
+        ("environment", [environment_words(run.job.target.environment) for run in runs]),
     ]
     chosen: list[list[str]] = [[] for _ in runs]
     for name, words in parts:

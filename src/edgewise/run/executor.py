@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from edgewise.device.devices import Device
-from edgewise.device.target import LocalTarget, RemoteTarget, find_target
+from edgewise.device.devices import LOCAL, Device
+from edgewise.device.target import LocalTarget, RemoteTarget, find_environment, find_target
 from edgewise.errors import BadInput, Unavailable
 from edgewise.folders import job_folder
 from edgewise.record import Job, Measurement, Run, Scenario, TargetSpec, Variation
@@ -244,8 +244,15 @@ def executor_at(spec: TargetSpec) -> Executor:
 
 
 def target_of(spec: TargetSpec) -> AnyTarget:
-    """Where jobs with this target run. Raises `Unavailable`."""
-    return find_target(spec.device)
+    """Where jobs with this target run. Raises `Unavailable`, and `BadInput` for an environment on another machine."""
+    if spec.environment is None:
+        return find_target(spec.device)
+    if spec.device != LOCAL:
+        raise BadInput(
+            f"environments are made on this machine, not on {spec.device}",
+            advice="leave -d out, or install the version there",
+        )
+    return find_environment(spec.environment)
 
 
 _KNOWN: WeakKeyDictionary[AnyTarget, Facts] = WeakKeyDictionary()

@@ -112,10 +112,9 @@ class _State:
         else:
             self.order.shuffle(self.places)
 
-    @property
-    def target(self) -> Target:
-        """Where all of them run."""
-        return target_of(self.jobs[0].target)
+    def target(self, place: int) -> Target:
+        """Where a job runs: all on one device, each perhaps in an environment of its own."""
+        return target_of(self.jobs[place].target)
 
 
 class Interleaver:
@@ -249,7 +248,7 @@ class Interleaver:
             folder.mkdir()
             request = self._builder.request(state.jobs[place], index=state.rounds)
             with LiveSession(request, folder=folder, end_by=end_by) as live:
-                live.start(state.target)
+                live.start(state.target(place))
                 live.wait_for("done")
             told[place] = (live.result, live.out_of_time)
             if live.result.failure is not None:
@@ -268,7 +267,7 @@ class Interleaver:
                 folder.mkdir()
                 request = self._builder.request(state.jobs[place], index=state.rounds, mode="turns")
                 live[place] = stack.enter_context(LiveSession(request, folder=folder, end_by=end_by))
-                live[place].start(state.target)
+                live[place].start(state.target(place))
                 if not live[place].wait_for("ready"):
                     broken = place
                     break

@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 
 from edgewise.device.devices import LOCAL
+from edgewise.device.environments import engine_in
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.model.eager import EAGER, example_inputs
 from edgewise.model.identity import Model, open_model
@@ -43,6 +44,7 @@ class Axes:
         threads: None in it means one thread (all usable cores in the offline scenario).
         precisions: as `precision_word` understands them; empty means the like-for-like default.
         signatures: entry points of files that have several; empty means each file's default.
+        environments: Python environments of this machine with the engines; empty means edgewise's own.
         shapes: input name → shape for open dimensions; the name "" means the only input.
         settings: of the engines, by their own names, as `setting_value` reads them; each engine gets those it has.
     """
@@ -53,6 +55,7 @@ class Axes:
     batches: Sequence[int] = (1,)
     precisions: Sequence[str] = ()
     signatures: Sequence[str] = ()
+    environments: Sequence[str] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -150,6 +153,24 @@ def make_plan(
     digest = _digest(input_data) if input_data is not None else None
     if not with_tools:
         require_workers(target)
+    if axes.environments:
+        plans = [
+            make_plan(
+                paths,
+                axes=replace(axes, environments=(), runtimes=axes.runtimes or tuple(filter(None, [engine_in(one)]))),
+                scenario=scenario,
+                stopping=stopping,
+                target=replace(target, environment=one),
+                seed=seed,
+                input_data=input_data,
+                profile=profile,
+            )
+            for one in axes.environments
+        ]
+        return Plan(
+            jobs=tuple(job for plan in plans for job in plan.jobs),
+            skipped=tuple(dict.fromkeys(reason for plan in plans for reason in plan.skipped)),
+        )
     registry = runtimes()
     jobs: list[Job] = []
     skipped: list[str] = []

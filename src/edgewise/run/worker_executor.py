@@ -10,8 +10,9 @@ from typing import Any
 
 from edgewise.device.bootstrap import PACKAGES, bootstrap, how_to_install
 from edgewise.device.devices import Device
-from edgewise.device.target import LocalTarget, RemoteTarget
-from edgewise.device.transport import Remote, TellsEmulator
+from edgewise.device.environments import packages_of
+from edgewise.device.target import EnvironmentTarget, LocalTarget, RemoteTarget
+from edgewise.device.transport import TellsEmulator
 from edgewise.device.transports.container import ContainerTransport
 from edgewise.errors import BadInput, EdgewiseError, Unavailable
 from edgewise.folders import job_folder
@@ -44,6 +45,10 @@ class WorkerExecutor(Executor):
 
     def facts(self, target: AnyTarget) -> Facts | None:
         """As `Executor.facts`."""
+        if isinstance(target, EnvironmentTarget):
+            found = _ask_facts(target)
+            packages = dict(packages_of(target.environment))
+            return replace(found, environment={**found.environment, "packages": packages})
         return None if isinstance(target, LocalTarget) else _ask_facts(target)
 
     def check(self, job: Job, *, own_inputs: bool) -> None:
@@ -105,7 +110,7 @@ class WorkerExecutor(Executor):
         return None
 
 
-def _ask_facts(target: RemoteTarget) -> Facts:
+def _ask_facts(target: RemoteTarget | EnvironmentTarget) -> Facts:
     registries: Mapping[str, Registry[Any]] = {"runtimes": runtimes(), "meters": meters()}
     question = {
         kind: {name: registry.location(name) for name in registry.names()} for kind, registry in registries.items()
@@ -114,14 +119,14 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         with job_folder() as folder:
             told = ask(target, _WORKER, question, folder=folder, timeout_s=_PATIENCE_S)
         if not told["numpy"]:
+            if isinstance(target, EnvironmentTarget):
+                raise Unavailable(f"the environment {target.environment} has no numpy", advice="install it there")
             raise Unavailable(f"{target.name} has no numpy", advice=how_to_install(target.transport, "numpy"))
         environment = dict(told["environment"])
         if isinstance(target.transport, TellsEmulator) and target.transport.emulator:
             environment["virtualisation"] |= {"emulator": target.transport.emulator}
         return Facts(
-            engines={
-                name: _there(target.transport, name, Availability(**each)) for name, each in told["runtimes"].items()
-            },
+            engines={name: _there(target, name, Availability(**each)) for name, each in told["runtimes"].items()},
             sensors={name: Availability(**each) for name, each in told["meters"].items()},
             traits={name: Traits(**each) for name, each in told["traits"].items()},
             environment=environment,
@@ -131,10 +136,13 @@ def _ask_facts(target: RemoteTarget) -> Facts:
         raise target.unavailable(error) from error
 
 
-def _there(transport: Remote, engine: str, found: Availability) -> Availability:
+def _there(target: RemoteTarget | EnvironmentTarget, engine: str, found: Availability) -> Availability:
     """Where an engine is missing, and how it gets onto that device: its own words are of the machine that runs it."""
     if found:
         return found
+    if isinstance(target, EnvironmentTarget):
+        return replace(found, reason=f"{found.reason} in the environment {target.environment}")
+    transport = target.transport
     hint = how_to_install(transport, engine, found.install_hint)
     return replace(found, reason=f"{found.reason} on {transport.name}", install_hint=hint)
 

@@ -94,6 +94,8 @@ class MeasuringRequest(LimitedTargetRequest):
         threads: empty is one thread; in the scenario offline, all usable cores.
         precisions: empty is the like-for-like default.
         signatures: names of the entry points of files that have several; empty is each file's default.
+        environments: Python environments with the engines, ``onnxruntime==1.30.0`` or the path of one; empty is
+            edgewise's own.
         set: settings of the engines by their own names; each engine gets those that it has.
         input_data: an ``.npz`` file with one array per input; None generates random inputs from `seed`.
         seed: of the random inputs and of every random choice.
@@ -106,6 +108,7 @@ class MeasuringRequest(LimitedTargetRequest):
     batches: tuple[Whole, ...] = (1,)
     precisions: Texts = ()
     signatures: Texts = ()
+    environments: Texts = ()
     set: Settings = Field(default_factory=dict)
     input_data: FilePath | None = None
     seed: Whole = 0
@@ -122,6 +125,7 @@ class MeasuringRequest(LimitedTargetRequest):
             batches=self.batches,
             precisions=self.precisions,
             signatures=self.signatures,
+            environments=self.environments,
             shapes=self.shapes,
             settings=self.set,
         )

@@ -159,7 +159,15 @@ STORING = (QUIET, STORE, NO_STORE, DRY_RUN, ABSOLUTE)
 REPORTING = (FORCE, DETAILS, AS_JSON, *STORING)
 """Options of every command that measures, behind its report files."""
 WHERE = (RUNTIMES, DEVICE, PROVIDERS)
-FED = (BATCHES, PRECISIONS, SIGNATURES, SHAPES, INPUT_DATA, SEED)
+ENVIRONMENTS = option(
+    "--environment REQ",
+    VARY,
+    "Python environment with the engine: onnxruntime==1.30.0, which is made once, or the path of one; repeatable",
+    list[str],
+    field="environments",
+    read=tuple,
+)
+FED = (BATCHES, PRECISIONS, SIGNATURES, ENVIRONMENTS, SHAPES, INPUT_DATA, SEED)
 PROTOCOL = (ITERATIONS, WARMUP)
 WORKER = (TIMEOUT, MEMORY_LIMIT)
 JUDGING = (

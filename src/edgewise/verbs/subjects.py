@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.comparing.jobs import AXES, Subject
+from edgewise.device.environments import ENGINES, PYTHON, requirement
 from edgewise.errors import BadInput, BadModel, EdgewiseError, StoreError
 from edgewise.model.eager import EAGER, IN_MEMORY
 from edgewise.model.identity import is_model_folder
@@ -31,6 +32,8 @@ SETTINGS = tuple(AXES)
 
 MAX_LABEL = 60
 _COUNTS = ("threads", "batch")
+PACKAGES = (*ENGINES, PYTHON)
+"""Settings whose values are versions, or the path of an interpreter."""
 _ADVICE = f"NAME=model.onnx,threads=2; settings: {', '.join(SETTINGS)}"
 _HEAD_BYTES = 4096
 _LABEL = re.compile(r"([^=,/]*)=(.*)", re.DOTALL)
@@ -238,23 +241,30 @@ def _read_settings(word: str, text: str) -> dict[str, SettingValue]:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise BadInput(f"{word!r}: {part!r} is not key=value", advice=f"for example {_ADVICE}")
-        if key in settings:
-            raise BadInput(f"{word!r} gives {key} twice", advice="to vary a setting: --vary threads=1,2")
-        settings[key] = _read_setting(key, value, where=repr(word))
+        name, setting = _read_setting(key, value, where=repr(word))
+        if name in settings:
+            raise BadInput(f"{word!r} gives {name} twice", advice="to vary a setting: --vary threads=1,2")
+        settings[name] = setting
     return settings
 
 
-def _read_setting(key: str, value: str, *, where: str) -> SettingValue:
-    """The value of a setting. Raises `BadInput` naming `where` it stands."""
-    if key not in SETTINGS:
-        raise BadInput(f"{where}: unknown setting {key!r}", advice=f"settings: {', '.join(SETTINGS)}")
+def _read_setting(key: str, value: str, *, where: str) -> tuple[str, SettingValue]:
+    """The name of a setting and its value; a package with a version names an environment.
+
+    Raises `BadInput` naming `where` it stands.
+    """
+    if key not in SETTINGS and key not in PACKAGES:
+        known = f"settings: {', '.join(SETTINGS)}; python=PATH; versions of {', '.join(ENGINES)}"
+        raise BadInput(f"{where}: unknown setting {key!r}", advice=known)
     if not value:
         raise BadInput(f"{where}: {key} has no value", advice=f"for example {key}={'2' if key in _COUNTS else 'NAME'}")
+    if key in PACKAGES:
+        return "environment", requirement(key, value)
     if key not in _COUNTS:
-        return value
+        return key, value
     if not re.fullmatch(r"[0-9]{1,9}", value) or int(value) < 1:
         raise BadInput(f"{where}: {key} {value!r} is not a whole number of 1 or more", advice=f"for example {key}=2")
-    return int(value)
+    return key, int(value)
 
 
 def _no_settings(word: str, settings: str) -> BadInput:
@@ -378,9 +388,9 @@ def split_vary(values: Sequence[str] | None) -> dict[str, list[SettingValue]]:
         words = [word.strip() for word in text.split(",")]
         if stray := next((word for word in words if "=" in word), None):
             raise BadInput(f"--vary {value!r} varies two settings", advice=f"repeat the flag: --vary {stray}")
-        axis = found.setdefault(key, [])
         for word in words:
-            setting = _read_setting(key, word, where="--vary")
+            name, setting = _read_setting(key, word, where="--vary")
+            axis = found.setdefault(name, [])
             if setting not in axis:
                 axis.append(setting)
     return found

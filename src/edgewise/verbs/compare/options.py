@@ -26,7 +26,8 @@ OPTIONS = (
     option(
         "--vary threads=1,2",
         options.VARY,
-        "Compare settings: runtime, provider, threads, precision, batch, signature; repeatable",
+        "Compare settings: runtime, provider, threads, precision, batch, signature; or versions of an engine, "
+        "onnxruntime=1.30.0,1.32.0, each in a Python environment of its own; repeatable",
         list[str],
     ),
     options.RUNTIMES.worded("Runtimes by name or name/provider (default: the runtime of the model's own format)"),
@@ -110,6 +111,9 @@ def _varied(values: Values) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for key, varied in split_vary(values["vary"]).items():
+        if key not in _VARIED:
+            found["environments"] = tuple(varied)
+            continue
         axis = _VARIED[key]
         typed = values[axis.name]
         if typed and axis.read is not None and axis.read(typed) not in ((1,), tuple(varied)):

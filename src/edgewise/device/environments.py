@@ -1,0 +1,178 @@
+"""Python environments of this machine, in which an engine has another version: made once, and kept in a cache.
+
+An environment is named by its requirements, ``onnxruntime==1.30.0``, several parted by blanks, or by the path of one
+that exists: its folder, or its interpreter. A worker needs numpy and the engine there, and nothing of edgewise.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from edgewise.child_process import Outcome, run_child
+from edgewise.device.bundle import make_bundle
+from edgewise.errors import BadInput, Unavailable
+from edgewise.progress import StageStarted, emit
+from edgewise.text import means_disk_full, one_line
+
+ENGINES = {
+    "onnxruntime": "onnxruntime", "openvino": "openvino", "ai-edge-litert": "litert", "torch": "torch",
+    "keras": "keras", "tensorflow": "tensorflow", "numpy": "",
+}  # fmt: skip
+"""Packages whose versions can be varied by their names → the runtime that runs them."""
+PYTHON = "python"
+MAKE_S = 1800.0
+"""Deadline for making an environment: a large engine over a slow network."""
+_ASK_S = 120.0
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
+_KNOWN_VERSIONS = re.compile(r"from versions: ([^)]*)\)")
+_LIST = (
+    "import importlib.metadata as m, json, sys;"
+    "print(json.dumps([sys.version.split()[0], {d.metadata['Name']: d.version for d in m.distributions()}]))"
+)
+
+
+def requirement(package: str, version: str) -> str:
+    """The name of an environment with `version` of `package`; of ``python`` the path itself."""
+    return version if package == PYTHON else f"{package}=={version}"
+
+
+def engine_in(environment: str) -> str:
+    """The runtime whose version an environment names; "" where it names none."""
+    packages = [one.partition("==")[0] for one in environment.split()]
+    return next((ENGINES[name] for name in packages if ENGINES.get(name)), "")
+
+
+@cache
+def python_of(environment: str) -> str:
+    """The interpreter of an environment, which is made where it is not there yet or broken.
+
+    Raises:
+        BadInput: neither requirements with versions nor a path with an interpreter, or a version that does not exist.
+        Unavailable: it can't be made: no index, no wheel for this Python, a full disk.
+    """
+    if os.sep in environment or Path(environment).exists():
+        return _existing(environment)
+    requirements = sorted(set(environment.split()))
+    if wrong := [one for one in requirements if not _REQUIREMENT.fullmatch(one)] or ([""] if not requirements else []):
+        advice = "write NAME==VERSION, or the path of an environment"
+        raise BadInput(f"{wrong[0]!r} is no package with a version", advice=advice)
+    version = ".".join(map(str, sys.version_info[:3]))
+    name = hashlib.sha256(" ".join((version, *requirements)).encode()).hexdigest()[:16]
+    folder = _cache() / name
+    with _locked(folder):
+        if not _is_whole(folder):
+            _make(folder, requirements)
+    return str(folder / "bin" / "python")
+
+
+@cache
+def packages_of(environment: str) -> Mapping[str, str]:
+    """Package → version of what is installed in an environment. Raises as `python_of`."""
+    python = python_of(environment)
+    done = run_child([python, "-I", "-c", _LIST], seconds=_ASK_S)
+    try:
+        _, found = json.loads(done.output)
+        return {str(name): str(version) for name, version in sorted(found.items())}
+    except ValueError as error:
+        raise Unavailable(f"{python} does not work: {done.failure or 'no answer'}", advice="is it Python?") from error
+
+
+@cache
+def worker_file() -> str:
+    """The archive with the worker, which every environment runs."""
+    content = make_bundle()
+    path = _cache() / f"worker-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    return str(path)
+
+
+def _cache() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("edgewise") / "environments"
+
+
+def _existing(text: str) -> str:
+    path = Path(text).expanduser().absolute()
+    for python in (path, path / "bin" / "python", path / "bin" / "python3"):
+        if python.is_file() and os.access(python, os.X_OK):
+            return str(python)
+    raise BadInput(f"there is no Python at {text}", advice="name the folder of a virtual environment, or its python")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Two commands that need one environment make it once. Raises `Unavailable` where the cache can't be written."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_suffix(".lock").open("ab")
+    except OSError as error:
+        raise _unmade(folder.name, error.strerror or str(error)) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether it was made to its end and its interpreter still starts."""
+    python = folder / "bin" / "python"
+    return (folder / "made.json").is_file() and run_child([str(python), "-I", "-c", ""], seconds=_ASK_S).failure == ""
+
+
+def _make(folder: Path, requirements: Sequence[str]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    wanted = " ".join(requirements)
+    emit(StageStarted(title=f"Making a Python environment with {wanted}; it is kept"))
+    uv = shutil.which("uv")
+    python = str(folder / "bin" / "python")
+    first = [uv, "venv", "--quiet", "--python", sys.executable, str(folder)] if uv else [sys.executable, "-m", "venv"]
+    steps = [
+        first if uv else [*first, str(folder)],
+        [uv, "pip", "install", "--quiet", "--python", python, *requirements, "numpy"]
+        if uv
+        else [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", *requirements,
+              "numpy"],
+    ]  # fmt: skip
+    for step in steps:
+        done = run_child(list(filter(None, step)), seconds=MAKE_S)
+        if done.failure:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise _why(wanted, done)
+    (folder / "made.json").write_text(json.dumps({"requirements": list(requirements)}))
+
+
+def _why(wanted: str, done: Outcome) -> BadInput | Unavailable:
+    """What to tell of an environment that could not be made."""
+    if versions := _KNOWN_VERSIONS.search(done.tail):
+        known = [one.strip() for one in versions[1].split(",") if one.strip() not in ("", "none")]
+        asked = wanted.rsplit("==", maxsplit=1)[-1]
+        near = get_close_matches(asked, known, n=3, cutoff=0.0)
+        if known:
+            return BadInput(f"{wanted} does not exist for this Python", advice=f"versions near it: {', '.join(near)}")
+    if means_disk_full(done.tail):
+        return _unmade(wanted, "the disk is full")
+    lines = [line for line in done.tail.splitlines() if line.strip()]
+    reason = next((line for line in reversed(lines) if line.lower().startswith("error")), lines[-1] if lines else "")
+    return _unmade(wanted, one_line(reason)[:300] or done.failure)
+
+
+def _unmade(wanted: str, reason: str) -> Unavailable:
+    return Unavailable(
+        f"no Python environment with {wanted} can be made: {reason}",
+        advice="check the package index and the free space, or name an environment that you made",
+    )

@@ -1,0 +1,145 @@
+"""Python environments in which an engine has another version: what names one, how one is made, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgewise.child_process import Outcome
+from edgewise.comparing.labels import label_jobs
+from edgewise.device import environments
+from edgewise.errors import BadInput, Unavailable
+from edgewise.record import Job, ModelRef, RuntimeSpec, TargetSpec
+from edgewise.run.executor import target_of
+from edgewise.verbs.subjects import split_vary
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for each in (environments.python_of, environments.packages_of, environments.worker_file):
+        each.cache_clear()
+    yield
+    for each in (environments.python_of, environments.packages_of, environments.worker_file):
+        each.cache_clear()
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The commands that are run; pip and venv do what a list of outcomes says, and make an interpreter."""
+    done: list[list[str]] = []
+    failures: list[Outcome] = []
+    monkeypatch.setattr("shutil.which", lambda name: None)
+
+    def run_child(command, **more):
+        if command[1:] == ["-I", "-c", ""]:
+            works = Path(command[0]).exists()
+            return Outcome(failure="" if works else "could not be started", cause="" if works else "start")
+        done.append(list(command))
+        if failures and "pip" in command:
+            return failures.pop(0)
+        if "venv" in command:
+            python = Path(command[-1], "bin", "python")
+            python.parent.mkdir(parents=True)
+            python.symlink_to(sys.executable)
+        return Outcome()
+
+    monkeypatch.setattr(environments, "run_child", run_child)
+    run_child.done, run_child.failures = done, failures
+    return run_child
+
+
+def test_an_environment_is_made_once_with_its_packages_and_numpy(steps):
+    python = environments.python_of("onnxruntime==1.30.0")
+    assert Path(python).exists() and steps.done[1][-2:] == ["onnxruntime==1.30.0", "numpy"]
+    environments.python_of.cache_clear()
+    assert environments.python_of("onnxruntime==1.30.0") == python and len(steps.done) == 2
+    assert environments.python_of("onnxruntime==1.31.0") != python and len(steps.done) == 4
+    same = environments.python_of("numpy==2.0.0 onnxruntime==1.30.0")
+    assert environments.python_of("onnxruntime==1.30.0 numpy==2.0.0") == same and len(steps.done) == 6
+
+
+def test_uv_makes_it_where_it_is_installed(steps, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/uv" if name == "uv" else None)
+    environments.python_of("openvino==2026.3.0")
+    first, second = steps.done
+    assert first[:3] == ["/bin/uv", "venv", "--quiet"] and second[:3] == ["/bin/uv", "pip", "install"]
+
+
+@pytest.mark.parametrize("damage", ["bin/python", "made.json"])
+def test_a_broken_environment_is_made_again(steps, damage):
+    python = environments.python_of("onnxruntime==1.30.0")
+    Path(python).parents[1].joinpath(damage).unlink()
+    environments.python_of.cache_clear()
+    assert environments.python_of("onnxruntime==1.30.0") == python and len(steps.done) == 4
+
+
+def test_a_version_that_does_not_exist_names_those_near_it(steps):
+    tail = "ERROR: Could not find a version that satisfies the requirement x (from versions: 1.28.0, 1.29.0, 1.30.0)"
+    steps.failures.append(Outcome(tail=tail, failure="ended with exit code 1", cause="exit"))
+    with pytest.raises(BadInput, match=r"onnxruntime==1\.30\.9 does not exist for this Python") as caught:
+        environments.python_of("onnxruntime==1.30.9")
+    assert caught.value.advice.startswith("versions near it: 1.30.0")
+    assert not list((environments._cache()).glob("*/bin"))
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("ERROR: No matching distribution found (from versions: none)\n", "No matching distribution"),
+        ("WARNING: Retrying\nERROR: Could not install packages\nnote", "Could not install packages"),
+        ("", "ended with exit code 1"),
+    ],
+)
+def test_what_keeps_one_from_being_made_is_told_and_leaves_nothing(steps, tail, reason):
+    steps.failures.append(Outcome(tail=tail, failure="ended with exit code 1", cause="exit"))
+    with pytest.raises(Unavailable) as caught:
+        environments.python_of("onnxruntime==1.30.0")
+    assert reason in caught.value.message and "package index" in caught.value.advice
+    environments.python_of("onnxruntime==1.30.0")  # the next try begins anew
+
+
+@pytest.mark.parametrize(
+    "name", ["", "onnxruntime", "onnxruntime>=1", "--index-url==1", "a==1 ; rm", "x @ file==1", "nowhere/bin/python"]
+)
+def test_what_names_no_environment_is_refused_before_anything_runs(steps, name):
+    with pytest.raises(BadInput):
+        environments.python_of(name)
+    assert not steps.done
+
+
+def test_a_path_names_an_environment_by_its_folder_or_its_interpreter(tmp_path):
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").symlink_to(sys.executable)
+    for name in ("env", "env/bin/python"):
+        assert environments.python_of(str(tmp_path / name)) == str(tmp_path / "env" / "bin" / "python")
+    assert "pytest" in environments.packages_of(sys.executable)
+
+
+def test_environments_are_of_this_machine_alone():
+    with pytest.raises(BadInput, match="environments are made on this machine, not on pi4"):
+        target_of(TargetSpec(device="pi4", transport="ssh", environment="onnxruntime==1.30.0"))
+
+
+def test_versions_of_packages_are_varied_by_their_names():
+    assert split_vary(["onnxruntime=1.30.0,1.32.0", "python=/a", "threads=1,2"]) == {
+        "environment": ["onnxruntime==1.30.0", "onnxruntime==1.32.0", "/a"],
+        "threads": [1, 2],
+    }
+    assert environments.engine_in("numpy==2.0.0 ai-edge-litert==2.1.0") == "litert"
+    assert environments.engine_in("/a") == environments.engine_in("numpy==1.26.0") == ""
+
+
+def test_jobs_are_told_apart_by_their_environments_and_others_keep_their_keys():
+    def job(environment):
+        model = ModelRef(name="m.onnx", path="/m.onnx", format="onnx", sha256="0", size_bytes=1)
+        return Job(model=model, runtime=RuntimeSpec(name="onnxruntime"), target=TargetSpec(environment=environment))
+
+    jobs = [job(None), job("onnxruntime==1.30.0"), job("onnxruntime==1.32.0")]
+    assert label_jobs(jobs, [None] * 3) == ["edgewise's own", "onnxruntime 1.30.0", "onnxruntime 1.32.0"]
+    assert len({one.key for one in jobs}) == 3
+    assert json.dumps(jobs[0].key) == '"' + jobs[0].key + '"' and "environment" not in jobs[0].label
