@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.model.graph import BITS, StoredData
-from edgewise.model.readers import openvino_values
 from edgewise.model.readers.base import check_inside, damaged, missing_weights
-from edgewise.model.readers.openvino_layers import IrLayer
+from edgewise.model.readers.openvino_layers import IrLayer, name_dtype, read_number, read_shape
 
 MAX_VALUE_BYTES = 1024
 """Of a constant whose values are read; larger ones are weights and stay in their file."""
@@ -19,7 +18,6 @@ _CODES = {
     "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "B",
 }  # fmt: skip
-_TYPES = {"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e8m0": "float8_e8m0", "f4e2m1": "float4_e2m1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +56,15 @@ class Weights:
         options = layer.options
         if not {"shape", "element_type", "offset", "size"} <= set(options):
             raise damaged(self.model, f"constant {layer.name!r} has no shape, element type, offset or size")
-        shape = openvino_values.read_shape(self.model, options["shape"]) if options["shape"].strip() else ()
+        shape = read_shape(self.model, options["shape"]) if options["shape"].strip() else ()
         sizes = tuple(size for size in shape or () if isinstance(size, int))
         if shape is None or len(sizes) != len(shape):
             raise damaged(self.model, f"constant {layer.name!r} has an open shape")
         constant = Constant(
             dtype=name_dtype(options["element_type"]),
             shape=sizes,
-            offset=openvino_values.read_number(self.model, options["offset"]),
-            size=openvino_values.read_number(self.model, options["size"]),
+            offset=read_number(self.model, options["offset"]),
+            size=read_number(self.model, options["size"]),
         )
         self._check(layer.name, constant)
         return constant
@@ -114,9 +112,3 @@ class Weights:
             return low - 16 if constant.dtype == "int4" and low > 7 else low
         values = self.read_values(constant, first=True)
         return values[0] if values else None
-
-
-def name_dtype(text: str) -> str:
-    """The dtype of an element type or of a port's precision, as `edgewise.model.graph.BITS` calls it."""
-    name = openvino_values.name_type(text)
-    return _TYPES.get(name, name)

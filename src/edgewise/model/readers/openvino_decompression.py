@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from edgewise.model.graph import BITS, Quantization
-from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
-from edgewise.model.readers.openvino_layers import IrLayer
+from edgewise.model.readers.openvino_constants import Constant, Weights
+from edgewise.model.readers.openvino_layers import IrLayer, name_dtype
 from edgewise.model.readers.openvino_wiring import Key, Wiring
 
 _FLOATS = {"float64", "float32", "float16", "bfloat16"}

@@ -17,7 +17,6 @@ from edgewise.errors import BadInput
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers import openvino_values
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, check_shapes, damaged
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.openvino_bodies import (
@@ -28,11 +27,18 @@ from edgewise.model.readers.openvino_bodies import (
     find_condition,
     place_of_result,
 )
-from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
+from edgewise.model.readers.openvino_constants import Constant, Weights
 from edgewise.model.readers.openvino_decompression import Packed, find_packed
-from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork, IrPort, read_layers
-from edgewise.model.readers.openvino_options import read_option, read_version, show_attributes, show_text
-from edgewise.model.readers.openvino_ranks import is_scalar
+from edgewise.model.readers.openvino_layers import (
+    IrLayer,
+    IrNetwork,
+    IrPort,
+    choose_name,
+    name_dtype,
+    read_layers,
+    read_shape,
+)
+from edgewise.model.readers.openvino_options import is_scalar, read_option, read_version, show_attributes, show_text
 from edgewise.model.readers.openvino_wiring import Key, Wiring
 from edgewise.model.signature import Shape, shapes_fit
 
@@ -192,11 +198,11 @@ class GraphBuilder:
         for key, port in self.wiring.outputs.items():
             if key[0] in packing:
                 continue
-            given = openvino_values.choose_name(port.names) or openvino_values.choose_name(by_result.get(key, ""))
+            given = choose_name(port.names) or choose_name(by_result.get(key, ""))
             if key in self.packed and not given:
                 # The name of packed weights stays with the bytes, ahead of the layers that unpack them.
                 packed = self.network.layers[self.packed[key].place]
-                given = openvino_values.choose_name(packed.outputs[0].names)
+                given = choose_name(packed.outputs[0].names)
             if len(given) > MAX_NAME_CHARACTERS:
                 raise damaged(self.path, f"a tensor has a name of {len(given)} characters")
             if given and given not in self.taken:
@@ -206,19 +212,8 @@ class GraphBuilder:
             if key not in names:
                 layer = self.network.layers[key[0]]
                 plain = layer.name if layer.type == "Parameter" else f"{layer.name}:{key[1]}"
-                names[key] = self._claim(plain, f"{layer.name}#{layer.id}:{key[1]}")
+                names[key] = _claim(self.taken, plain, f"{layer.name}#{layer.id}:{key[1]}")
         return names
-
-    def _claim(self, *candidates: str) -> str:
-        """The first name that is free, else the last with a number."""
-        name = next((each for each in candidates if each and each not in self.taken), "")
-        number = len(self.taken)
-        while not name:
-            if f"{candidates[-1]}~{number}" not in self.taken:
-                name = f"{candidates[-1]}~{number}"
-            number += 1
-        self.taken.add(name)
-        return name
 
     def _output_name(self, place: int) -> str:
         layer = self.network.layers[place]
@@ -293,7 +288,7 @@ class GraphBuilder:
         layer = self.network.layers[place]
         if "shape" not in layer.options or "element_type" not in layer.options:
             raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
-        shape = openvino_values.read_shape(self.path, layer.options["shape"])
+        shape = read_shape(self.path, layer.options["shape"])
         name = self._output_name(place)
         if shape is not None:
             self._agree(layer, layer.outputs[0], shape)
@@ -332,7 +327,7 @@ class GraphBuilder:
         outputs = [
             self._add(tensor, known) for tensor, known in zip(stated, self._inferred(layer, len(stated)), strict=True)
         ]
-        name = self._name_operator(layer)
+        name = _claim(self.operator_names, layer.name or f"{layer.type}#{layer.id}", f"{layer.name}#{layer.id}")
         semantics = interpret(
             RawOperator(
                 op=layer.type,
@@ -391,21 +386,11 @@ class GraphBuilder:
             self.elements[name] = self.weights.read_values(constant) if constant is not None else None
         return self.elements[name]
 
-    def _name_operator(self, layer: IrLayer) -> str:
-        name, number = layer.name or f"{layer.type}#{layer.id}", 2
-        if name in self.operator_names:
-            name = f"{layer.name}#{layer.id}"
-        while name in self.operator_names:
-            name = f"{layer.name}#{layer.id}~{number}"
-            number += 1
-        self.operator_names.add(name)
-        return name
-
     def _make_output(self, place: int, port: IrPort, inputs: list[Tensor]) -> Tensor:
         layer = self.network.layers[place]
         shape: Shape | None = port.dims
         if layer.type == "ReadValue" and "variable_shape" in layer.options:
-            shape = openvino_values.read_shape(self.path, layer.options["variable_shape"])
+            shape = read_shape(self.path, layer.options["variable_shape"])
             if shape is not None:
                 self._agree(layer, port, shape)
             shape = port.dims or shape
@@ -420,7 +405,7 @@ class GraphBuilder:
             return ()
         identity = layer.options["variable_id"][:MAX_NAME_CHARACTERS]
         if identity not in self.variables:
-            self.variables[identity] = self._claim(identity, f"variable {identity}")
+            self.variables[identity] = _claim(self.taken, identity, f"variable {identity}")
             self._add(Tensor(name=self.variables[identity], shape=like.shape, dtype=like.dtype, variable=True))
         return (self.variables[identity],)
 
@@ -428,3 +413,15 @@ class GraphBuilder:
 def _choose_weights(semantics: Semantics, inputs: list[Tensor]) -> tuple[str, ...]:
     names = [inputs[at].name for at in semantics.weights if at < len(inputs) and inputs[at].constant]
     return tuple(dict.fromkeys(names))
+
+
+def _claim(taken: set[str], *candidates: str) -> str:
+    """Take the first name that is free, else the last with a number."""
+    name = next((each for each in candidates if each and each not in taken), "")
+    number = len(taken)
+    while not name:
+        if f"{candidates[-1]}~{number}" not in taken:
+            name = f"{candidates[-1]}~{number}"
+        number += 1
+    taken.add(name)
+    return name
