@@ -19,7 +19,7 @@ from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.keras_code import ADVICE, find_code
 from edgewise.model.readers.archive import first_name, looks_zipped, open_archive
 from edgewise.model.readers.base import MAX_NAME_CHARACTERS, SelfContained, check_shapes, damaged, sign_graph
-from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
+from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape, refuse_shapes
 from edgewise.model.readers.keras_graph import build_graph
 from edgewise.model.signature import Signature
 
@@ -89,11 +89,16 @@ def read_document(
     if backend is None:
         why = f"{purpose} need one of JAX, PyTorch and TensorFlow behind Keras (pip install jax)"
         return _with_shapes(outline, given, why)
-    told, why = ask_for_shapes(
-        WORKER, None, {"document": dict(document), "shapes": given}, shapes or {}, package="keras", title="Keras",
-        extra="keras", purpose=purpose, environment={"KERAS_BACKEND": backend},
-    )  # fmt: skip
-    return _with_shapes(outline, given, why) if told is None else build_graph(path, told, version)
+    try:
+        answer = ask_engine(
+            WORKER, None, {"document": dict(document), "shapes": given}, package="keras", title="Keras",
+            extra="keras", purpose=purpose, environment={"KERAS_BACKEND": backend},
+        )  # fmt: skip
+    except NoAnswer as error:
+        return _with_shapes(outline, given, str(error))
+    except Refused as error:
+        raise refuse_shapes(shapes or {}, error) from error
+    return build_graph(path, answer, version)
 
 
 def _choose_backend() -> str | None:

@@ -1,7 +1,7 @@
 """The network of an OpenVINO IR as a `Graph`.
 
 Types are those the file states for its ports; shapes too. Where inputs with open dimensions are given shapes, OpenVINO
-itself infers the others (`edgewise.model.readers.openvino_isolated`). Constants that are packed (16 bits with a
+itself infers the others (`edgewise.model.readers.shape_worker`). Constants that are packed (16 bits with a
 ``Convert``, quantised weights with their scale) are one constant tensor each, as engines see them; all other layers are
 operators. The ``.bin`` file is opened only for the values of small constants.
 """
@@ -41,8 +41,6 @@ from edgewise.model.readers.openvino_layers import (
 from edgewise.model.readers.openvino_options import is_scalar, read_option, read_version, show_attributes, show_text
 from edgewise.model.readers.openvino_wiring import Key, Wiring
 from edgewise.model.signature import Shape, shapes_fit
-
-WORKER = "edgewise.model.readers.openvino_isolated"
 
 
 def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
@@ -90,10 +88,8 @@ def _infer_shapes(builder: GraphBuilder, shapes: Mapping[str, tuple[int, ...]]) 
     if all(stated[name].shape == shape for name, shape in given.items()):
         return Inferred()
     layers = {name: builder.network.layers[place].name for name, place in builder.find_inputs().items()}
-    answer, why = ask_for_shapes(
-        WORKER, builder.path, {"shapes": {layers[name]: list(shape) for name, shape in given.items()}}, given,
-        package="openvino", title="OpenVINO", extra="openvino", purpose="shapes behind open dimensions",
-    )  # fmt: skip
+    by_layer = {layers[name]: list(shape) for name, shape in given.items()}
+    answer, why = ask_for_shapes("openvino", builder.path, by_layer, given)
     if answer is None:
         return Inferred(given, why=why)
     return Inferred(given, answer["shapes"], answer["trips"])

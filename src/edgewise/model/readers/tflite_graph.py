@@ -28,7 +28,6 @@ from edgewise.model.readers.tflite_tensors import Stored, TensorReader
 from edgewise.model.readers.unique_names import UniqueNames
 from edgewise.model.signature import Shape
 
-WORKER = "edgewise.model.readers.tflite_isolated"
 _MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
 _MAX_NOTE_BYTES = 256
 
@@ -176,14 +175,10 @@ class _GraphBuilder:
             return
         for index, shape in given.items():
             self._reshape(index, shape)
-        answer, self.why = (
-            ask_for_shapes(
-                WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]}, shapes,
-                package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
-            )
-            if self.settles
-            else (None, "LiteRT tells shapes behind open dimensions for the first subgraph only")
-        )  # fmt: skip
+        answer, self.why = None, "LiteRT tells shapes behind open dimensions for the first subgraph only"
+        if self.settles:
+            by_index = [[index, list(shape)] for index, shape in given.items()]
+            answer, self.why = ask_for_shapes("litert", self.path, by_index, shapes)
         found = [parse_shape(shape) for shape in answer["shapes"]] if answer else []
         for index, tensor in enumerate(self.tensors):
             if index not in given and not tensor.constant and tensor.shape:
