@@ -26,7 +26,6 @@ from edgewise.model.dialects.base import (
     unknown,
 )
 from edgewise.model.dialects.tflite_network import fused
-from edgewise.model.dialects.tflite_stablehlo import STABLEHLO
 
 
 def interpret(raw: RawOperator) -> Semantics:
@@ -72,6 +71,39 @@ _REDUCING = (
     "SUM REDUCE_MAX REDUCE_MIN REDUCE_PROD REDUCE_ANY REDUCE_ALL ARG_MAX ARG_MIN SEGMENT_SUM UNSORTED_SEGMENT_SUM "
     "UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD"
 )
+
+
+def _compute(raw: RawOperator) -> Semantics:
+    return per_element(2 if raw.op == "STABLEHLO_RSQRT" else 1, weights=raw.positions)  # root, divide
+
+
+_STABLEHLO_ARITHMETIC = (
+    "ADD SUBTRACT MULTIPLY DIVIDE MAXIMUM MINIMUM POWER REMAINDER ABS NEGATE FLOOR COSINE CBRT AND OR COMPARE CONVERT "
+    "SHIFT_LEFT RSQRT"
+)
+_STABLEHLO_MOVEMENT = (
+    "RESHAPE CONCATENATE BROADCAST_IN_DIM SLICE SELECT DYNAMIC_SLICE DYNAMIC_UPDATE_SLICE PAD IOTA GATHER TRANSPOSE"
+)
+
+_STABLEHLO: dict[str, Rule] = {
+    **each(_STABLEHLO_ARITHMETIC, _compute),
+    **each(_STABLEHLO_MOVEMENT, moving()),
+    "LOGISTIC": function("sigmoid"),
+    "TANH": function("tanh"),
+    "EXPONENTIAL": function("exp"),
+    "LOG": function("log"),
+    "CLAMP": function("clamp"),
+    **each("CONVOLUTION DOT_GENERAL", rare(0, 1, macs=None)),
+    "SORT": data_dependent(),
+    "WHILE": mean("loop"),
+    **each("CASE COMPOSITE", mean("branch")),
+    **each("REDUCE REDUCE_WINDOW SCATTER", unknown("its computation per element is a separate graph")),
+    "CUSTOM_CALL": unknown("it calls a function outside the model"),
+    "RNG_BIT_GENERATOR": RANDOM,
+}
+
+STABLEHLO = {f"STABLEHLO_{name}": rule for name, rule in _STABLEHLO.items()}
+"""Operator of StableHLO in a TFLite file, after https://openxla.org/stablehlo/spec → its semantics."""
 
 
 BUILTIN: dict[str, Rule] = {

@@ -41,6 +41,7 @@ class OpenVinoReader:
 
     def read_signature(self, path: Path) -> Signature:
         """Parameter and Result layers; tensor names where there are any, else the layers' own, as OpenVINO does."""
+        _parse.cache_clear()  # a file may change within one tick of the file system's clock
         return _parse(identify_version(path)).signature
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
