@@ -20,14 +20,13 @@ from edgewise.model.graph import Graph, Operator, Tensor
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, check_shapes, damaged
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.openvino_bodies import (
-    Captured,
     check_map,
     count_trips,
     find_captured,
     find_condition,
     place_of_result,
 )
-from edgewise.model.readers.openvino_constants import Constant, Weights
+from edgewise.model.readers.openvino_constants import Weights
 from edgewise.model.readers.openvino_decompression import Packed, find_packed
 from edgewise.model.readers.openvino_layers import (
     IrLayer,
@@ -108,14 +107,13 @@ class GraphBuilder:
     path: Path
     network: IrNetwork
     weights: Weights
-    captured: Mapping[str, Captured] = field(default_factory=dict)
+    captured: Mapping[str, Tensor] = field(default_factory=dict)
     wiring: Wiring = field(init=False)
-    constants: dict[int, Constant] = field(init=False)
+    constants: dict[int, Tensor] = field(init=False)
     packed: dict[Key, Packed] = field(init=False)
     names: dict[Key, str] = field(init=False)
     taken: set[str] = field(init=False)
     tensors: dict[str, Tensor] = field(init=False, default_factory=dict)
-    values: dict[str, Constant] = field(init=False, default_factory=dict)
     operators: list[Operator] = field(init=False, default_factory=list)
     operator_names: set[str] = field(init=False, default_factory=set)
     subgraphs: dict[str, Graph] = field(init=False, default_factory=dict)
@@ -130,7 +128,7 @@ class GraphBuilder:
         layers = self.network.layers
         self.constants = {at: self.weights.describe(each) for at, each in enumerate(layers) if each.type == "Const"}
         self.packed = find_packed(self.wiring, self.constants)
-        self.taken = {each.tensor.name for each in self.captured.values()}
+        self.taken = {each.name for each in self.captured.values()}
         self.names = self._name_ports()
 
     def find_inputs(self) -> dict[str, int]:
@@ -214,7 +212,7 @@ class GraphBuilder:
     def _output_name(self, place: int) -> str:
         layer = self.network.layers[place]
         if layer.id in self.captured:
-            return self.captured[layer.id].tensor.name
+            return self.captured[layer.id].name
         if len(layer.outputs) != 1:
             raise damaged(self.path, f"layer {layer.name!r} has {len(layer.outputs)} outputs")
         return self.names[place, layer.outputs[0].id]
@@ -232,36 +230,23 @@ class GraphBuilder:
 
     def _add_constant(self, place: int) -> None:
         constant, layer = self.constants[place], self.network.layers[place]
-        name = self._output_name(place)
-        self._agree(layer, layer.outputs[0], constant.shape)
-        self._add(
-            Tensor(
-                name=name,
-                shape=constant.shape,
-                dtype=constant.dtype,
-                constant=True,
-                stored_bytes=constant.stored_bytes,
-                data=self.weights.place(constant),
-            )
-        )
-        self.values[name] = constant
+        self._agree(layer, layer.outputs[0], constant.shape or ())
+        self._add(replace(constant, name=self._output_name(place)))
 
     def _add_packed(self, key: Key) -> None:
         self._check_ports(key[0])
         packed, layer = self.packed[key], self.network.layers[key[0]]
         self._agree(layer, self.wiring.outputs[key], packed.shape)
+        size = packed.constant.data.size if packed.constant.data else None
         self._add(
-            Tensor(
+            replace(
+                packed.constant,
                 name=self.names[key],
                 shape=packed.shape,
                 dtype=packed.dtype,
-                constant=True,
                 quantization=packed.quantization(self.weights),
-                stored_bytes=packed.constant.size
-                if packed.dtype != packed.constant.dtype
-                else packed.constant.stored_bytes,
+                stored_bytes=size if packed.dtype != packed.constant.dtype else packed.constant.stored_bytes,
                 scales=packed.scales,
-                data=self.weights.place(packed.constant),
             )
         )
 
@@ -270,10 +255,8 @@ class GraphBuilder:
         if layer.id in self.captured:
             captured = self.captured[layer.id]
             # The body knows the constant by the name it has outside.
-            self.names.update({(place, port.id): captured.tensor.name for port in layer.outputs})
-            self._add(captured.tensor)
-            if captured.constant is not None:
-                self.values[captured.tensor.name] = captured.constant
+            self.names.update({(place, port.id): captured.name for port in layer.outputs})
+            self._add(captured)
             return
         tensor = self.read_input(place)
         given = self.inferred.given.get(tensor.name) if not self.scope else None
@@ -362,7 +345,7 @@ class GraphBuilder:
         path = f"{self.scope}/{layer.name}" if self.scope else layer.name
         for body, network in layer.bodies.items():
             check_map(self.path, layer, body)
-            captured = find_captured(layer, body, inputs, self.values)
+            captured = find_captured(layer, body, inputs)
             inner = f"{path}/{body}"
             builder = GraphBuilder(self.path, network, self.weights, captured, inferred=self.inferred, scope=inner)
             graph = graphs[f"{name}/{body}"] = builder.build()
@@ -378,8 +361,8 @@ class GraphBuilder:
     def _read_values(self, name: str) -> tuple[int | float, ...] | None:
         """Elements of the tensor `name`, where it is a small constant."""
         if name not in self.elements:
-            constant = self.values.get(name)
-            self.elements[name] = self.weights.read_values(constant) if constant is not None else None
+            tensor = self.tensors[name]
+            self.elements[name] = self.weights.read_values(tensor) if tensor.constant else None
         return self.elements[name]
 
     def _make_output(self, place: int, port: IrPort, inputs: list[Tensor]) -> Tensor:
