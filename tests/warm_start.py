@@ -30,8 +30,8 @@ from typing import Any
 import psutil
 
 MODULES = frozenset({
-    "edgewise.converting.worker", "edgewise.estimating.mcu.reference", "edgewise.model.readers.openvino_isolated",
-    "edgewise.model.readers.tflite_isolated", "edgewise.optimizing.microbenchmark_worker",
+    "edgewise.converting.worker", "edgewise.estimating.mcu.reference", "edgewise.model.readers.shape_worker",
+    "edgewise.optimizing.microbenchmark_worker",
     "edgewise.optimizing.pass_worker", "edgewise.run.observation_worker", "edgewise.run.peak_worker",
     "edgewise.run.worker", "edgewise.runtime.describing", "edgewise.studio.catalogue", "edgewise.studio.draw",
     "edgewise.studio.model_worker",

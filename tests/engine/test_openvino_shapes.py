@@ -231,7 +231,7 @@ def test_a_layer_that_openvino_does_not_know(ir):
 
 def test_a_process_that_dies_is_a_reason(ir, monkeypatch, tmp_path):
     (tmp_path / "crashing.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
-    monkeypatch.setattr("edgewise.model.readers.openvino_graph.WORKER", "crashing")
+    monkeypatch.setattr("edgewise.model.readers.isolated.SHAPE_WORKER", "crashing")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     graph = ir.read(FLATTEN, *FLATTENED, weights=FLATTEN_BYTES, shapes={"x": (7, 3, 4)})
     assert graph.metadata["unobserved"].endswith("OpenVINO's process crashed (SIGSEGV)")

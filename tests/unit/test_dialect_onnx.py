@@ -169,5 +169,5 @@ def test_a_mask_of_truth_values_selects_and_one_of_numbers_adds():
 
 
 def test_a_constant_that_is_no_size_is_named():
-    semantics = interpret(ask(Case("DFT", [(2, 8, 1), ints()], [(2, 8, 2)], None, None, values={1: (-8,)})))
+    semantics = interpret(ask(Case("Loop", [ints(), None, (2, 8)], [(2, 8)], None, None, values={0: (-8,)})))
     assert semantics.kind == "" and re.search(says("input-not-size"), semantics.why)

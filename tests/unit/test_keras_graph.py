@@ -1,8 +1,7 @@
-"""Keras files where Keras is not installed: what the configuration says, and files that mean harm. See tests/engine too."""
+"""Keras files where Keras is not installed: the extra that is needed, and files that mean harm. See tests/engine too."""
 
 from __future__ import annotations
 
-import json
 import random
 import zipfile
 from pathlib import Path
@@ -10,23 +9,21 @@ from typing import Any
 
 import pytest
 
-from edgewise.errors import BadInput, BadModel
-from edgewise.model.cost import total_of
+from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.model.graph import Graph
-from edgewise.model.readers import isolated
+from edgewise.model.readers import isolated, keras
 from edgewise.model.readers.base import HEAD_BYTES, ReadsGraph
 from edgewise.model.readers.keras import KerasReader
-from edgewise.model.signature import TensorSpec
 from keras_documents import layer, sequential, small, start, taken, write
 from messages import says
 
 READER = KerasReader()
-WHY = "shapes, parameters and costs of a Keras model need Keras (pip install 'edgewise[keras]')"
 
 
 @pytest.fixture(autouse=True)
 def no_keras(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(isolated, "find_spec", lambda name: None)
+    for module in (isolated, keras):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
     monkeypatch.setenv("KERAS_BACKEND", "torch")
 
 
@@ -45,20 +42,21 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_without_keras_the_reason_names_the_extra(file: Path):
-    made = read(file, small(), shapes={"a": (2, 8)})
+    for ask in (READER.read_graph, READER.read_signature):
+        with pytest.raises(Unavailable) as caught:
+            ask(write(file, small()))
+        assert caught.value.advice == "pip install 'edgewise[keras]'"
     assert sniff(file)
-    assert [(each.name, each.op) for each in made.operators] == [("twin", "Dense"), ("sum", "Add"), ("head", "Dense")]
-    assert (made.inputs, made.outputs) == (("a", "b"), ("head",))
-    assert made.tensors["a"].shape == (2, 8)
-    assert made.tensors["b"].shape == (None, 8)
-    assert (made.producer, made.format, made.name) == ("Keras 3.9.0", "keras", "net")
-    assert (total_of(made).macs, total_of(made).why) == (None, f"twin: {WHY}")
-    assert made.metadata["unobserved"] == WHY
-    signature = READER.read_signature(file)
-    assert signature.inputs[0] == TensorSpec(name="a", shape=(None, 8), dtype="float32")
-    assert signature.outputs[0].shape is None
     assert READER.weight_files(file) == ()
     assert isinstance(READER, ReadsGraph)
+
+
+def test_keras_without_a_backend_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("KERAS_BACKEND")
+    monkeypatch.setattr(keras, "find_spec", lambda name: object() if name == "keras" else None)
+    with pytest.raises(Unavailable) as caught:
+        read(file, small())
+    assert caught.value.advice == "pip install jax"
 
 
 CUSTOM = [
@@ -81,7 +79,8 @@ def test_code_and_classes_of_others_are_refused(file: Path, odd: dict[str, Any],
 
 def test_no_code_of_a_file_runs(file: Path, monkeypatch: pytest.MonkeyPatch):
     models = [sequential(start("x", 2, 6), odd) for odd, _ in CUSTOM]
-    read(file, small())  # Python's own imports unmarshal too: first without watching
+    with pytest.raises(Unavailable):  # Python's own imports unmarshal too: first without watching
+        read(file, small())
     monkeypatch.setattr("marshal.loads", lambda *_: pytest.fail("unmarshalled"))
     monkeypatch.setattr("pickle.loads", lambda *_: pytest.fail("unpickled"))
     monkeypatch.setattr("importlib.import_module", lambda *_: pytest.fail("imported"))
@@ -180,20 +179,17 @@ def mutate(value: Any, chance: random.Random) -> Any:
     return chance.choice(strange)
 
 
-def test_mutated_configurations_are_a_graph_or_refused(file: Path):
+def test_mutated_configurations_go_to_keras_or_are_refused(file: Path):
     chance = random.Random(5)
-    read_well = 0
+    sent = 0
     for _ in range(400):
         document: Any = small()
         for _ in range(chance.randint(1, 4)):
             document = mutate(document, chance)
         try:
-            made = read(file, document)
+            read(file, document)
         except BadModel:
             continue
-        read_well += 1
-        for operator in made.operators:
-            assert {*operator.inputs, *operator.outputs, *operator.weights} <= set(made.tensors)
-            json.dumps(dict(operator.attributes), allow_nan=False)
-        total_of(made)
-    assert 40 < read_well < 390
+        except Unavailable:
+            sent += 1
+    assert 40 < sent < 390

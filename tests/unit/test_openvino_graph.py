@@ -263,10 +263,10 @@ def test_missing_weights(tmp_path):
 
 def test_absurd_counts(refuse, monkeypatch):
     monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_LAYERS", 3)
-    assert wording("more-than-layers", max_layers=3) in refuse(CHAIN, *CHAINED)
+    assert wording("xml-tag-more-than-bytes", most=3, noun="layers") in refuse(CHAIN, *CHAINED)
     monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_LAYERS", 9)
     monkeypatch.setattr("edgewise.model.readers.openvino_layers.MAX_PORTS", 3)
-    assert wording("more-than-ports", max_ports=3) in refuse(CHAIN, *CHAINED)
+    assert wording("xml-tag-more-than-bytes", most=3, noun="ports") in refuse(CHAIN, *CHAINED)
 
 
 def test_a_long_chain_is_no_deep_recursion(read):

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.errors import BadInput, BadModel, Unavailable
 from edgewise.model.callable_loader import file_of, name_type, own_code
 from edgewise.model.model_object import ModelObject, make_object
+from edgewise.model.readers.unique_names import UniqueNames
 from edgewise.model.signature import TensorSpec
 
 if TYPE_CHECKING:
@@ -154,9 +155,9 @@ def write_module(
         module = _unpickled(data, label)
     leaves: list[tuple[str, Any]] = []
     document["arguments"] = _flatten(_named_arguments(module, made, label), "", leaves, label)
-    document["inputs"] = [asdict(_spec(name, tensor, label)) for name, tensor in _unique(leaves)]
+    document["inputs"] = _describe_tensors(leaves)
     outputs, repeats, states = _call_twice(module, made, label)
-    document["outputs"] = [asdict(_spec(name, tensor, label)) for name, tensor in _unique(outputs)]
+    document["outputs"] = _describe_tensors(outputs)
     document |= {"repeats": repeats, "states": states}
     if unexported:
         document[UNEXPORTED] = unexported
@@ -423,20 +424,16 @@ def _decode(entry: Mapping[str, Any], tensors: Sequence[Any]) -> Any:
     return value
 
 
-def _unique(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    seen: set[str] = set()
-    for name, value in pairs:
-        each, count = name, 1
-        while each in seen:
-            count += 1
-            each = f"{name}_{count}"
-        seen.add(each)
-        yield each, value
-
-
-def _spec(name: str, tensor: Any, label: str) -> TensorSpec:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return TensorSpec(name=name, shape=tuple(map(int, tensor.shape)), dtype=dtype)
+def _describe_tensors(pairs: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """Names, each given once, shapes and dtypes, JSON-shaped."""
+    names = UniqueNames()
+    specs = [
+        TensorSpec(
+            name=names.take(name), shape=tuple(map(int, tensor.shape)), dtype=str(tensor.dtype).removeprefix("torch.")
+        )
+        for name, tensor in pairs
+    ]
+    return [asdict(spec) for spec in specs]
 
 
 def _call_twice(module: Any, made: ModelObject, label: str) -> tuple[list[tuple[str, Any]], bool, list[str]]:

@@ -32,8 +32,6 @@ class StoredData:
         dtype: of the elements in the file; a tensor that is converted on loading has another one.
         file: the path of the file; "" if `inline` has the bytes.
         offset, size: of the elements in the file, in bytes.
-        row: elements of a row (of the last dimension) with its padding; 0 where rows are not padded.
-        varints: whether each byte (of a type of at most 8 bits) lies there as a protobuf varint of its own.
         inline: the bytes themselves, of a constant too small for a place of its own.
     """
 
@@ -41,8 +39,6 @@ class StoredData:
     file: str = ""
     offset: int = 0
     size: int = 0
-    row: int = 0
-    varints: bool = False
     inline: bytes = b""
 
 

@@ -120,8 +120,13 @@ def plan_tensors(
 def find_peak(graph: Graph) -> int | None:
     """`MemoryPlan.lower_bound_bytes` alone, without placing tensors; None where the size of a tensor is not known."""
     lifetimes, sizes = _planned(graph, find_folded(graph))
+    return _peak_of(sizes, lifetimes, len(graph.operators))
+
+
+def _peak_of(sizes: Mapping[str, int | None], lifetimes: Mapping[str, tuple[int, int]], operators: int) -> int | None:
+    """The most bytes that live at one time; None where a size is open."""
     known = {name: size for name, size in sizes.items() if size is not None}
-    return max(_live(known, lifetimes, len(graph.operators)), default=0) if len(known) == len(sizes) else None
+    return max(_live(known, lifetimes, operators), default=0) if len(known) == len(sizes) else None
 
 
 def _planned(graph: Graph, folded: Set[str]) -> tuple[dict[str, tuple[int, int]], dict[str, int | None]]:
@@ -147,16 +152,10 @@ def _peak_inside(operator: Operator, graph: Graph) -> int | None:
 
 
 def _peak_of_body(graph: Graph) -> int | None:
-    made = {name for operator in graph.operators for name in operator.outputs}
-    made -= {*graph.outputs, *find_folded(graph)}
-    lifetimes = {name: span for name, span in find_lifetimes(graph).items() if name in made}
-    sizes = {name: graph.tensors[name].size_bytes for name in lifetimes}
-    inside = [_peak_inside(operator, graph) for operator in graph.operators]
-    known = {name: size for name, size in sizes.items() if size is not None}
-    if len(known) < len(sizes) or None in inside:
-        return None
-    live = _live(known, lifetimes, len(graph.operators))
-    return max((here + (deeper or 0) for here, deeper in zip(live, inside, strict=True)), default=0)
+    made = {name for operator in graph.operators for name in operator.outputs}.difference(graph.outputs)
+    lifetimes, sizes = _planned(graph, find_folded(graph))
+    inside = {name: size for name, size in sizes.items() if name in made or name not in graph.tensors}
+    return _peak_of(inside, lifetimes, len(graph.operators))
 
 
 def find_folded(graph: Graph) -> set[str]:

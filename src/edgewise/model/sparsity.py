@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.model.graph import BITS, Graph, Operator, StoredData, Tensor
+from edgewise.model.graph import Graph, Operator, StoredData, Tensor
 from edgewise.model.readers.base import check_inside, damaged
 
 if TYPE_CHECKING:
@@ -32,17 +32,8 @@ _PRODUCTS = ("convolution", "transposed-convolution", "matrix-multiplication")
 _SAME_VALUES = frozenset({"Cast", "Convert", "FakeQuantize", "FAKE_QUANT", "DENSIFY", "Identity"})
 _TYPES = {"bool": "u1", "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2"} | {
     f"{kind}{bits}": f"<{kind[0]}{bits // 8}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-} | dict.fromkeys(
-    ("float8_e4m3fn", "float8_e5m2", "float4_e2m1", "fp4", "nf4", "int4", "uint4", "int2", "uint2"), "u1"
-)  # fmt: skip
+}
 """Types of stored elements whose zeros edgewise finds → numpy's type of their bytes."""
-#: Floats that numpy lacks → the bits without the sign, the bits of infinity.
-_OTHER_FLOATS = {
-    "bfloat16": (0x7FFF, 0x7F80), "float8_e4m3fn": (0x7F, 0x7E), "float8_e5m2": (0x7F, 0x7C),
-    "float4_e2m1": (0x7, 0x7), "fp4": (0x7, 0x7),
-}  # fmt: skip
-_NF4_ZERO = 7
-"""The 4-bit code of NF4 that stands for 0 (https://arxiv.org/abs/2305.14314, appendix E)."""
 _ROWS = 16
 """Pieces have a multiple of this many filters, so that no block lies in two of them."""
 
@@ -240,7 +231,7 @@ def _count(graph: Graph, model: Path, operator: Operator, position: int | None, 
         shape = (round(elements * (1 - tensor.sparsity)), 1)
         left_out = elements - prod(shape)
     try:
-        zero, unclear = _zero_points(tensor, shape, model) if place.dtype != "nf4" else (_NF4_ZERO, "")
+        zero, unclear = _find_zero(tensor, shape, model)
         if unclear:
             return replace(found, absent_because=unclear)
         used = (0, len(shape) - 1) if why or axes is None else axes
@@ -253,34 +244,24 @@ def _count(graph: Graph, model: Path, operator: Operator, position: int | None, 
     return replace(found, **counts)
 
 
-def _zero_points(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any, str]:
-    """The integer that stands for 0, or an array of one per channel that fits `shape`; and why there is none."""
-    import numpy as np
-
+def _find_zero(tensor: Tensor, shape: tuple[int, ...], model: Path) -> tuple[Any, str]:
+    """Return the integer that stands for 0, or an array of one per channel that fits `shape`; and why there is none."""
     scheme = tensor.quantization
     if scheme is None or scheme.zero_points is None:
         return (scheme.zero_point if scheme else 0), ""
     if scheme.zero_points.dtype not in _TYPES:
         return 0, f"edgewise can't read zero points of type {scheme.zero_points.dtype}"
-    points = _unpack(_open(scheme.zero_points, model), scheme.zero_points.dtype)
+    points = _open(scheme.zero_points, model)
     if points.size and (points == points[0]).all():
         return points[0].item(), ""
-    if not prod(shape):
-        return scheme.zero_point, ""
-    axis, block = scheme.axis, max(scheme.block or 1, 1)
-    if axis is None or not 0 <= axis < len(shape):
-        return 0, "it has several zero points, and no dimension along which they differ"
-    grid = [-(-size // block) if at == axis else size if scheme.block else 1 for at, size in enumerate(shape)]
-    row = scheme.zero_points.row or grid[-1]
-    needed = prod(grid[:-1]) * row
-    if points.size < needed or (points.size > needed and not scheme.block):
-        return 0, "its zero points do not fit its shape"
-    points = points[:needed].reshape(*grid[:-1], row)[..., : grid[-1]].astype(np.int64)
-    return points.take(np.arange(shape[axis]) // block, axis=axis), ""
+    axis = scheme.axis
+    if axis is None or scheme.block or not 0 <= axis < len(shape) or points.size != shape[axis]:
+        return 0, "it has several zero points, which are not one per channel"
+    return points.reshape([-1 if at == axis else 1 for at in range(len(shape))]), ""
 
 
 def _open(place: StoredData, model: Path) -> Array:
-    """All elements, flattened and not yet read. Narrow types: the bytes; floats that numpy lacks: their bits.
+    """Return all elements, flattened and not yet read, of bfloat16 their bits.
 
     Raises:
         BadModel: the file lies outside the folder of `model`, or is too short.
@@ -290,8 +271,6 @@ def _open(place: StoredData, model: Path) -> Array:
     kind = _TYPES[place.dtype]
     if not place.file:
         return np.frombuffer(place.inline, kind)
-    if place.varints:
-        return _read_varints(_open(replace(place, dtype="uint8", varints=False), model), kind)
     file = Path(place.file)
     if file != model:
         check_inside(model, file)
@@ -299,34 +278,6 @@ def _open(place: StoredData, model: Path) -> Array:
         raise damaged(model, f"{file.name} is truncated: a weight ends at {place.offset + place.size}")
     count = place.size // np.dtype(kind).itemsize
     return np.memmap(file, kind, "r", place.offset, count) if count else np.empty(0, kind)
-
-
-def _read_varints(data: Array, kind: str) -> Array:
-    """The numbers in `data`, which are varints of protobuf (7 bits a byte, lowest first), cut to the type `kind`."""
-    import numpy as np
-
-    ends = np.flatnonzero(data < 0x80)
-    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    width = np.dtype(kind).itemsize
-    found = np.zeros(len(ends), f"<u{width}")
-    for at in range(-(-8 * width // 7)):
-        longer = ends >= starts + at
-        found[longer] |= (data[starts[longer] + at] & 0x7F).astype(found.dtype) << found.dtype.type(7 * at)
-    return found.view(kind)
-
-
-def _unpack(data: Array, dtype: str) -> Array:
-    """The elements of `data`: those of narrow types, the first in the lowest bits of a byte, one per byte."""
-    import numpy as np
-
-    bits = BITS[dtype]
-    if bits >= 8:
-        return data
-    found = np.empty(data.size * (8 // bits), np.int8)
-    for at in range(8 // bits):
-        part = (data >> (bits * at)).astype(np.int8) & np.int8(2**bits - 1)
-        found[at :: 8 // bits] = part - ((part >> (bits - 1)) << bits) if dtype.startswith("int") else part
-    return found
 
 
 def _read(
@@ -338,20 +289,18 @@ def _read(
     count = prod(shape)
     if not count:
         return
-    row = place.row or shape[-1]
-    data, stored = _unpack(_open(place, model), place.dtype), count // shape[-1] * row
-    if data.size < stored:
+    data = _open(place, model)
+    if data.size < count:
         raise damaged(model, f"a weight of shape {list(shape)} has only {place.size or len(place.inline)} bytes")
-    data = np.moveaxis(data[:stored].reshape(*shape[:-1], row)[..., : shape[-1]], axes, (0, -1))
+    data = np.moveaxis(data[:count].reshape(shape), axes, (0, -1))
     zeros = np.moveaxis(np.broadcast_to(zero, shape), axes, (0, -1)) if isinstance(zero, np.ndarray) else None
     rows = max(1, PIECE_ELEMENTS // (count // len(data)) // _ROWS) * _ROWS
     for start in range(0, len(data), rows):
         piece = np.ascontiguousarray(data[start : start + rows])
         nan = np.isnan(piece) if piece.dtype.kind == "f" else np.False_
-        if place.dtype in _OTHER_FLOATS:
-            magnitude, infinity = _OTHER_FLOATS[place.dtype]
-            piece = piece & magnitude
-            nan = piece > infinity
+        if place.dtype == "bfloat16":
+            piece = piece & 0x7FFF  # without the sign
+            nan = piece > 0x7F80  # infinity
         mask = piece == (zero if zeros is None else zeros[start : start + rows])
         yield mask.reshape(len(mask), -1, mask.shape[-1]), int(nan.sum())
 

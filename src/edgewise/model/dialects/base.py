@@ -265,6 +265,11 @@ def counted(macs: int | None, ops: int | None, *, weights: tuple[int, ...] = ())
     return mean("counted", macs=macs, ops=ops, weights=weights)
 
 
+def rare(*weights: int, macs: int | None = 0) -> Semantics:
+    """Return the meaning of a rare operator whose operations are not counted; `macs` None means: nor its MACs."""
+    return mean("counted", macs=macs, weights=weights, why=RARE)
+
+
 def moving(*weights: int) -> Semantics:
     """Values are moved and nothing is computed."""
     return Semantics(kind="movement", weights=weights)
@@ -280,6 +285,7 @@ def data_dependent(why: str = "") -> Semantics:
     return Semantics(kind="sorting", why=why)
 
 
+RARE = "edgewise does not count the operations of this rare operator"
 OPEN = "its cost depends on an open dimension"
 RANDOM = unknown("the cost of a random number depends on the generator")
 
@@ -290,16 +296,6 @@ def each(names: str | Iterable[str], rule: Rule) -> dict[str, Rule]:
 
 
 # -- formulas that formats share --------------------------------------------------------------------------------------
-
-
-def transform_operations(length: int | None, *, real: bool) -> int | None:
-    """Operations of one fast Fourier transform of `length` points, rounded: 5·N·log₂N, half of that for real values.
-
-    Transforms are compared by this count (http://www.fftw.org/speed/method.html), whatever algorithm runs.
-    """
-    if length is None:
-        return None
-    return round((2.5 if real else 5.0) * length * math.log2(length)) if length > 1 else 0
 
 
 USUAL_FUNCTIONS = {1: (("tanh", 1),), 3: (("sigmoid", 2), ("tanh", 1)), 4: (("sigmoid", 3), ("tanh", 1), ("tanh", 1))}

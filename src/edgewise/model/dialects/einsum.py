@@ -21,18 +21,14 @@ _ELLIPSIS = "..."
 Sizes = dict[str, int | None]
 
 
-def read_einsum(raw: RawOperator, *, most: int = _LONGEST) -> Semantics:
+def read_einsum(raw: RawOperator) -> Semantics:
     """Two operands: one MAC per value of all indices where one is summed over, else products element by element.
 
-    More than two are counted by the definition: one MAC per value of all indices, and a product for each further
-    operand. Engines may multiply two at a time and need fewer.
-
-    Args:
-        most: number of operands beyond which the cost is unknown, as the format leaves their order to the engine.
+    The cost of more than two is unknown, as the format leaves the order of their contraction to the engine.
     """
     terms, result = _split(raw.text("equation", ""), len(raw.inputs))
     operands, weights = len(terms), raw.positions
-    if operands > most:
+    if operands > 2:
         raise Unclear("the order in which more than two inputs are contracted decides its cost")
     found: Sizes = {}
     for term, tensor in zip(terms, raw.inputs, strict=True):
@@ -45,10 +41,7 @@ def read_einsum(raw: RawOperator, *, most: int = _LONGEST) -> Semantics:
     if operands == 1:
         repeats = len(terms[0]) > len(set(terms[0]))
         return counted(0, multiply(*found.values()), weights=weights) if repeats else reducing(weights=weights)
-    if operands == 2:
-        return mean("matrix-multiplication", reduction=multiply(*map(found.get, shared)), weights=weights)
-    macs = multiply(*found.values())
-    return counted(macs, multiply(operands, macs), weights=weights)
+    return mean("matrix-multiplication", reduction=multiply(*map(found.get, shared)), weights=weights)
 
 
 def _split(equation: str, operands: int) -> tuple[list[list[str]], list[str]]:

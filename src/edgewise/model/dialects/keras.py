@@ -15,7 +15,6 @@ from edgewise.model.dialects.base import (
     Rule,
     Semantics,
     Unclear,
-    add,
     apply,
     counted,
     each,
@@ -26,7 +25,9 @@ from edgewise.model.dialects.base import (
     multiply,
     other_functions,
     per_element,
+    pool_areas,
     product_of,
+    rare,
     reducing,
     shape_of,
     size_of,
@@ -197,7 +198,11 @@ def _pool(raw: RawOperator) -> Semantics:
 
 def _spatial(raw: RawOperator, shape: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
     """The dimensions of a shape that are neither batch nor channels."""
-    return shape[2:] if raw.attributes.get("data_format") == "channels_first" else shape[1:-1]
+    return shape[2:] if _channels_first(raw) else shape[1:-1]
+
+
+def _channels_first(raw: RawOperator) -> bool:
+    return raw.attributes.get("data_format") == "channels_first"
 
 
 def _global_pool(raw: RawOperator) -> Semantics:
@@ -206,14 +211,9 @@ def _global_pool(raw: RawOperator) -> Semantics:
 
 
 def _adaptive_pool(raw: RawOperator) -> Semantics:
-    """Windows are of one size where the output's sizes divide the input's; else it is left open."""
-    pairs = zip(*(_spatial(raw, shape_of(each)) for each in (raw.input(0), raw.output())), strict=False)
-    sizes: list[int] = []
-    for size, count in pairs:
-        if not isinstance(size, int) or not isinstance(count, int) or count < 1 or size % count:
-            return mean("pooling", why="its windows differ in size")
-        sizes.append(size // count)
-    return _pooling(raw, multiply(*sizes))
+    before, after = (_spatial(raw, shape_of(each)) for each in (raw.input(0), raw.output()))
+    batch, channels = size_of(raw.output(), 0), size_of(raw.output(), 1 if _channels_first(raw) else -1)
+    return pool_areas(before, after, average="Average" in raw.op, channels=multiply(batch, channels))
 
 
 def _resize(raw: RawOperator) -> Semantics:
@@ -249,19 +249,6 @@ def _recurrent(raw: RawOperator) -> Semantics:
     )
 
 
-def _convolutional_recurrent(raw: RawOperator) -> Semantics:
-    """Four gates, each a convolution of the input and one, of stride 1 and the same size, of the state."""
-    shape, kernel, output = shape_of(raw.input(0)), shape_of(raw.input(1)), shape_of(raw.output())
-    kept = raw.attributes.get("return_sequences") is True
-    cells = multiply(shape[1], *(output[:1] + output[2:] if kept else output)) if len(shape) > 2 else None
-    inner, gate = _function_of(raw, "activation", "tanh"), _function_of(raw, "recurrent_activation", "sigmoid")
-    products = add(multiply(*kernel[-2:-1]), multiply(*output[-1:])) if len(kernel) > 2 else None
-    macs = multiply(cells, 4, *kernel[:-2], products)
-    # Three gates and two functions of the state; four sums of both convolutions; f∘c + i∘g, o∘…
-    each = 3 * ACTIVATIONS[gate] + 2 * ACTIVATIONS[inner] + 4 + 4 + (4 if _biased(raw) else 0)
-    return counted(macs, add(multiply(2, macs), multiply(cells, each)))
-
-
 def _separable(raw: RawOperator) -> Semantics:
     """A depthwise convolution without bias, [kernel…, inputs, multiplier], then one of kernel size 1 to the outputs."""
     outputs, activation = elements(raw.output()), _fused(raw) or "none"
@@ -274,7 +261,7 @@ def _separable(raw: RawOperator) -> Semantics:
 
 
 def _attention(raw: RawOperator) -> Semantics:
-    """``Attention`` without projections; ``AdditiveAttention`` has a sum and tanh in the place of each product."""
+    """``Attention`` without projections, by scores that are products."""
     if isinstance(geometry := raw.attributes.get("geometry"), dict):  # projections are layers of their own
         return mean("attention", **_numbers(**geometry))
     shapes = [shape_of(each) for each in raw.inputs[: _sources(raw)]]
@@ -283,18 +270,10 @@ def _attention(raw: RawOperator) -> Semantics:
     query, value = shapes[0], shapes[min(1, len(shapes) - 1)]
     key = shapes[2] if len(shapes) > 2 else value
     (batch, queries, depth), width = query, value[2]
-    additive = raw.op == "AdditiveAttention"
-    if not additive and raw.attributes.get("score_mode", "dot") != "concat":
-        numbers = {"batch": batch, "queries": queries, "keys": key[1], "depth": depth, "value_depth": width}
-        return mean("attention", heads=1, **_numbers(**numbers))
-    scores = multiply(batch, queries, key[1])
-    if scores is None or not isinstance(depth, int) or not isinstance(width, int):
-        return counted(None, None)
-    # A score sums scale · tanh(query + key) over the depth; then a softmax and the weighted values.
-    scaled = int(raw.attributes.get("use_scale", additive) is True)
-    macs = scores * (width + depth * scaled)
-    ops = 2 * macs + scores * (depth * (1 + ACTIVATIONS["tanh"] + (1 - scaled)) + 5)
-    return counted(macs, ops if additive else ops + scores)
+    if raw.attributes.get("score_mode", "dot") == "concat":
+        return rare(macs=None)
+    numbers = {"batch": batch, "queries": queries, "keys": key[1], "depth": depth, "value_depth": width}
+    return mean("attention", heads=1, **_numbers(**numbers))
 
 
 def _numbers(**geometry: Any) -> dict[str, Any]:
@@ -331,7 +310,7 @@ OPERATORS: dict[str, Rule] = {
     **{f"Global{word}Pooling{rank}D": _global_pool for word in ("Max", "Average") for rank in _RANKS},
     **{f"Adaptive{word}Pooling{rank}D": _adaptive_pool for word in ("Max", "Average") for rank in _RANKS},
     **{f"UpSampling{rank}D": _resize for rank in _RANKS},
-    **{f"ConvLSTM{rank}D": _convolutional_recurrent for rank in _RANKS},
+    **{f"ConvLSTM{rank}D": rare(macs=None) for rank in _RANKS},
     **{f"SeparableConv{rank}D": _separable for rank in (1, 2)},
     **each("Add Subtract Multiply Average Maximum Minimum", _merge),
     **each("LayerNormalization GroupNormalization", _computed_normalization),
@@ -341,7 +320,8 @@ OPERATORS: dict[str, Rule] = {
     "Softmax": mean("softmax"),
     "LogSoftmax": mean("softmax", logarithm=True),
     **each("LSTM GRU SimpleRNN", _recurrent),
-    **each("MultiHeadAttention GroupQueryAttention Attention AdditiveAttention", _attention),
+    **each("MultiHeadAttention GroupQueryAttention Attention", _attention),
+    "AdditiveAttention": rare(macs=None),
     "Resizing": _resize,
     "Dense": _product("matrix-multiplication", 1),
     "EinsumDense": _einsum_dense,

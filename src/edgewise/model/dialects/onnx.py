@@ -14,7 +14,6 @@ from edgewise.model.dialects import (
     onnx_ml,
     onnx_network,
     onnx_sequence,
-    onnx_signal,
 )
 from edgewise.model.dialects.base import RawOperator, Rule, Semantics, apply, drop_indices
 
@@ -23,7 +22,6 @@ OPERATORS: Mapping[str, Mapping[str, Rule]] = {
         **onnx_arithmetic.TABLE,
         **onnx_network.TABLE,
         **onnx_sequence.TABLE,
-        **onnx_signal.TABLE,
     },
     "ai.onnx.ml": onnx_ml.CLASSICAL,
     "ai.onnx.preview": onnx_ml.PREVIEW,

@@ -15,6 +15,7 @@ from edgewise.model.dialects.base import (
     moving,
     multiply,
     per_element,
+    rare,
     reducing,
     size,
     unknown,
@@ -189,6 +190,13 @@ TABLE: dict[str, Rule] = {
     "SequenceMap": Semantics(kind="loop"),
     **each("StringConcat StringNormalizer StringSplit RegexFullMatch", unknown(_STRINGS)),
     "ImageDecoder": unknown("the cost of decoding depends on the image"),
+    **each("DFT STFT RoiAlign", rare()),
+    **each("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", rare(2)),
+    "Det": rare(macs=None),
+    # Both slopes of a triangle (subtract, divide), the smaller of them, and not below 0; its edges are not counted.
+    "MelWeightMatrix": per_element(6),
+    **each("HannWindow HammingWindow", per_element(4)),  # a₀ − a₁·cos(c·n)
+    "BlackmanWindow": per_element(8),  # a₀ − a₁·cos(c·n) + a₂·cos(2·c·n)
     # Operators that ONNX had before its first stable set, and that some engines still run.
     "Affine": per_element(2, weights=(0,)),
     "Scale": per_element(1, weights=(0,)),

@@ -21,11 +21,10 @@ from edgewise.model.dialects.base import (
     moving,
     multiply,
     per_element,
-    product_of,
     rank,
+    rare,
     reducing,
     size,
-    transform_operations,
     unknown,
 )  # fmt: skip
 from edgewise.model.dialects.onnx_arithmetic import read_gelu
@@ -33,7 +32,6 @@ from edgewise.model.dialects.onnx_network import (
     fused_function,
     inner_dimension,
     interpolation,
-    read_causal_convolution,
     read_convolution,
     read_gemm,
     read_global_pooling,
@@ -43,29 +41,16 @@ from edgewise.model.dialects.onnx_network import (
     read_resize,
     read_transposed_convolution,
 )
-from edgewise.model.dialects.onnx_signal import read_inverse
-from edgewise.model.graph import Tensor
-
-
-def _operand_inner(raw: RawOperator, at: int, letter: str) -> int | None:
-    """What a product sums over, from one of its operands and how that is turned.
-
-    With `transBatch…` the batch lies between the two dimensions of the matrix instead of before them.
-    """
-    operand: Tensor | None = raw.input(at)
-    turned, spread = raw.integer(f"trans{letter}", 0), raw.integer(f"transBatch{letter}", 0)
-    if rank(operand) == 1:
-        return size(operand, 0)
-    first = 0 if spread else -2
-    last_is_inner = (letter == "A") != bool(turned)
-    return size(operand, -1 if last_is_inner else first)
 
 
 def read_fused_product(raw: RawOperator) -> Semantics:
     """The product α · A · B of turned matrices, then a function."""
-    reduction = _operand_inner(raw, 0, "A")
+    if raw.integer("transBatchA", 0) or raw.integer("transBatchB", 0):
+        return rare(0, 1, macs=None)
+    left, right = raw.input(0), raw.input(1)
+    reduction = size(left, -2 if raw.integer("transA", 0) and rank(left) != 1 else -1)
     if reduction is None:
-        reduction = _operand_inner(raw, 1, "B")
+        reduction = size(right, -1 if raw.integer("transB", 0) or rank(right) == 1 else -2)
     scaled = raw.number("alpha", 1.0) != 1.0
     activation = fused_function(raw)
     return mean(
@@ -80,11 +65,6 @@ def read_packed_product(raw: RawOperator) -> Semantics:
         raise Unclear("it has no equation")
     added = raw.op == "MatMulNBits" and raw.given(5)
     return mean("matrix-multiplication", reduction=inner, bias=added, weights=(1, 5))
-
-
-def read_half_known_product(raw: RawOperator) -> Semantics:
-    """A product whose weight's shape is packed too."""
-    return mean("matrix-multiplication", reduction=size(raw.input(0), -1), weights=(1,))
 
 
 def read_gelu_product(raw: RawOperator) -> Semantics:
@@ -109,15 +89,6 @@ def read_quick_gelu(raw: RawOperator) -> Semantics:
     return mean("elementwise", per_element=int(scaled), activation="silu", weights=(0,))
 
 
-def read_bias_dropout(raw: RawOperator) -> Semantics:
-    """The sum x + bias + residual; nothing is dropped when inferring."""
-    if raw.given(4):
-        training = raw.values(4)
-        if training is None or any(training):
-            return unknown("it is, or may be, training")
-    return per_element(1 + raw.given(2), weights=(1,))
-
-
 def read_skip_normalization(raw: RawOperator) -> Semantics:
     """The sum x + skip (+ bias), normalised over mean and variance, scaled, and shifted where there is a shift."""
     operations = 7 + raw.given(3) + 1 + raw.given(4)
@@ -139,37 +110,6 @@ def read_group_normalization(raw: RawOperator) -> Semantics:
     return mean("normalization", per_element=8 + added, activation=activation, weights=weights)
 
 
-def read_quantized_global_average(raw: RawOperator) -> Semantics:
-    """The mean of all that a channel has."""
-    last = raw.integer("channels_last", 0)
-    return read_global_pooling(raw, average=True, channels_first=not last)
-
-
-def read_real_transform(raw: RawOperator) -> Semantics:
-    """Rfft and Irfft over the last `signal_ndim` dimensions: 2.5·N·log₂ N per transform, as in `onnx_signal`."""
-    dimensions = raw.natural("signal_ndim", 1)
-    # The real side has the signal's own length; the other holds half of it, and pairs.
-    signal = raw.input(0) if raw.op == "Rfft" else raw.output()
-    count = rank(signal)
-    if count is None:
-        return counted(0, None)
-    if not 1 <= dimensions <= count:
-        raise Unclear(f"it transforms {dimensions} of {count} dimensions")
-    length = product_of(signal, count - dimensions)
-    times = product_of(signal, 0, count - dimensions)
-    return counted(0, multiply(times, transform_operations(length, real=True)))
-
-
-def read_distances(raw: RawOperator) -> Semantics:
-    """Of each pair of rows: subtract, square, add per feature; the root unless it is squared."""
-    metric = raw.text("metric", "sqeuclidean")
-    if metric not in ("euclidean", "sqeuclidean"):
-        raise Unclear(f"it has no metric {metric!r}")
-    features = size(raw.input(0), -1)
-    each = None if features is None else 3 * features + (metric == "euclidean")
-    return mean("elementwise", per_element=each, weights=(0, 1))
-
-
 _GENERATION = "it runs a decoder until the text ends, which depends on the data"
 _OPAQUE = "it contains a program compiled for one device"
 
@@ -182,7 +122,7 @@ MICROSOFT: dict[str, Rule] = {
         raw, weight=3, bias=8, channels_first=not raw.integer("channels_last", 0)
     ),
     "ConvTransposeWithDynamicPads": lambda raw: read_transposed_convolution(raw, bias=3),
-    "CausalConvWithState": read_causal_convolution,
+    "CausalConvWithState": lambda raw: read_convolution(raw, depthwise=True),
     **each("FusedMatMul FusedMatMulActivation TransposeMatMul", read_fused_product),
     "FusedGemm": read_gemm,
     "GemmFloat8": read_gemm,
@@ -192,7 +132,8 @@ MICROSOFT: dict[str, Rule] = {
     "MatMulIntegerToFloat": lambda raw: read_product(raw, bias=6),
     "DynamicQuantizeMatMul": lambda raw: read_product(raw, bias=4),
     **each("MatMulNBits MatMulBnb4", read_packed_product),
-    "MatMulFpQ4": read_half_known_product,
+    # Its weight's shape is packed.
+    "MatMulFpQ4": lambda raw: mean("matrix-multiplication", reduction=size(raw.input(0), -1), weights=(1,)),
     "QLinearAdd": per_element(1, weights=(0, 3)),
     "QLinearMul": per_element(1, weights=(0, 3)),
     "QLinearWhere": per_element(1, weights=(1, 4)),
@@ -203,7 +144,9 @@ MICROSOFT: dict[str, Rule] = {
     "QLinearReduceMean": reducing(1, 1),
     "ReduceSumInteger": reducing(),
     "QLinearAveragePool": lambda raw: read_pooling(raw, average=True),
-    "QLinearGlobalAveragePool": read_quantized_global_average,
+    "QLinearGlobalAveragePool": lambda raw: read_global_pooling(
+        raw, average=True, channels_first=not raw.integer("channels_last", 0)
+    ),
     # Inputs come in threes (data, scale, zero point) after the output's scale and zero point.
     "QLinearConcat": lambda raw: moving(*range(2, len(raw.inputs), 3)),
     "QuantizeLinear": per_element(4, kind="quantize", weights=(0,)),
@@ -217,7 +160,7 @@ MICROSOFT: dict[str, Rule] = {
     "BiasSplitGelu": mean("elementwise", per_element=3, activation="gelu", weights=(1,)),
     "BiasAdd": per_element(2, weights=(1,)),  # bias and skip
     "BiasSoftmax": lambda raw: counted(0, multiply(6, elements(raw.output()))),  # A softmax of x + bias
-    "BiasDropout": read_bias_dropout,
+    "BiasDropout": rare(1),
     "SkipLayerNormalization": read_skip_normalization,
     "SkipSimplifiedLayerNormalization": read_skip_root_normalization,
     "SimplifiedLayerNormalization": per_element(4, kind="normalization", weights=(1,)),
@@ -226,11 +169,11 @@ MICROSOFT: dict[str, Rule] = {
     "GridSample": read_grid_sample,
     # Interpolation in the two dimensions of each region.
     "CropAndResize": lambda raw: mean("resize", per_element=interpolation(raw.text("mode", "bilinear"), 2)),
-    "Inverse": read_inverse,
-    **each("Rfft Irfft", read_real_transform),
+    "Inverse": rare(macs=None),
+    **each("Rfft Irfft", rare()),
     # (a + bi)(c + di) is four products and two sums for two numbers.
     **each("ComplexMul ComplexMulConj", per_element(3, weights=(0, 1))),
-    "CDist": read_distances,
+    "CDist": rare(0, 1),
     **each("ExpandDims GatherND TorchEmbedding Trilu Pad UnfoldTensor RemovePadding RestorePadding", moving(0)),
     "Range": moving(),
     "Unique": data_dependent(),

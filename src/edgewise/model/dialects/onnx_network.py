@@ -11,8 +11,6 @@ from edgewise.model.dialects.base import (
     Rule,
     Semantics,
     Unclear,
-    add,
-    counted,
     divide,
     each,
     elements,
@@ -21,7 +19,7 @@ from edgewise.model.dialects.base import (
     per_element,
     product_of,
     rank,
-    reducing,
+    rare,
     size,
     unknown,
 )  # fmt: skip
@@ -60,8 +58,12 @@ def read_convolution(
     bias: int = 2,
     residual: int | None = None,
     channels_first: bool = True,
+    depthwise: bool = False,
 ) -> Semantics:
-    """Weight [M, C/group, kernel…]; `residual` is an input that is added to the outputs."""
+    """Weight [M, C/group, kernel…]; `residual` is an input that is added to the outputs.
+
+    An operator whose filters have one channel each by definition is `depthwise`; others say so by their groups.
+    """
     filters = raw.input(weight)
     if rank(filters) in (0, 1, 2):
         raise Unclear(f"its weight {filters.name if filters else ''!r} has no kernel")
@@ -74,7 +76,7 @@ def read_convolution(
         bias=raw.given(bias),
         further=int(raw.given(residual)),
         activation=fused_function(raw),
-        depthwise=raw.natural("group", 1) > 1 and reduction is not None and reduction == window,
+        depthwise=depthwise or (raw.natural("group", 1) > 1 and reduction is not None and reduction == window),
         weights=(weight, bias),
     )
 
@@ -98,28 +100,9 @@ def read_transposed_convolution(raw: RawOperator, *, bias: int = 2) -> Semantics
 
 
 def read_deformable_convolution(raw: RawOperator) -> Semantics:
-    """A convolution whose inputs are interpolated: 4 products and 3 sums per sample, and a product with its mask."""
-    image, filters, output = raw.input(0), raw.input(1), raw.output()
-    reduction = _reduction_of(raw, image, filters)
-    outputs = elements(output)
-    macs = multiply(outputs, reduction)
-    kernel = product_of(filters, 2)
-    samples = multiply(size(image, 0), size(image, 1), product_of(output, 2), kernel)
-    ops = add(multiply(2, macs), multiply(outputs, int(raw.given(3))), multiply(samples, 7 + raw.given(4)))
-    return counted(macs, ops, weights=(1, 3))
-
-
-def read_causal_convolution(raw: RawOperator) -> Semantics:
-    """One filter [channels, 1, k] per channel over the past: k MACs per output."""
-    filters = raw.input(1)
-    return mean(
-        "convolution",
-        reduction=product_of(filters, 1),
-        bias=raw.given(2),
-        activation=fused_function(raw),
-        depthwise=True,
-        weights=(1, 2),
-    )
+    """A convolution whose inputs are interpolated; the interpolation is not counted."""
+    reduction = _reduction_of(raw, raw.input(0), raw.input(1))
+    return rare(1, 3, macs=multiply(elements(raw.output()), reduction))
 
 
 def inner_dimension(left: Tensor | None, right: Tensor | None) -> int | None:
@@ -167,25 +150,6 @@ def read_global_pooling(raw: RawOperator, *, average: bool = False, channels_fir
     image = raw.input(0)
     window = product_of(image, 2) if channels_first else product_of(image, 1, -1)
     return mean("pooling", window=window, average=average)
-
-
-def _norm_operations(power: int) -> tuple[int, int]:
-    """Operations per element, and per sum, of (Σ|x|ᵖ)^(1/p)."""
-    return {1: (2, 0), 2: (2, 1)}.get(power, (3, 1))
-
-
-def read_norm_pooling(raw: RawOperator) -> Semantics:
-    """The p-norm of each window: absolute value or square, add; then the root."""
-    kernel = raw.sizes("kernel_shape")
-    each, whole = _norm_operations(raw.integer("p", 2))
-    window = None if kernel is None else multiply(each, *kernel)
-    return counted(0, multiply(elements(raw.output()), add(window, whole)))
-
-
-def read_global_norm_pooling(raw: RawOperator) -> Semantics:
-    """The p-norm of all that a channel has."""
-    each, whole = _norm_operations(raw.integer("p", 2))
-    return reducing(each, whole)
 
 
 def read_batch_normalization(raw: RawOperator) -> Semantics:
@@ -264,7 +228,7 @@ TABLE: dict[str, Rule] = {
     "QLinearConv": lambda raw: read_convolution(raw, weight=3, bias=8),
     "ConvTranspose": read_transposed_convolution,
     "DeformConv": read_deformable_convolution,
-    "CausalConvWithState": read_causal_convolution,
+    "CausalConvWithState": lambda raw: read_convolution(raw, depthwise=True),
     "MatMul": read_product,
     "MatMulInteger": read_product,
     "QLinearMatMul": lambda raw: read_product(raw, right=3),
@@ -272,10 +236,9 @@ TABLE: dict[str, Rule] = {
     "Einsum": read_einsum,
     "MaxPool": read_pooling,
     "AveragePool": lambda raw: read_pooling(raw, average=True),
-    "LpPool": read_norm_pooling,
+    **each("LpPool GlobalLpPool", rare()),
     "GlobalMaxPool": read_global_pooling,
     "GlobalAveragePool": lambda raw: read_global_pooling(raw, average=True),
-    "GlobalLpPool": read_global_norm_pooling,
     "BatchNormalization": read_batch_normalization,
     # Eight operations per element, seven without the shift.
     "LayerNormalization": lambda raw: per_element(7 + raw.given(2), kind="normalization", weights=(1, 2)),
@@ -283,8 +246,7 @@ TABLE: dict[str, Rule] = {
     # Mean of squares (multiply, add), normalise, scale. `Simplified…` is onnxruntime's name for it.
     **each("RMSNormalization SimplifiedLayerNormalization", per_element(4, kind="normalization", weights=(1,))),
     "MeanVarianceNormalization": per_element(6, kind="normalization"),
-    # A vector over its p-norm: absolute value or square, add, divide.
-    "LpNormalization": lambda raw: per_element(1 + _norm_operations(raw.integer("p", 2))[0], kind="normalization"),
+    "LpNormalization": per_element(3, kind="normalization"),  # absolute value or square, add, divide
     "LRN": read_local_normalization,
     "Softmax": Semantics(kind="softmax"),
     "LogSoftmax": mean("softmax", logarithm=True),

@@ -1,4 +1,4 @@
-"""ONNX operators of sequences: attention in ONNX's own form and in onnxruntime's, recurrent layers, linear attention.
+"""ONNX operators of sequences: attention in ONNX's own form and in onnxruntime's, recurrent layers.
 
 Keys that a mask hides (causal, local windows, padding, lengths) are counted as if they were data. A mask of numbers is
 one addition per score; a mask of truth values selects and is none.
@@ -26,6 +26,7 @@ from edgewise.model.dialects.base import (
     other_functions,
     per_element,
     rank,
+    rare,
     size,
 )
 from edgewise.model.graph import Tensor
@@ -267,37 +268,11 @@ def _further_operations(raw: RawOperator, layer: str, directions: int) -> int:
     return further
 
 
-def read_linear_attention(raw: RawOperator) -> Semantics:
-    """A state of d_k × d_v per key head that each step reads, and updates by one of four rules.
-
-    Read: q·S, a MAC per element and query head, and a scale. Update: k ⊗ v, a MAC per element. Gated: the exponential
-    of the decay and its product with the state. Delta: v − S·k first, a MAC per element, a subtraction and a product
-    with β per value.
-    """
-    queries, keys, values = (raw.input(at) for at in range(3))
-    heads, shared = raw.natural("q_num_heads", 0), raw.natural("kv_num_heads", 0)
-    rule = raw.text("update_rule", "gated_delta")
-    if rule not in ("linear", "gated", "delta", "gated_delta"):
-        raise Unclear(f"it has no update rule {rule!r}")
-    gated, delta = "gated" in rule, "delta" in rule
-    steps = multiply(size(queries, 0), size(queries, 1))
-    depth, width = divide(size(keys, 2), shared), divide(size(values, 2), shared)
-    state = multiply(depth, width)
-    macs = multiply(steps, state, heads + shared * (1 + delta))
-    beside = add(
-        multiply(heads, width),
-        multiply(shared, state) if gated else 0,
-        size(raw.input(4), 2) if gated else 0,
-        multiply(shared, width, 2) if delta else 0,
-    )
-    return counted(macs, add(multiply(2, macs), multiply(steps, beside)))
-
-
 TABLE: dict[str, Rule] = {
     "Attention": read_attention,
     "RotaryEmbedding": read_rotation,
     **each("RNN GRU LSTM", read_recurrent),
-    "LinearAttention": read_linear_attention,
+    "LinearAttention": rare(macs=None),
 }
 """Operator of the standard set → what it means."""
 
@@ -309,6 +284,6 @@ CONTRIBUTED: dict[str, Rule] = {
     "RotaryEmbedding": read_rotation,
     "EmbedLayerNormalization": read_embedding,
     "DynamicQuantizeLSTM": read_recurrent,
-    "LinearAttention": read_linear_attention,
+    "LinearAttention": rare(macs=None),
 }
 """Operator of onnxruntime's own set → what it means."""

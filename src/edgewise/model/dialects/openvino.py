@@ -16,19 +16,16 @@ from edgewise.model.dialects.base import (
     RawOperator,
     Rule,
     Semantics,
-    add,
     apply,
-    counted,
     data_dependent,
     each,
     elements,
     function,
     mean,
     moving,
-    multiply,
     per_element,
+    rare,
     reducing,
-    size_of,
     unknown,
 )
 from edgewise.model.graph import Tensor
@@ -74,13 +71,6 @@ def _operations(ops: int | None) -> Semantics:
     return mean("counted", macs=0, ops=ops)
 
 
-def _promote(raw: RawOperator) -> Semantics:
-    """Both inputs to their common type: one conversion per element of those that have another."""
-    pairs = [(one, other) for one, other in zip(raw.inputs, raw.outputs, strict=False) if one and other]
-    changed = [other.elements for one, other in pairs if one.dtype != other.dtype]
-    return _operations(add(*changed))
-
-
 def _scatter(raw: RawOperator) -> Semantics:
     """With a reduction, one operation per update; else values are only moved."""
     moved = raw.attributes.get("reduction", "none") == "none"
@@ -118,18 +108,6 @@ def _normalize_locally(raw: RawOperator) -> Semantics:
     return per_element(window + 4 if window is not None else None, kind="normalization")
 
 
-def _search(raw: RawOperator) -> Semantics:
-    """A binary search for each value: ⌈log₂(n + 1)⌉ comparisons among n bounds."""
-    bounds = size_of(raw.input(0 if raw.op == "SearchSorted" else 1), -1)
-    return per_element(None if bounds is None else bounds.bit_length())
-
-
-def _invert(raw: RawOperator) -> Semantics:
-    """n³ multiply-accumulates per matrix: LU and its inverse (LAPACK's dgetrf and dgetri, 2·n³ operations together)."""
-    macs = multiply(elements(raw.input(0)), size_of(raw.input(0), -1))
-    return counted(macs, multiply(2, macs))
-
-
 _COLOURS = unknown("the engine decides how it averages colours")
 
 _MOVING = (
@@ -162,19 +140,19 @@ _BOXED = (
     "NMSRotated", "NonMaxSuppression", "Proposal", "GenerateProposalsIEInternal", "MulticlassNmsIEInternal",
     "NmsStaticShapeIEInternal", "NonMaxSuppressionIEInternal",
 )  # fmt: skip
-_RECURRENT = (
-    "AUGRUCell", "AUGRUSequence", "GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell",
-    "RNNSequence",
-)  # fmt: skip
-_TRANSFORMS = (
-    "DFT", "IDFT", "IRDFT", "RDFT",
+_RARE = (
+    "Bucketize", "ConvertPromoteTypes", "DFT", "DeformablePSROIPooling", "ExperimentalDetectronROIFeatureExtractor",
+    "IDFT", "IRDFT", "ISTFT", "PSROIPooling", "RDFT", "ROIAlign", "ROIAlignRotated", "ROIPooling",
+    "RegionYolo", "STFT", "SearchSorted",
 )  # fmt: skip
 _BAGS = (
     "EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum",
     "EmbeddingSegmentsSum",
 )  # fmt: skip
-
-
+_RECURRENT = (
+    "AUGRUCell", "AUGRUSequence", "GRUCell", "GRUSequence", "LSTMCell", "LSTMSequence", "RNNCell",
+    "RNNSequence",
+)  # fmt: skip
 OPERATIONS: Mapping[str, Rule] = {
     **each(_MOVING, moving(0)),  # tables, or weights that are laid out anew
     **each(_ONCE, per_element(1, weights=(0, 1))),
@@ -182,8 +160,8 @@ OPERATIONS: Mapping[str, Rule] = {
     **each(_SORTED, data_dependent()),
     **each(_BOXED, data_dependent("how many boxes are compared depends on the data")),
     **each(_RECURRENT, network.recur),
-    **each(_TRANSFORMS, network.transform),
-    **each(_BAGS, network.embed_bag),
+    **each(_RARE, rare()),
+    **each(_BAGS, rare(0, macs=None)),
     **each("Convolution BinaryConvolution ConvolutionBackpropData", network.convolve),
     **each("GroupConvolution GroupConvolutionBackpropData", network.convolve),
     **each("AdaptiveAvgPool AdaptiveMaxPool", network.pool_adaptively),
@@ -191,15 +169,11 @@ OPERATIONS: Mapping[str, Rule] = {
     "ReadValue": moving(),  # the first value of a state is no parameter
     **each("BGRtoNV12 RGBtoNV12", _COLOURS),
     "BatchNormInference": _normalize_batch,
-    **each("Bucketize SearchSorted", _search),
     "CTCLoss": unknown("its cost depends on the lengths of the labels"),
     "Concat": lambda raw: moving(*raw.positions),
     "Convert": _convert,
-    "ConvertPromoteTypes": _promote,
     "DeformableConvolution": network.convolve_deformed,
-    "DeformablePSROIPooling": network.pool_positions,
     "Einsum": network.sum_products,
-    "ExperimentalDetectronROIFeatureExtractor": network.align_regions,
     # Scale, convert, convert back, scale back; a shift is taken off and added again.
     "FakeConvert": lambda raw: per_element(6 if len(raw.inputs) > 2 else 4, kind="quantize"),
     "FakeQuantize": per_element(6, kind="quantize", weights=(0,)),
@@ -212,7 +186,7 @@ OPERATIONS: Mapping[str, Rule] = {
     **each("I420toBGR I420toRGB NV12toBGR NV12toRGB", per_element(6)),
     "If": mean("branch"),
     "Interpolate": network.interpolate,
-    "Inverse": _invert,
+    "Inverse": rare(macs=None),
     "LRN": _normalize_locally,
     "LogSoftmax": mean("softmax", logarithm=True),
     **each("Loop TensorIterator", mean("loop")),
@@ -222,20 +196,15 @@ OPERATIONS: Mapping[str, Rule] = {
     # One comparison per element of the input, whatever number it finds.
     **each("NonZero SegmentMax", lambda raw: _operations(elements(raw.input(0)))),
     "PRelu": function("leaky-relu", weights=(1,)),
-    "PSROIPooling": network.pool_positions,
     # Half of the outputs are corners (centre ± half a side, over the image's side), half are copied variances.
     **each("PriorBox PriorBoxClustered", lambda raw: per_element(2 if raw.attributes.get("clip") is True else 1)),
     "RMS": per_element(4, kind="normalization", weights=(1,)),  # square, add, divide, scale
-    **each("ROIAlign ROIAlignRotated", network.align_regions),
-    "ROIPooling": network.pool_regions,
     **each("CTCGreedyDecoder CTCGreedyDecoderSeqLen Col2Im", reducing()),
     **each("ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMin ReduceProd ReduceSum", reducing()),
     "ReduceL1": reducing(2),
     "ReduceL2": reducing(2, 1),
     "ReduceMean": reducing(1, 1),
-    "RegionYolo": network.find_objects,
     "RoPE": per_element(3, weights=(0, 1, 2)),
-    **each("STFT ISTFT", network.transform_frames),
     "ScaledDotProductAttention": network.attend,
     **each("ScatterElementsUpdate ScatterNDUpdate", _scatter),
     "Softmax": mean("softmax"),

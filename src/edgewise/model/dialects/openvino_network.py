@@ -7,7 +7,6 @@ An interpolation of t samples costs 2·t − 1 operations, as `edgewise.model.co
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,8 +17,6 @@ from edgewise.model.dialects.base import (
     RawOperator,
     Semantics,
     attention,
-    counted,
-    data_dependent,
     elements,
     mean,
     multiply,
@@ -28,6 +25,7 @@ from edgewise.model.dialects.base import (
     pool_areas,
     product_of,
     rank,
+    rare,
     shape_of,
     size_of,
     unknown,
@@ -52,15 +50,10 @@ def convolve(raw: RawOperator) -> Semantics:
 
 
 def convolve_deformed(raw: RawOperator) -> Semantics:
-    """Data, offsets, filters [O, I/G, k…] and perhaps a mask: each sample is interpolated (7 ops) and masked (1)."""
-    data, filters, result = raw.input(0), raw.input(2), raw.output()
-    if (rank(data) or 0) < 2 or (rank(filters) or 0) < 3 or (rank(result) or 0) < 2:
-        return mean("counted", weights=(2,))
-    macs = multiply(elements(result), product_of(filters, 1))
-    samples = multiply(product_of(data, 0, 2), product_of(filters, 2), product_of(result, 2))
-    if macs is None or samples is None:
-        return counted(None, None, weights=(2,))
-    return counted(macs, 2 * macs + samples * (8 if raw.given(3) else 7), weights=(2,))
+    """Data, offsets, filters [O, I/G, k…]; the interpolation of the samples is not counted."""
+    filters = raw.input(2)
+    products = product_of(filters, 1) if (rank(filters) or 0) > 2 else None
+    return rare(2, macs=multiply(elements(raw.output()), products))
 
 
 def multiply_matrices(raw: RawOperator) -> Semantics:
@@ -130,7 +123,7 @@ def recur(raw: RawOperator) -> Semantics:
 
 def sum_products(raw: RawOperator) -> Semantics:
     """Einsum of one or two inputs; with more the order of contraction decides the cost."""
-    found = read_einsum(raw, most=2)
+    found = read_einsum(raw)
     return found if len(raw.inputs) > 1 else replace(found, weights=())
 
 
@@ -156,11 +149,6 @@ def pool_adaptively(raw: RawOperator) -> Semantics:
 
 def _sizes(tensor: Tensor | None) -> tuple[Dimension, ...] | None:
     return tensor.shape if tensor is not None else None
-
-
-def _interpolated(samples: int) -> Semantics:
-    """Bilinear samples per output, each with one operation to gather it."""
-    return per_element((_BILINEAR + 1) * samples, kind="resize")
 
 
 def interpolate(raw: RawOperator) -> Semantics:
@@ -205,98 +193,3 @@ def sample_grid(raw: RawOperator) -> Semantics:
     """Nearest 0, bilinear 7, bicubic 31 operations per output."""
     operations = {"nearest": 0, "bilinear": _BILINEAR, "bicubic": 31}
     return per_element(operations.get(str(raw.attributes.get("mode", "bilinear"))), kind="resize")
-
-
-_BINS = data_dependent("how many values a bin holds depends on the regions")
-
-
-def pool_regions(raw: RawOperator) -> Semantics:
-    """Bilinear ROIPooling takes one interpolated sample per output; by maximum the regions decide the windows."""
-    return per_element(_BILINEAR, kind="resize") if raw.attributes.get("method") == "bilinear" else _BINS
-
-
-def align_regions(raw: RawOperator) -> Semantics:
-    """``sampling_ratio``² bilinear samples per output."""
-    ratio = raw.attributes.get("sampling_ratio")
-    if type(ratio) is not int or ratio <= 0:
-        return data_dependent("how many samples a bin takes depends on the regions")
-    return _interpolated(ratio * ratio)
-
-
-def pool_positions(raw: RawOperator) -> Semantics:
-    """PSROIPooling and its deformable form: ``spatial_bins_x`` × ``spatial_bins_y`` bilinear samples per output.
-
-    How much an average takes depends on the regions.
-    """
-    if raw.op == "PSROIPooling" and raw.attributes.get("mode", "average") != "bilinear":
-        return _BINS
-    bins = numbers((raw.attributes.get("spatial_bins_x", 1), raw.attributes.get("spatial_bins_y", 1)))
-    return _interpolated(math.prod(bins)) if bins else mean("resize")
-
-
-def embed_bag(raw: RawOperator) -> Semantics:
-    """Rows of a table that are added up, with weights of their own (then products are added) or a mean at the end."""
-    at = {"EmbeddingBagPacked": 2, "EmbeddingBagPackedSum": 2, "EmbeddingSegmentsSum": 5}.get(raw.op, 4)
-    weighted, outputs = raw.given(at), elements(raw.output())
-    row = product_of(raw.input(0), 1) if shape_of(raw.input(0)) else None
-    added = multiply(elements(raw.input(1)), row)
-    if added is None or outputs is None:
-        return counted(None, None, weights=(0,))
-    mean_ops = outputs if str(raw.attributes.get("reduction", "sum")) == "mean" else 0
-    return counted(added if weighted else 0, (2 if weighted else 1) * added + mean_ops, weights=(0,))
-
-
-def transform(raw: RawOperator) -> Semantics:
-    """5·N·log₂N operations for a complex transform of N points, half for a real one.
-
-    That is the count fast Fourier transforms are compared by (http://www.fftw.org/speed/method.html), not what an
-    engine executes.
-    """
-    real = raw.op in ("RDFT", "IRDFT")
-    signal, spectrum = _sizes(raw.input(0)), _sizes(raw.output())
-    whole = signal if raw.op == "RDFT" else spectrum
-    axes = raw.values(1)
-    if whole is None or signal is None or axes is None or not all(abs(axis) <= len(whole) for axis in axes):
-        return counted(None, None)
-    # The last dimension of complex tensors is the pair of real and imaginary part; axes do not count it.
-    rank = len(whole) if real else len(whole) - 1
-    places = [int(axis) + rank if axis < 0 else int(axis) for axis in axes]
-    lengths = list(whole[:rank])
-    given = raw.values(2)
-    for place, length in zip(places, given or (), strict=False):
-        if 0 <= place < rank and length >= 0:
-            lengths[place] = int(length)
-    points = multiply(*(lengths[place] for place in places if 0 <= place < rank))
-    total = multiply(*lengths)
-    if not points or total is None:
-        return counted(None, None)
-    return counted(0, round((2.5 if real else 5) * total * math.log2(points)))
-
-
-def transform_frames(raw: RawOperator) -> Semantics:
-    """STFT and ISTFT: per frame of N points a product with the window and a real transform (2.5·N·log₂N).
-
-    The inverse also adds frames up where they overlap, and divides by the windows' sum.
-    """
-    found = raw.values(2)
-    frame = int(found[0]) if found else 0
-    back = raw.op == "ISTFT"
-    outputs = elements(raw.output())
-    spectrum = elements(raw.input(0)) if back else outputs
-    if frame <= 0 or spectrum is None or outputs is None:
-        return counted(None, None)
-    frames = spectrum // (2 * (frame // 2 + 1))
-    each = frame + round(2.5 * frame * math.log2(frame))
-    return counted(0, frames * (each + (frame if back else 0)) + (outputs if back else 0))
-
-
-def find_objects(raw: RawOperator) -> Semantics:
-    """RegionYolo: sigmoids of centre and objectness (12 operations), and a sigmoid (4) or softmax (5) per class."""
-    softmax = raw.attributes.get("do_softmax") is True
-    mask = numbers(raw.attributes.get("mask", ())) or ()
-    regions = raw.attributes.get("num") if softmax else len(mask)
-    classes, sizes = raw.attributes.get("classes"), _sizes(raw.input(0))
-    cells = multiply(sizes[0], *sizes[2:]) if sizes is not None and len(sizes) == 4 else None
-    if type(regions) is not int or type(classes) is not int or cells is None:
-        return counted(None, None)
-    return counted(0, cells * regions * (12 + classes * (5 if softmax else 4)))

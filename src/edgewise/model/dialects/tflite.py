@@ -21,11 +21,11 @@ from edgewise.model.dialects.base import (
     mean,
     moving,
     per_element,
+    rare,
     reducing,
     unknown,
 )
 from edgewise.model.dialects.tflite_network import fused
-from edgewise.model.dialects.tflite_stablehlo import STABLEHLO
 
 
 def interpret(raw: RawOperator) -> Semantics:
@@ -73,6 +73,39 @@ _REDUCING = (
 )
 
 
+def _compute(raw: RawOperator) -> Semantics:
+    return per_element(2 if raw.op == "STABLEHLO_RSQRT" else 1, weights=raw.positions)  # root, divide
+
+
+_STABLEHLO_ARITHMETIC = (
+    "ADD SUBTRACT MULTIPLY DIVIDE MAXIMUM MINIMUM POWER REMAINDER ABS NEGATE FLOOR COSINE CBRT AND OR COMPARE CONVERT "
+    "SHIFT_LEFT RSQRT"
+)
+_STABLEHLO_MOVEMENT = (
+    "RESHAPE CONCATENATE BROADCAST_IN_DIM SLICE SELECT DYNAMIC_SLICE DYNAMIC_UPDATE_SLICE PAD IOTA GATHER TRANSPOSE"
+)
+
+_STABLEHLO: dict[str, Rule] = {
+    **each(_STABLEHLO_ARITHMETIC, _compute),
+    **each(_STABLEHLO_MOVEMENT, moving()),
+    "LOGISTIC": function("sigmoid"),
+    "TANH": function("tanh"),
+    "EXPONENTIAL": function("exp"),
+    "LOG": function("log"),
+    "CLAMP": function("clamp"),
+    **each("CONVOLUTION DOT_GENERAL", rare(0, 1, macs=None)),
+    "SORT": data_dependent(),
+    "WHILE": mean("loop"),
+    **each("CASE COMPOSITE", mean("branch")),
+    **each("REDUCE REDUCE_WINDOW SCATTER", unknown("its computation per element is a separate graph")),
+    "CUSTOM_CALL": unknown("it calls a function outside the model"),
+    "RNG_BIT_GENERATOR": RANDOM,
+}
+
+STABLEHLO = {f"STABLEHLO_{name}": rule for name, rule in _STABLEHLO.items()}
+"""Operator of StableHLO in a TFLite file, after https://openxla.org/stablehlo/spec → its semantics."""
+
+
 BUILTIN: dict[str, Rule] = {
     **each(_ONE, per_element(1)),
     **each(_COMPARING, per_element(1)),
@@ -109,16 +142,16 @@ BUILTIN: dict[str, Rule] = {
     "BATCH_MATMUL": network.multiply_matrices,
     "AVERAGE_POOL_2D": network.pool,
     "MAX_POOL_2D": network.pool,
-    "L2_POOL_2D": network.pool_squares,
+    "L2_POOL_2D": rare(macs=None),
     "REDUCE_WINDOW": network.pool_by_function,
     "L2_NORMALIZATION": network.normalize_length,
     "LOCAL_RESPONSE_NORMALIZATION": network.normalize_locally,
     "EMBEDDING_LOOKUP": network.look_up,
-    "EMBEDDING_LOOKUP_SPARSE": network.look_up_weighted,
+    "EMBEDDING_LOOKUP_SPARSE": rare(4, macs=None),
     "QUANTIZE": network.quantize,
     "DEQUANTIZE": network.dequantize,
     "DENSIFY": _ONCE,
-    "RFFT2D": network.transform_rows,
+    "RFFT2D": rare(),
     "SCATTER_ND": network.scatter,
     **each("LSTM UNIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_LSTM", network.run_lstm),
     **each("RNN UNIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_RNN", network.run_rnn),

@@ -4,15 +4,13 @@ Layouts are those of the kernels' documentation in tensorflow/lite/schema/schema
 activations [batch, height, width, channels]; filters [output, height, width, input] (convolutions), [1, height, width,
 channels] (depthwise), [depth, height, width, input, output] (three dimensions) and [output, input] (fully connected).
 
-Recurrent layers follow the kernels *lstm*.cc, *rnn*.cc and svdf.cc. Layer normalisation, coupled gates, clipping and
-auxiliary inputs, which the kind ``recurrent`` does not have, are counted here by the same rules.
+Recurrent layers follow the kernels *lstm*.cc, *rnn*.cc and svdf.cc.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import log2
+from typing import Any
 
 from edgewise.model.cost import ACTIVATIONS
 from edgewise.model.dialects.base import (
@@ -27,7 +25,7 @@ from edgewise.model.dialects.base import (
     multiply,
     other_functions,
     per_element,
-    shape_of,
+    rare,
     size_of,
     unknown,
 )
@@ -103,13 +101,6 @@ def pool(raw: RawOperator) -> Semantics:
     return mean("pooling", window=_window(raw), average=raw.op == "AVERAGE_POOL_2D", activation=fused(raw))
 
 
-def pool_squares(raw: RawOperator) -> Semantics:
-    """L2_POOL_2D: the root of the mean of the squares, which are a product added to a sum."""
-    outputs = elements(raw.output())
-    macs = multiply(outputs, _window(raw))
-    return counted(macs, add(multiply(2, macs), multiply(2, outputs)))
-
-
 def pool_by_function(raw: RawOperator) -> Semantics:
     """REDUCE_WINDOW: data, initial value, window shape, strides, dilations."""
     if raw.attributes.get("reduce_function", "UNSUPPORTED") == "UNSUPPORTED":
@@ -139,25 +130,6 @@ def look_up(raw: RawOperator) -> Semantics:
     return moving(1)
 
 
-def look_up_weighted(raw: RawOperator) -> Semantics:
-    """EMBEDDING_LOOKUP_SPARSE: ids, indices, shape, weights, table.
-
-    Rows × weights are summed; MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares,
-    once per bag of ids.
-    """
-    ids, outputs = elements(raw.input(0)), elements(raw.output())
-    row = multiply(*shape_of(raw.input(4))[1:]) if ids else None
-    macs = multiply(ids, row)
-    bags = outputs // row if outputs is not None and row else None
-    extra: dict[str, int | None] = {
-        "SUM": 0,
-        "MEAN": add(ids, outputs),
-        "SQRTN": add(multiply(2, ids), bags, outputs),
-    }
-    ops = add(multiply(2, macs), extra.get(str(raw.attributes.get("combiner", "SUM"))))
-    return counted(macs, ops, weights=(4,))
-
-
 def quantize(raw: RawOperator) -> Semantics:
     """QUANTIZE, from a float or from another quantisation."""
     source = raw.input(0)
@@ -172,46 +144,9 @@ def dequantize(raw: RawOperator) -> Semantics:
     return per_element(0 if source is not None and source.constant else 2, kind="dequantize")
 
 
-def transform_rows(raw: RawOperator) -> Semantics:
-    """RFFT2D: 2.5 n log₂ n operations for a real transform of n points, as http://www.fftw.org/speed/method.html."""
-    lengths, data = raw.values(1), raw.input(0)
-    whole, plane = elements(data), multiply(size_of(data, -2), size_of(data, -1))
-    points = multiply(*map(int, lengths)) if lengths else None
-    if not points or points < 0 or whole is None or not plane:
-        return mean("counted")
-    return counted(0, round(whole // plane * 2.5 * points * log2(points)))
-
-
 def scatter(raw: RawOperator) -> Semantics:
     """SCATTER_ND: indices, updates, shape; updates to one place are added."""
     return counted(0, elements(raw.input(1)))
-
-
-_NORMALIZATION = 8  # per element: mean 1, variance 3, normalise 2, scale and shift 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """Positions of the inputs of one direction of an LSTM, in the order input, forget, cell, output gate."""
-
-    gates: Sequence[int]
-    recurrent: Sequence[int]
-    peepholes: Sequence[int]
-    biases: Sequence[int]
-    projection: int
-    projection_bias: int
-    norms: Sequence[int] = ()
-    auxiliary: Sequence[int] = ()
-
-    @property
-    def weights(self) -> tuple[int, ...]:
-        named = (*self.gates, *self.recurrent, *self.peepholes, *self.biases, self.projection, self.projection_bias)
-        return (*named, *self.norms, *self.auxiliary)
-
-
-_FORWARD = _Cell(range(1, 5), range(5, 9), range(9, 12), range(12, 16), 16, 17, range(20, 24))
-_TWO_FORWARD = _Cell(range(1, 5), range(5, 9), range(9, 12), range(12, 16), 16, 17, (), range(40, 44))
-_TWO_BACKWARD = _Cell(range(18, 22), range(22, 26), range(26, 29), range(29, 33), 33, 34, (), range(44, 48))
 
 
 def _sequence(raw: RawOperator) -> tuple[int | None, int | None]:
@@ -221,34 +156,6 @@ def _sequence(raw: RawOperator) -> tuple[int | None, int | None]:
         return 1, first
     major = raw.attributes.get("time_major", raw.op == "BIDIRECTIONAL_SEQUENCE_LSTM")
     return (first, second) if major else (second, first)
-
-
-def run_lstm(raw: RawOperator) -> Semantics:
-    """LSTM (one step), UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM."""
-    steps, batch = _sequence(raw)
-    if raw.op == "LSTM" and raw.attributes.get("kernel_type") == "BASIC":
-        # All weights are in one matrix [4 × hidden, input + hidden].
-        rows, features = size_of(raw.input(2), 0), size_of(raw.input(0), -1)
-        hidden = rows // 4 if rows is not None else None
-        return mean("recurrent", gates=4, hidden=hidden, input=features, steps=1, batch=batch, biases=1, weights=(2, 3))
-    cells = [_TWO_FORWARD, _TWO_BACKWARD] if raw.op == "BIDIRECTIONAL_SEQUENCE_LSTM" else [_FORWARD]
-    weights = tuple(at for cell in cells for at in cell.weights)
-    if len(cells) == 1 and _is_plain(raw, cell := cells[0]):
-        return mean(
-            "recurrent",
-            gates=4,
-            hidden=size_of(raw.input(cell.gates[1]), 0),
-            input=size_of(raw.input(cell.gates[1]), 1),
-            steps=steps,
-            batch=batch,
-            state=size_of(raw.input(cell.recurrent[1]), 1),
-            biases=1 if _there(raw, cell.biases) else 0,
-            peepholes=len(_there(raw, cell.peepholes)),
-            projection=size_of(raw.input(cell.projection), 0),
-            weights=weights,
-        )
-    macs, ops = zip(*(_count_lstm(raw, cell) for cell in cells), strict=True)
-    return counted(multiply(steps, batch, add(*macs)), multiply(steps, batch, add(*ops)), weights=weights)
 
 
 def filter_in_time(raw: RawOperator) -> Semantics:
@@ -268,50 +175,55 @@ def filter_in_time(raw: RawOperator) -> Semantics:
     return counted(macs, ops, weights=(1, 2, 3))
 
 
-def _there(raw: RawOperator, positions: Sequence[int]) -> list[int]:
-    return [at for at in positions if raw.given(at)]
+def run_lstm(raw: RawOperator) -> Semantics:
+    """LSTM (one step), UNIDIRECTIONAL_SEQUENCE_LSTM and BIDIRECTIONAL_SEQUENCE_LSTM.
 
-
-def _is_plain(raw: RawOperator, cell: _Cell) -> bool:
-    """Four gates with tanh, and nothing else that the kind ``recurrent`` does not count."""
-    options = raw.attributes
-    extras = _there(raw, [*cell.norms, *cell.auxiliary, cell.projection_bias])
-    clips = options.get("cell_clip", 0) or options.get("proj_clip", 0) or options.get("diagonal_recurrent_tensors")
-    return (
-        len(_there(raw, cell.gates)) == 4
-        and len(_there(raw, cell.biases)) in {0, 4}
-        and not extras
-        and not clips
-        and fused(raw) == "tanh"
-    )
-
-
-def _count_lstm(raw: RawOperator, cell: _Cell) -> tuple[int | None, int | None]:
-    """MACs and ops of one step of one sequence.
-
-    Without an input gate, that is 1 − the forget gate. A clip is two comparisons; a diagonal recurrent weight is one
-    product per unit.
+    From its first input on, a direction has four matrices of the data (input, forget, cell and output gate), four of
+    the state, three peepholes, four biases, the projection and its bias. Layer normalisation, auxiliary inputs, coupled
+    gates, clipping and other functions than tanh have MACs, and operations that are not counted.
     """
-    gates = _there(raw, cell.gates)
-    hidden = size_of(raw.input(cell.gates[1]), 0)
-    function = ACTIVATIONS.get(fused(raw))
-    macs = add(*(elements(raw.input(at)) for at in (*gates, *_there(raw, (*cell.auxiliary, *cell.recurrent)))))
-    projection = _there(raw, [cell.projection])
-    macs = add(macs, *(elements(raw.input(at)) for at in projection))
-    # Sigmoids of the gates but the cell's, the function twice, the sums of input and state, f∘c + i∘g and o∘….
-    per_unit = add(4 * (len(gates) - 1), multiply(2, function), len(gates), 4)
-    per_unit = add(
-        per_unit,
-        len(_there(raw, cell.biases)),
-        2 * len(_there(raw, cell.peepholes)),
-        _NORMALIZATION * len(_there(raw, cell.norms)),
-        len(_there(raw, cell.auxiliary)),
-        1 if len(gates) == 3 else 0,
-        2 if raw.attributes.get("cell_clip") else 0,
-    )
-    outputs = size_of(raw.input(cell.projection), 0) if projection else 0
-    after = len(_there(raw, [cell.projection_bias])) + (2 if raw.attributes.get("proj_clip") else 0)
-    return macs, add(multiply(2, macs), multiply(hidden, per_unit), multiply(outputs, after))
+    steps, batch = _sequence(raw)
+    if raw.op == "LSTM" and raw.attributes.get("kernel_type") == "BASIC":
+        # All weights are in one matrix [4 × hidden, input + hidden].
+        rows, features = size_of(raw.input(2), 0), size_of(raw.input(0), -1)
+        hidden = rows // 4 if rows is not None else None
+        return mean("recurrent", gates=4, hidden=hidden, input=features, steps=1, batch=batch, biases=1, weights=(2, 3))
+    both = raw.op == "BIDIRECTIONAL_SEQUENCE_LSTM"
+    starts, auxiliary, norms = ((1, 18), range(40, 48), range(0)) if both else ((1,), range(0), range(20, 24))
+    weights = (*(at for start in starts for at in range(start, start + 17)), *auxiliary, *norms)
+    directions = [_read_direction(raw, start) for start in starts]
+    plain = fused(raw) == "tanh" and not any(map(raw.given, (*auxiliary, *norms)))
+    plain = plain and not any(raw.attributes.get(option) for option in _UNUSUAL)
+    if plain and directions[0] is not None and all(each == directions[0] for each in directions):
+        return mean(
+            "recurrent", gates=4, steps=steps, batch=batch, directions=len(starts), weights=weights, **directions[0]
+        )
+    matrices = [*auxiliary, *(at for start in starts for at in (*range(start, start + 8), start + 15))]
+    return _only_products(raw, matrices, multiply(steps, batch), weights)
+
+
+_UNUSUAL = ("cell_clip", "proj_clip", "diagonal_recurrent_tensors")
+
+
+def _read_direction(raw: RawOperator, start: int) -> dict[str, Any] | None:
+    """Geometry of the direction whose inputs begin at `start`; None where the kind ``recurrent`` does not have it."""
+    biases = sum(map(raw.given, range(start + 11, start + 15)))
+    if not all(map(raw.given, range(start, start + 4))) or biases not in (0, 4) or raw.given(start + 16):
+        return None
+    return {
+        "hidden": size_of(raw.input(start + 1), 0),
+        "input": size_of(raw.input(start + 1), 1),
+        "state": size_of(raw.input(start + 5), 1),
+        "biases": 1 if biases else 0,
+        "peepholes": sum(map(raw.given, range(start + 8, start + 11))),
+        "projection": size_of(raw.input(start + 15), 0),
+    }
+
+
+def _only_products(raw: RawOperator, matrices: Sequence[int], times: int | None, weights: tuple[int, ...]) -> Semantics:
+    """A layer that multiplies each of these matrices `times` times, and whose operations are not counted."""
+    sizes = [elements(raw.input(at)) for at in matrices if raw.given(at)]
+    return rare(*weights, macs=multiply(times, add(*sizes)))
 
 
 def run_rnn(raw: RawOperator) -> Semantics:
@@ -321,27 +233,23 @@ def run_rnn(raw: RawOperator) -> Semantics:
     """
     steps, batch = _sequence(raw)
     cells = [(1, 2, 3, 10), (5, 6, 7, 11)] if raw.op == "BIDIRECTIONAL_SEQUENCE_RNN" else [(1, 2, 3)]
-    positions = tuple(at for cell in cells for at in cell)
+    weights = tuple(at for cell in cells for at in cell)
     function = ACTIVATIONS.get(fused(raw))
     sizes = {(size_of(raw.input(cell[0]), 0), size_of(raw.input(cell[0]), 1)) for cell in cells}
-    auxiliary = _there(raw, [at for cell in cells for at in cell[3:]])
-    if function is not None and len(sizes) == 1 and not auxiliary:
-        hidden, features = sizes.pop()
-        further = len(cells) * other_functions(1, [function])
-        return mean(
-            "recurrent",
-            gates=1,
-            hidden=hidden,
-            input=features,
-            steps=steps,
-            batch=batch,
-            directions=len(cells),
-            biases=1,
-            further=further,
-            weights=positions,
-        )
-    products = add(*(elements(raw.input(at)) for cell in cells for at in cell[:2]))
-    macs = multiply(steps, batch, add(products, *(elements(raw.input(at)) for at in auxiliary)))
-    units = add(*(size_of(raw.input(cell[0]), 0) for cell in cells))
-    more = add(multiply(units, add(function, 2)), *(size_of(raw.input(at), 0) for at in auxiliary))
-    return counted(macs, add(multiply(2, macs), multiply(steps, batch, more)), weights=positions)
+    auxiliary = [at for cell in cells for at in cell[3:]]
+    if function is None or len(sizes) > 1 or any(map(raw.given, auxiliary)):
+        matrices = [*auxiliary, *(at for cell in cells for at in cell[:2])]
+        return _only_products(raw, matrices, multiply(steps, batch), weights)
+    hidden, features = sizes.pop()
+    return mean(
+        "recurrent",
+        gates=1,
+        hidden=hidden,
+        input=features,
+        steps=steps,
+        batch=batch,
+        directions=len(cells),
+        biases=1,
+        further=len(cells) * other_functions(1, [function]),
+        weights=weights,
+    )

@@ -248,7 +248,7 @@ NETWORK: dict[str, Rule] = {
     **each("mm bmm matmul mv dot vdot inner _int_mm affine_grid_generator", _product),
     **each("addmm baddbmm addmv addbmm", _added_product),
     "tensordot": _tensordot,
-    "einsum": lambda raw: read_einsum(raw, most=2),
+    "einsum": read_einsum,
     **each(
         """
         scaled_dot_product_attention _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu

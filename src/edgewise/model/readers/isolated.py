@@ -60,16 +60,31 @@ def answer_requests(
     return serve(reply, limits=limit)
 
 
+SHAPE_WORKER = "edgewise.model.readers.shape_worker"
+_ENGINES = {"openvino": ("openvino", "OpenVINO"), "litert": ("ai_edge_litert", "LiteRT")}
+"""Engine of the shape worker → the package that it imports, and its title."""
+
+
 def ask_for_shapes(
-    worker: str, path: Path | None, request: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], **engine: Any
+    engine: str, path: Path, given: Any, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[Mapping[str, Any] | None, str]:
-    """The answer of `ask_engine` about a model with these `shapes` of its inputs, or None and why there is none.
+    """Return the answer of the shape worker about a model, or None and why there is none.
+
+    Args:
+        engine: ``openvino`` or ``litert``, which are extras of edgewise too.
+        given: the shapes as the engine's function of the worker takes them.
+        shapes: the same by the names of inputs, for messages.
 
     Raises:
         BadInput: the network can't take the shapes.
     """
+    package, title = _ENGINES[engine]
     try:
-        return ask_engine(worker, path, request, **engine), ""
+        answer = ask_engine(
+            SHAPE_WORKER, path, {"engine": engine, "shapes": given},
+            package=package, title=title, extra=engine, purpose="shapes behind open dimensions",
+        )  # fmt: skip
+        return answer, ""
     except NoAnswer as error:
         return None, str(error)
     except Refused as error:

@@ -8,20 +8,19 @@ classes of somebody's own is refused before: nothing of a file is run.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import BadModel
-from edgewise.model.graph import Graph, Operator, Tensor
+from edgewise.errors import BadModel, Unavailable
+from edgewise.model.graph import Graph
 from edgewise.model.keras_code import ADVICE, find_code
 from edgewise.model.readers.archive import first_name, looks_zipped, open_archive
-from edgewise.model.readers.base import MAX_NAME_CHARACTERS, SelfContained, check_shapes, damaged, sign_graph
-from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
+from edgewise.model.readers.base import SelfContained, check_shapes, damaged, sign_graph
+from edgewise.model.readers.isolated import NoAnswer, Refused, ask_engine, parse_shape, refuse_shapes
 from edgewise.model.readers.keras_graph import build_graph
-from edgewise.model.signature import Signature
+from edgewise.model.signature import Shape, Signature
 
 WORKER = "edgewise.model.readers.keras_isolated"
 _CONFIG, _METADATA = "config.json", "metadata.json"
@@ -49,14 +48,11 @@ class KerasReader(SelfContained):
         return first_name(head) == _METADATA
 
     def read_signature(self, path: Path) -> Signature:
-        """Inputs with their batch, which is open as a rule, and outputs, whose shapes only Keras tells."""
+        """Inputs with their batch, which is open as a rule, and outputs."""
         return sign_graph(path, self.read_graph(path))
 
     def read_graph(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-        """The network as Keras builds it from its configuration, models in models taken apart.
-
-        Without Keras: its inputs, and its layers without what only Keras tells.
-        """
+        """The network as Keras builds it from its configuration, models in models taken apart. As `read_document`."""
         with open_archive(path) as archive:
             document = archive.read_json(_CONFIG)
             metadata = archive.read_json(_METADATA) if _METADATA in archive.names else {}
@@ -76,24 +72,30 @@ def read_document(
         version: of Keras.
 
     Raises:
-        BadModel: it has code or custom classes, its configuration does not describe its layers, or it is damaged.
+        BadModel: it has code or custom classes, does not describe its layers, or Keras can't build it.
+        Unavailable: Keras, or a backend of it, is not installed.
         BadInput: as `ReadsGraph.read_graph` says.
     """
     if found := find_code(document):
         raise damaged(path, found[0], advice=found[1])
-    outline = _outline(path, document, version)
-    check_shapes({name: outline.tensors[name].shape for name in outline.inputs}, shapes or {})
+    check_shapes(_find_inputs(path, document), shapes or {})
+    if (backend := _choose_backend()) is None:
+        raise Unavailable(
+            f"{path.name} is read by Keras, which needs one of JAX, PyTorch and TensorFlow", advice="pip install jax"
+        )
     given = {name: list(shape) for name, shape in (shapes or {}).items()}
-    purpose = "shapes, parameters and costs of a Keras model"
-    backend = _choose_backend()
-    if backend is None:
-        why = f"{purpose} need one of JAX, PyTorch and TensorFlow behind Keras (pip install jax)"
-        return _with_shapes(outline, given, why)
-    told, why = ask_for_shapes(
-        WORKER, None, {"document": dict(document), "shapes": given}, shapes or {}, package="keras", title="Keras",
-        extra="keras", purpose=purpose, environment={"KERAS_BACKEND": backend},
-    )  # fmt: skip
-    return _with_shapes(outline, given, why) if told is None else build_graph(path, told, version)
+    try:
+        answer = ask_engine(
+            WORKER, None, {"document": dict(document), "shapes": given}, package="keras", title="Keras",
+            extra="keras", purpose="the layers of a Keras model", environment={"KERAS_BACKEND": backend},
+        )  # fmt: skip
+    except NoAnswer as error:
+        if find_spec("keras") is None:
+            raise Unavailable(f"{path.name} can't be read: {error}", advice="pip install 'edgewise[keras]'") from error
+        raise damaged(path, str(error), advice=ADVICE) from error
+    except Refused as error:
+        raise refuse_shapes(shapes or {}, error) from error
+    return build_graph(path, answer, version)
 
 
 def _choose_backend() -> str | None:
@@ -104,66 +106,19 @@ def _choose_backend() -> str | None:
     return None if find_spec("keras") is not None and not found else found
 
 
-def _outline(path: Path, document: Mapping[str, Any], version: str) -> Graph:
-    """What the configuration says without being built: inputs, the names of outputs, classes of layers."""
+def _find_inputs(path: Path, document: Mapping[str, Any]) -> dict[str, Shape | None]:
+    """Name of an input → its shape. Raises `BadModel` where the configuration does not list the layers."""
     options = document.get("config")
-    listed = options.get("layers") if isinstance(options, dict) else None
-    if not isinstance(options, dict) or not isinstance(listed, list):
+    layers = options.get("layers") if isinstance(options, dict) else None
+    if not isinstance(layers, list):
         raise damaged(
             path,
             f"the layers of its class {str(document.get('class_name'))[:60]!r} exist only in its Python code",
             advice=ADVICE,
         )
-    layers = [each for each in listed if isinstance(each, dict) and isinstance(each.get("config"), dict)]
-    inputs = [each for each in layers if each.get("class_name") == "InputLayer"]
-    tensors = {}
-    for each in inputs:
-        shape = each["config"].get("batch_shape", each["config"].get("batch_input_shape"))
-        dtype = each["config"].get("dtype")
-        tensors[_name(path, each)] = Tensor(
-            name=_name(path, each), shape=parse_shape(shape), dtype=dtype[:40] if isinstance(dtype, str) else "float32"
-        )
-    outputs = list(dict.fromkeys(_ends(options.get("output_layers"))))
-    if not outputs and layers:
-        outputs = [_name(path, layers[-1])]
-    operators = [
-        Operator(index=at, name=_name(path, each), op=str(each.get("class_name"))[:MAX_NAME_CHARACTERS], kind="")
-        for at, each in enumerate(each for each in layers if each not in inputs)
-    ]
-    names = tuple(tensors)
-    for name in outputs:
-        tensors.setdefault(name, Tensor(name=name, shape=None, dtype="float32"))
-    if not outputs:
-        raise damaged(path, "it has no outputs")
-    return Graph(
-        name=str(options.get("name", ""))[:MAX_NAME_CHARACTERS], format="keras",
-        producer=f"Keras {version}".strip(), tensors=tensors, operators=tuple(operators), inputs=names,
-        outputs=tuple(outputs), metadata={"class": str(document.get("class_name"))[:200]},
-    )  # fmt: skip
-
-
-def _name(path: Path, layer: Mapping[str, Any]) -> str:
-    name = layer["config"].get("name") or layer.get("name") or layer.get("class_name")
-    if not isinstance(name, str) or len(name) > MAX_NAME_CHARACTERS:
-        raise damaged(path, "a layer has no name")
-    return name
-
-
-def _ends(value: Any, depth: int = 20) -> Iterator[str]:
-    """Names of the layers in ``[layer, node, tensor]``, or in lists and objects of them."""
-    match value:
-        case [str(name), int(), int(), *_]:
-            yield name[:MAX_NAME_CHARACTERS]
-        case list() | dict() if depth:
-            for each in value.values() if isinstance(value, dict) else value:
-                yield from _ends(each, depth - 1)
-
-
-def _with_shapes(outline: Graph, given: Mapping[str, list[int]], why: str) -> Graph:
-    """The outline with the inputs' shapes, every cost unknown because of `why`."""
-    tensors = {
-        name: replace(tensor, shape=tuple(given.get(name, ()))) if name in given else tensor
-        for name, tensor in outline.tensors.items()
-    }
-    operators = tuple(replace(each, unknown_because=why) for each in outline.operators)
-    return replace(outline, tensors=tensors, operators=operators, metadata={**outline.metadata, "unobserved": why})
+    found: dict[str, Shape | None] = {}
+    for layer in layers:
+        match layer:
+            case {"class_name": "InputLayer", "config": {"name": str(name), **config}}:
+                found[name] = parse_shape(config.get("batch_shape", config.get("batch_input_shape")))
+    return found

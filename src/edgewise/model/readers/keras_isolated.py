@@ -7,11 +7,13 @@ not read. Layers that are made of others come as their parts where Keras has the
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from edgewise.model.readers.isolated import Refused, answer_requests
+from edgewise.model.readers.unique_names import UniqueNames
 
 CPU_SECONDS = 100
 MEMORY_BYTES = 8 * 2**30
@@ -68,6 +70,7 @@ class _Walk:
         self.tensors: dict[str, list[Any]] = {}
         self.weights: dict[str, list[Any]] = {}
         self.layers: list[dict[str, Any]] = []
+        self._unique = UniqueNames("{}~{}", longest=sys.maxsize)
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []
         self._variables: dict[int, str] = {}
@@ -166,20 +169,14 @@ class _Walk:
 
     def _name(self, tensor: Any, wanted: str) -> str:
         if id(tensor) not in self._names:
-            name, number = wanted, 2
-            while name in self.tensors:
-                name, number = f"{wanted}~{number}", number + 1
-            self._names[id(tensor)] = name
+            name = self._names[id(tensor)] = self._unique.take(wanted)
             self._kept.append(tensor)  # so that no other gets its id
             self.tensors[name] = [list(tensor.shape), str(tensor.dtype)]
         return self._names[id(tensor)]
 
     def _weight(self, variable: Any, path: str) -> str:
         if id(variable) not in self._variables:
-            wanted = f"{path}/{variable.path.rpartition('/')[2]}"
-            name, number = wanted, 2
-            while name in self.weights or name in self.tensors:
-                name, number = f"{wanted}~{number}", number + 1
+            name = self._unique.take(f"{path}/{variable.path.rpartition('/')[2]}")
             self._variables[id(variable)] = name
             self.weights[name] = [list(variable.shape), str(variable.dtype)]
         return self._variables[id(variable)]

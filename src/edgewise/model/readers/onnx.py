@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -52,10 +53,6 @@ class OnnxReader:
     format = "onnx"
     title = "ONNX"
 
-    def __init__(self) -> None:
-        # One parse serves a signature and the question for weight files that follows it.
-        self._parsed: dict[tuple[Path, int, int, int], _Facts] = {}
-
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether the top-level protobuf fields are those of a ModelProto with a graph (ONNX has no magic number)."""
         with path.open("rb") as file:
@@ -63,8 +60,8 @@ class OnnxReader:
 
     def read_signature(self, path: Path) -> Signature:
         """Graph inputs less initialisers, and graph outputs; names of open dimensions are kept."""
-        self._parsed = {identify_version(path): (facts := _parse(path))}
-        return facts.signature
+        _parse.cache_clear()  # a file may change within one tick of the file system's clock
+        return _parse(identify_version(path)).signature
 
     def read_graph(
         self, path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, observed: Observed | None = None
@@ -81,12 +78,12 @@ class OnnxReader:
 
     def locations(self, path: Path) -> tuple[str, ...]:
         """The files of external data as the model names them, whether they are there or not. Raises `BadModel`."""
-        return tuple(location for location, _ in _parse(path).extents)
+        return tuple(location for location, _ in _parse(identify_version(path)).extents)
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """Files of external data, in the order in which the model first mentions them."""
-        facts = self._parsed.pop(identify_version(path), None) or _parse(path)
-        return tuple(_check_weight_file(path, location, end) for location, end in facts.extents)
+        extents = _parse(identify_version(path)).extents
+        return tuple(_check_weight_file(path, location, end) for location, end in extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,10 @@ class _Facts:
     extents: tuple[tuple[str, int], ...]
 
 
-def _parse(path: Path) -> _Facts:
-    """What the file tells, from one parse. Raises `BadModel`."""
+@lru_cache(maxsize=1)
+def _parse(version: tuple[Path, int, int, int]) -> _Facts:
+    """Read signature and extents; kept for the next call on the same file. Raises `BadModel`."""
+    path = version[0]
     with _readable(path):
         model, _, onnx = _load(path)
         signature = _read_signature(path, model, onnx.TensorProto.DataType.items())

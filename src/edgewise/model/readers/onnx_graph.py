@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgewise.model.cost import stored_size
-from edgewise.model.dialects.base import RawOperator, Semantics
+from edgewise.model.cost import add_known, stored_size
+from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.onnx import interpret
 from edgewise.model.dialects.onnx_ml import OPTION_WEIGHTS
-from edgewise.model.graph import BITS, Graph, Operator, Quantization, StoredData, Tensor
+from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
 from edgewise.model.readers import onnx_packed
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, OnnxNode, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
@@ -28,7 +28,7 @@ from edgewise.model.readers.onnx_types import (
     read_type,
     read_values,
 )
-from edgewise.model.readers.onnx_wire import Description
+from edgewise.model.readers.onnx_wire import Description, LeftOut
 from edgewise.model.readers.unique_names import UniqueNames
 
 STANDARD = frozenset({*NATIVE, "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
@@ -90,31 +90,6 @@ class Source:
     observed: Observed = Observed()
 
 
-@dataclass(slots=True)
-class _Scope:
-    """What is known of the values that one graph's nodes can see.
-
-    Attributes:
-        tensors: of this graph.
-        outer: of the graphs around it.
-        constants: messages of constants, those of the graphs around it with them.
-        path: of the graph, as `Observed` has it.
-    """
-
-    tensors: dict[str, Tensor]
-    outer: Mapping[str, Tensor]
-    constants: dict[str, Proto]
-    path: str = ""
-
-    def look_up(self, name: str) -> Tensor:
-        """The tensor; one from outside becomes a tensor of this graph too."""
-        tensor = self.tensors.get(name)
-        if tensor is None:
-            tensor = self.outer.get(name) or Tensor(name=name, shape=None, dtype="undefined")
-            self.tensors[name] = tensor
-        return tensor
-
-
 def read_declared(block: Block, dtypes: Mapping[int, str]) -> Shapes:
     """What a graph, and those inside it, declare of their values."""
     declared: Shapes = {}
@@ -135,7 +110,7 @@ def make_graph(model: Proto, block: Block, source: Source, *, notes: tuple[str, 
         Wrong: a constant that can't be.
         UnicodeDecodeError: a name that is no text.
     """
-    graph = _make(block, source, _Scope({}, {}, {}))
+    graph = _GraphReader(source).read(block)
     opset = source.versions.get("")
     metadata: dict[str, Any] = {
         "ir_version": model.ir_version,
@@ -162,98 +137,294 @@ def _cut(text: str | bytes) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
 
 
-def _make(block: Block, source: Source, scope: _Scope) -> Graph:
-    graph = block.proto
-    inputs = _read_constants_and_inputs(block, source, scope)
-    types: Shapes = {}
-    for info in (*graph.value_info, *graph.output):
-        types[info.name] = read_type(info.type, source.dtypes)
-    observed = source.observed.shapes.get(scope.path, {})
-    for step in block.steps:
-        for name in step.outputs:
-            if name and name not in scope.tensors:
-                scope.tensors[name] = _read_result(name, types, (observed, source.declared))
-        if step.op == "Dropout" and len(step.outputs) == 2:
-            _complete_mask(step, scope)
-        if step.op in _QUANTIZED:
-            _quantize(step, source, scope)
-        if step.op in onnx_packed.SCALES and step.domain == "com.microsoft":
-            _unpack(step, source, scope)
-    operators: list[Operator] = []
-    subgraphs: dict[str, Graph] = {}
-    names = UniqueNames("{} ({})", longest=sys.maxsize)
-    results = {info.name for info in graph.output}
-    for step in block.steps:
-        if not step.is_constant and not (step.op == "ConstantOfShape" and _fill(step, scope, results)):
-            name = names.take(read_text(step.proto.name) or next(filter(None, step.outputs), "") or step.op)
-            inner = _read_inner(step, name, source, scope) if step.inner else {}
-            subgraphs |= inner
-            operators.append(_read_operator(step, name, tuple(inner), (len(operators), source, scope)))
-    outputs = tuple(dict.fromkeys([info.name for info in graph.output]))
-    for name in outputs:
-        scope.look_up(name)
-    for name, tensor in scope.tensors.items():
-        if (tensor.elements or 0) > MAX_ELEMENTS:
-            raise Wrong(f"{read_text(name)!r} has {tensor.elements} elements")
-        read_text(name)
-    return Graph(
-        name=read_text(graph.name),
-        format="onnx",
-        tensors=scope.tensors,
-        operators=tuple(operators),
-        inputs=tuple(inputs),
-        outputs=outputs,
-        subgraphs=subgraphs,
-    )
+@dataclass(slots=True)
+class _GraphReader:
+    """Reads one graph of a model.
 
+    Attributes:
+        outer: tensors of the graphs around it.
+        constants: messages of constants, those of the graphs around it with them.
+        path: of the graph, as `Observed` has it.
+        tensors: of this graph.
+    """
 
-def _read_constants_and_inputs(block: Block, source: Source, scope: _Scope) -> list[str]:
-    look_up, graph = source.description.look_up, block.proto
-    for tensor in graph.initializer:
-        if tensor.name:
-            _add_constant(tensor, tensor.name, source, scope)
-    for sparse in graph.sparse_initializer:
-        if sparse.values.name:
-            _add_sparse(sparse, sparse.values.name, source, scope)
-    for step in block.steps:
-        if step.is_constant:
-            attribute, name = step.attributes[0], step.outputs[0]
-            if attribute.name == "sparse_value":
-                _add_sparse(attribute.sparse_tensor, name, source, scope)
+    source: Source
+    outer: Mapping[str, Tensor] = field(default_factory=dict)
+    constants: dict[str, Proto] = field(default_factory=dict)
+    path: str = ""
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+    def read(self, block: Block) -> Graph:
+        """Return the graph of `block`. Raises as `make_graph`."""
+        graph = block.proto
+        observed = self.source.observed.shapes.get(self.path, {})
+        inputs = self._read_constants_and_inputs(block, observed)
+        types = {info.name: read_type(info.type, self.source.dtypes) for info in (*graph.value_info, *graph.output)}
+        for step in block.steps:
+            for name in step.outputs:
+                if name and name not in self.tensors:
+                    self.tensors[name] = _read_result(name, types, (observed, self.source.declared))
+            if step.op == "Dropout" and len(step.outputs) == 2:
+                self._complete_mask(step)
+            if step.op in _QUANTIZED:
+                self._quantize(step)
+            if step.op in onnx_packed.SCALES and step.domain == "com.microsoft":
+                self._unpack(step)
+        operators: list[Operator] = []
+        subgraphs: dict[str, Graph] = {}
+        names = UniqueNames("{} ({})", longest=sys.maxsize)
+        results = {info.name for info in graph.output}
+        for step in block.steps:
+            if not step.is_constant and not (step.op == "ConstantOfShape" and self._fill(step, results)):
+                name = names.take(read_text(step.proto.name) or next(filter(None, step.outputs), "") or step.op)
+                inner = self._read_inner(step, name) if step.inner else {}
+                subgraphs |= inner
+                operators.append(self._read_operator(step, name, len(operators), subgraphs=tuple(inner)))
+        outputs = tuple(dict.fromkeys([info.name for info in graph.output]))
+        for name in outputs:
+            self._look_up(name)
+        for name, tensor in self.tensors.items():
+            if (tensor.elements or 0) > MAX_ELEMENTS:
+                raise Wrong(f"{read_text(name)!r} has {tensor.elements} elements")
+            read_text(name)
+        return Graph(
+            name=read_text(graph.name),
+            format="onnx",
+            tensors=self.tensors,
+            operators=tuple(operators),
+            inputs=tuple(inputs),
+            outputs=outputs,
+            subgraphs=subgraphs,
+        )
+
+    def _look_up(self, name: str) -> Tensor:
+        """The tensor; one from outside becomes a tensor of this graph too."""
+        tensor = self.tensors.get(name)
+        if tensor is None:
+            tensor = self.outer.get(name) or Tensor(name=name, shape=None, dtype="undefined")
+            self.tensors[name] = tensor
+        return tensor
+
+    def _left_out(self, message: Proto) -> LeftOut | None:
+        return self.source.description.look_up(message)
+
+    def _read_constants_and_inputs(self, block: Block, observed: Shapes) -> list[str]:
+        graph = block.proto
+        for tensor in graph.initializer:
+            if tensor.name:
+                self._add_constant(tensor, tensor.name)
+        for sparse in graph.sparse_initializer:
+            if sparse.values.name:
+                self._add_sparse(sparse, sparse.values.name)
+        for step in block.steps:
+            if step.is_constant:
+                attribute, name = step.attributes[0], step.outputs[0]
+                if attribute.name == "sparse_value":
+                    self._add_sparse(attribute.sparse_tensor, name)
+                else:
+                    self._add_constant(as_tensor(attribute, self._left_out(attribute)), name)
+        inputs = []
+        for info in graph.input:
+            if info.name not in self.tensors:
+                types = {info.name: read_type(info.type, self.source.dtypes)}
+                self.tensors[info.name] = _read_result(info.name, types, [observed])
+                inputs.append(info.name)
+        return inputs
+
+    def _add_constant(self, tensor: Proto, name: str) -> None:
+        gone = self._left_out(tensor)
+        found = read_constant(tensor, name, gone, self.source.dtypes)
+        data = find_data(tensor, found.dtype, gone, self.source.description.path)
+        self.tensors[name] = replace(found, data=data)
+        self.constants[name] = tensor
+
+    def _add_sparse(self, sparse: Proto, name: str) -> None:
+        parts = [
+            read_constant(each, name, self._left_out(each), self.source.dtypes)
+            for each in (sparse.values, sparse.indices)
+        ]
+        dense = read_constant(type(sparse.values)(dims=sparse.dims), name, None, self.source.dtypes)
+        filled, elements = parts[0].elements or 0, dense.elements
+        self.tensors[name] = Tensor(
+            name=name,
+            shape=dense.shape,
+            dtype=parts[0].dtype,
+            constant=True,
+            stored_bytes=add_known([stored_size(part) for part in parts]),
+            sparsity=max(0.0, 1 - filled / elements) if elements else None,
+            data=find_data(sparse.values, parts[0].dtype, self._left_out(sparse.values), self.source.description.path),
+        )
+
+    def _complete_mask(self, step: OnnxNode) -> None:
+        """Gives the mask of a Dropout the data's shape, of which the inference for old opsets says nothing."""
+        data, mask = self.tensors.get(step.outputs[0]), self.tensors.get(step.outputs[1])
+        if data is not None and mask is not None and mask.shape is None:
+            dtype = "bool" if mask.dtype == "undefined" else mask.dtype
+            self.tensors[mask.name] = replace(mask, shape=data.shape, dtype=dtype)
+
+    def _fill(self, step: OnnxNode, results: Set[str]) -> bool:
+        """Makes a constant of what a ConstantOfShape of a constant shape makes: a weight of one value throughout.
+
+        Returns whether it is one; where its shape is computed it stays an operator.
+        """
+        if step.domain not in NATIVE or len(step.inputs) != 1 or len(step.outputs) != 1:
+            return False
+        made = self.tensors.get(step.outputs[0])
+        if step.inputs[0] not in self.constants or made is None or made.size_bytes is None or made.name in results:
+            return False
+        element = BITS.get(made.dtype, 0) // 8
+        self.tensors[made.name] = replace(made, constant=True, stored_bytes=element)
+        return True
+
+    def _read_inner(self, step: OnnxNode, name: str) -> dict[str, Graph]:
+        visible = {**self.outer, **self.tensors}
+        return {
+            f"{name}.{key}": _GraphReader(
+                self.source, visible, dict(self.constants), name_inner(self.path, step.outputs, key)
+            ).read(block)
+            for key, block in step.inner
+        }
+
+    def _read_operator(self, step: OnnxNode, name: str, index: int, *, subgraphs: tuple[str, ...]) -> Operator:
+        plain, shown = self._read_attributes(step.attributes) if step.attributes else ({}, {})
+        inputs, outputs = step.inputs, step.outputs
+        semantics = interpret(
+            RawOperator(
+                op=step.op,
+                domain=step.domain,
+                version=self.source.versions.get(step.domain, 0),
+                attributes=plain,
+                inputs=[self._look_up(each) if each else None for each in inputs],
+                outputs=[self._look_up(each) if each else None for each in outputs],
+                values=lambda at: self._read_values(inputs, at),
+            )
+        )
+        there = [inputs[at] for at in semantics.weights if at < len(inputs) and inputs[at]]
+        weights = tuple([each for each in there if self.tensors[each].constant])
+        geometry = semantics.geometry
+        if step.inner:
+            geometry = self._read_repetitions(step, name, geometry)
+        return Operator(
+            index=index,
+            name=name,
+            op=step.op,
+            kind=semantics.kind,
+            inputs=inputs,
+            outputs=outputs,
+            weights=weights,
+            option_weights=self._find_option_weights(step, name) if step.domain == "ai.onnx.ml" else (),
+            geometry=geometry,
+            attributes=shown,
+            domain=step.domain,
+            custom=step.domain not in STANDARD,
+            subgraphs=subgraphs,
+            unknown_because=semantics.why,
+            label=_find_label(step, name, weights) or step.path,
+        )
+
+    def _read_repetitions(self, step: OnnxNode, name: str, geometry: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`geometry` with the branch that runs and how often a body does, where that was observed."""
+        observed = self.source.observed.times
+        times = {key: observed.get(name_inner(self.path, step.outputs, key)) for key, _ in step.inner}
+        if step.op == "If" and sorted(map(str, times.values())) == ["0", "1"]:
+            return {**geometry, "branch": next(f"{name}.{key}" for key, count in times.items() if count)}
+        if step.op == "Loop" and None not in times.values():
+            return {**geometry, "trips": sum(count or 0 for count in times.values())}
+        if step.op == "Loop" and _may_stop(step):
+            return {key: value for key, value in geometry.items() if key != "trips"}
+        return geometry
+
+    def _find_option_weights(self, step: OnnxNode, name: str) -> tuple[str, ...]:
+        """Adds the parameters that stand in an operator's options to the constants, and names them."""
+        found = []
+        for attribute in step.attributes:
+            if attribute.name not in OPTION_WEIGHTS.get(step.op, ()):
+                continue
+            own, gone = f"{name}.{attribute.name}", self._left_out(attribute)
+            while own in self.tensors:
+                own += "'"
+            if attribute.HasField("t"):
+                tensor = attribute.t
+                self.tensors[own] = read_constant(tensor, own, self._left_out(tensor), self.source.dtypes)
             else:
-                _add_constant(as_tensor(attribute, look_up(attribute)), name, source, scope)
-    inputs = []
-    for info in graph.input:
-        if info.name not in scope.tensors:
-            types = {info.name: read_type(info.type, source.dtypes)}
-            scope.tensors[info.name] = _read_result(info.name, types, [source.observed.shapes.get(scope.path, {})])
-            inputs.append(info.name)
-    return inputs
+                length = gone.count if gone is not None and gone.field else len(attribute.floats) + len(attribute.ints)
+                dtype = "int64" if attribute.name.endswith("int64s") else "float32"
+                self.tensors[own] = Tensor(name=own, shape=(length,), dtype=dtype, constant=True)
+            found.append(own)
+        return tuple(found)
 
+    def _read_attributes(self, attributes: Iterable[Proto]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Plain values of attributes for formulas, and the values as an operator shows them."""
+        plain: dict[str, Any] = {}
+        shown: dict[str, Any] = {}
+        for attribute in attributes:
+            value, short = read_attribute(attribute, self._left_out(attribute), self.source.dtypes)
+            if value is not None:
+                plain[attribute.name] = value
+            if short is not None:
+                shown[attribute.name] = short
+        return plain, shown
 
-def _add_constant(tensor: Proto, name: str, source: Source, scope: _Scope) -> None:
-    gone = source.description.look_up(tensor)
-    found = read_constant(tensor, name, gone, source.dtypes)
-    scope.tensors[name] = replace(found, data=find_data(tensor, found.dtype, gone, source.description.path))
-    scope.constants[name] = tensor
+    def _read_values(self, inputs: tuple[str, ...], at: int) -> tuple[int | float, ...] | None:
+        tensor = self.constants.get(inputs[at]) if at < len(inputs) else None
+        return None if tensor is None else read_values(tensor, self._left_out(tensor))
 
+    def _read_first(self, name: str) -> int | float | None:
+        """The first element of the constant `name`, None where it can't be told."""
+        tensor = self.constants.get(name)
+        return None if tensor is None else read_first(tensor, self._left_out(tensor))
 
-def _add_sparse(sparse: Proto, name: str, source: Source, scope: _Scope) -> None:
-    look_up = source.description.look_up
-    parts = [read_constant(each, name, look_up(each), source.dtypes) for each in (sparse.values, sparse.indices)]
-    dense = read_constant(type(sparse.values)(dims=sparse.dims), name, None, source.dtypes)
-    sizes = [part.size_bytes if part.stored_bytes is None else part.stored_bytes for part in parts]
-    stored = None if None in sizes else sum(size or 0 for size in sizes)
-    filled, elements = parts[0].elements or 0, dense.elements
-    scope.tensors[name] = Tensor(
-        name=name,
-        shape=dense.shape,
-        dtype=parts[0].dtype,
-        constant=True,
-        stored_bytes=stored,
-        sparsity=max(0.0, 1 - filled / elements) if elements else None,
-        data=find_data(sparse.values, parts[0].dtype, look_up(sparse.values), source.description.path),
-    )
+    def _quantize(self, step: OnnxNode) -> None:
+        """Notes on every value that a node quantises, or takes as quantised, what its integers stand for."""
+        for at, scale, zero in _QUANTIZED[step.op]:
+            names = step.outputs if at < 0 else step.inputs
+            name = names[max(at, 0)] if len(names) > max(at, 0) else ""
+            tensor = self._look_up(name) if name else None
+            if tensor is not None and tensor.constant:
+                self.tensors[name] = tensor = replace(tensor, scales=self._find_scales(step, (scale, zero)))
+            if tensor is not None and tensor.quantization is None:
+                found = self._read_quantization(step, scale, zero)
+                if found is not None:
+                    self.tensors[name] = replace(tensor, quantization=found)
+
+    def _find_scales(self, step: OnnxNode, positions: Iterable[int]) -> dict[str, int | None]:
+        """The constants among the inputs at `positions`, and what they take in the file, bytes."""
+        names = [step.inputs[at] for at in positions if at < len(step.inputs)]
+        found = {name: self._look_up(name) for name in names if name}
+        return {name: stored_size(tensor) for name, tensor in found.items() if tensor.constant}
+
+    def _unpack(self, step: OnnxNode) -> None:
+        """Describes a weight in bytes as the weight of few bits that the operator takes from it."""
+        at = onnx_packed.WEIGHTS.get(step.op, 1)
+        if not len(step.inputs) > max(at, 2):
+            return
+        options, _ = self._read_attributes(step.attributes)
+        inputs = [self._look_up(name) if name else None for name in step.inputs]
+        numbers = self._read_first(step.inputs[2]), self._read_values(step.inputs, 2)
+        found = onnx_packed.unpack(step.op, options, inputs, numbers)
+        if found is not None and not self.tensors[found.name].container:
+            self.tensors[found.name] = replace(found, scales=self._find_scales(step, onnx_packed.SCALES[step.op]))
+
+    def _read_quantization(self, step: OnnxNode, scale: int, zero: int) -> Quantization | None:
+        names = [step.inputs[at] if at < len(step.inputs) else "" for at in (scale, zero)]
+        first, point = map(self._read_first, names)
+        if first is None or (names[1] and point is None):
+            return None
+        channels = self._look_up(names[0]).elements or 1
+        options, _ = self._read_attributes(step.attributes)
+        block = options.get("block_size")
+        axis = options.get("axis", 1) if step.op in ("QuantizeLinear", "DequantizeLinear") else 0
+        if isinstance(axis, int) and axis < 0:
+            axis += len(self._look_up(step.inputs[0]).shape or ())
+        zeros = self._look_up(names[1]) if names[1] else None
+        return Quantization(
+            scale=float(first),
+            zero_point=int(point or 0),
+            channels=channels,
+            axis=axis if channels > 1 and isinstance(axis, int) else None,
+            block=block if isinstance(block, int) and block > 0 else None,
+            zero_points=zeros.data if zeros is not None and zeros.elements != 1 else None,
+        )
 
 
 def _read_result(name: str, types: Shapes, others: Iterable[Shapes]) -> Tensor:
@@ -261,94 +432,6 @@ def _read_result(name: str, types: Shapes, others: Iterable[Shapes]) -> Tensor:
     dtype, shape = types.get(name, ("undefined", None))
     told, other = next((each[name] for each in others if name in each), ("undefined", None))
     return Tensor(name=name, shape=merge_shapes(shape, other), dtype=told if dtype == "undefined" else dtype)
-
-
-def _complete_mask(step: OnnxNode, scope: _Scope) -> None:
-    """Gives the mask of a Dropout the data's shape, of which the package's inference for old opsets says nothing."""
-    data, mask = scope.tensors.get(step.outputs[0]), scope.tensors.get(step.outputs[1])
-    if data is not None and mask is not None and mask.shape is None:
-        dtype = "bool" if mask.dtype == "undefined" else mask.dtype
-        scope.tensors[mask.name] = replace(mask, shape=data.shape, dtype=dtype)
-
-
-def _fill(step: OnnxNode, scope: _Scope, results: Set[str]) -> bool:
-    """Makes a constant of what a ConstantOfShape of a constant shape makes: a weight of one value throughout.
-
-    Returns whether it is one; where its shape is computed it stays an operator.
-    """
-    if step.domain not in NATIVE or len(step.inputs) != 1 or len(step.outputs) != 1:
-        return False
-    made = scope.tensors.get(step.outputs[0])
-    if step.inputs[0] not in scope.constants or made is None or made.size_bytes is None or made.name in results:
-        return False
-    element = BITS.get(made.dtype, 0) // 8
-    scope.tensors[made.name] = replace(made, constant=True, stored_bytes=element)
-    return True
-
-
-def _read_inner(step: OnnxNode, name: str, source: Source, scope: _Scope) -> dict[str, Graph]:
-    visible = {**scope.outer, **scope.tensors}
-    return {
-        f"{name}.{key}": _make(
-            block, source, _Scope({}, visible, dict(scope.constants), name_inner(scope.path, step.outputs, key))
-        )
-        for key, block in step.inner
-    }
-
-
-def _read_operator(
-    step: OnnxNode, name: str, subgraphs: tuple[str, ...], place: tuple[int, Source, _Scope]
-) -> Operator:
-    index, source, scope = place
-    plain, shown = _read_attributes(step.attributes, source) if step.attributes else ({}, {})
-    inputs, outputs, look_up = step.inputs, step.outputs, scope.look_up
-    semantics = interpret(
-        RawOperator(
-            op=step.op,
-            domain=step.domain,
-            version=source.versions.get(step.domain, 0),
-            attributes=plain,
-            inputs=[look_up(each) if each else None for each in inputs],
-            outputs=[look_up(each) if each else None for each in outputs],
-            values=lambda at: _read_input(inputs, at, source, scope),
-        )
-    )
-    weights = _find_weights(semantics, inputs, scope) if semantics.weights else ()
-    geometry = semantics.geometry
-    if step.inner:
-        geometry = _read_repetitions(step, name, geometry, (source, scope))
-    return Operator(
-        index=index,
-        name=name,
-        op=step.op,
-        kind=semantics.kind,
-        inputs=inputs,
-        outputs=outputs,
-        weights=weights,
-        option_weights=_find_option_weights(step, name, source, scope) if step.domain == "ai.onnx.ml" else (),
-        geometry=geometry,
-        attributes=shown,
-        domain=step.domain,
-        custom=step.domain not in STANDARD,
-        subgraphs=subgraphs,
-        unknown_because=semantics.why,
-        label=_find_label(step, name, weights) or step.path,
-    )
-
-
-def _read_repetitions(
-    step: OnnxNode, name: str, geometry: Mapping[str, Any], place: tuple[Source, _Scope]
-) -> Mapping[str, Any]:
-    """`geometry` with the branch that runs and how often a body does, where that was observed."""
-    source, scope = place
-    times = {key: source.observed.times.get(name_inner(scope.path, step.outputs, key)) for key, _ in step.inner}
-    if step.op == "If" and sorted(map(str, times.values())) == ["0", "1"]:
-        return {**geometry, "branch": next(f"{name}.{key}" for key, count in times.items() if count)}
-    if step.op == "Loop" and None not in times.values():
-        return {**geometry, "trips": sum(count or 0 for count in times.values())}
-    if step.op == "Loop" and _may_stop(step):
-        return {key: value for key, value in geometry.items() if key != "trips"}
-    return geometry
 
 
 def _find_label(step: OnnxNode, name: str, weights: Sequence[str]) -> str:
@@ -365,48 +448,6 @@ def _find_label(step: OnnxNode, name: str, weights: Sequence[str]) -> str:
     modules = [text for text in re.findall(r"'([^']*)'", note[:_MAX_TEXT])[:-1] if text]
     modules = modules or [text for each in weights if (text := each.rpartition(".")[0])]
     return f"{modules[-1]}/{own}" if modules else ""
-
-
-def _find_weights(semantics: Semantics, inputs: tuple[str, ...], scope: _Scope) -> tuple[str, ...]:
-    there = [inputs[at] for at in semantics.weights if at < len(inputs) and inputs[at]]
-    return tuple([name for name in there if scope.tensors[name].constant])
-
-
-def _find_option_weights(step: OnnxNode, name: str, source: Source, scope: _Scope) -> tuple[str, ...]:
-    """Adds the parameters that stand in an operator's options to the constants, and names them."""
-    found = []
-    for attribute in step.attributes:
-        if attribute.name not in OPTION_WEIGHTS.get(step.op, ()):
-            continue
-        own, gone = f"{name}.{attribute.name}", source.description.look_up(attribute)
-        while own in scope.tensors:
-            own += "'"
-        if attribute.HasField("t"):
-            tensor = attribute.t
-            scope.tensors[own] = read_constant(tensor, own, source.description.look_up(tensor), source.dtypes)
-        else:
-            length = gone.count if gone is not None and gone.field else len(attribute.floats) + len(attribute.ints)
-            dtype = "int64" if attribute.name.endswith("int64s") else "float32"
-            scope.tensors[own] = Tensor(name=own, shape=(length,), dtype=dtype, constant=True)
-        found.append(own)
-    return tuple(found)
-
-
-def _read_attributes(attributes: Iterable[Proto], source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    plain: dict[str, Any] = {}
-    shown: dict[str, Any] = {}
-    for attribute in attributes:
-        value, short = read_attribute(attribute, source.description.look_up(attribute), source.dtypes)
-        if value is not None:
-            plain[attribute.name] = value
-        if short is not None:
-            shown[attribute.name] = short
-    return plain, shown
-
-
-def _read_input(inputs: tuple[str, ...], at: int, source: Source, scope: _Scope) -> tuple[int | float, ...] | None:
-    tensor = scope.constants.get(inputs[at]) if at < len(inputs) else None
-    return None if tensor is None else read_values(tensor, source.description.look_up(tensor))
 
 
 def _may_stop(step: OnnxNode) -> bool:
@@ -432,71 +473,3 @@ def _goes_on(body: Block) -> bool:
 
 
 _TRUE = ((True,), (1,))
-
-
-def _quantize(step: OnnxNode, source: Source, scope: _Scope) -> None:
-    """Notes on every value that a node quantises, or takes as quantised, what its integers stand for."""
-    for at, scale, zero in _QUANTIZED[step.op]:
-        names = step.outputs if at < 0 else step.inputs
-        name = names[max(at, 0)] if len(names) > max(at, 0) else ""
-        tensor = scope.look_up(name) if name else None
-        if tensor is not None and tensor.constant:
-            scope.tensors[name] = tensor = replace(tensor, scales=_find_scales(step, (scale, zero), scope))
-        if tensor is not None and tensor.quantization is None:
-            found = _read_quantization(step, scale, zero, (source, scope))
-            if found is not None:
-                scope.tensors[name] = replace(tensor, quantization=found)
-
-
-def _find_scales(step: OnnxNode, positions: Iterable[int], scope: _Scope) -> dict[str, int | None]:
-    """The constants among the inputs at `positions`, and what they take in the file, bytes."""
-    names = [step.inputs[at] for at in positions if at < len(step.inputs)]
-    found = {name: scope.look_up(name) for name in names if name}
-    return {name: stored_size(tensor) for name, tensor in found.items() if tensor.constant}
-
-
-def _unpack(step: OnnxNode, source: Source, scope: _Scope) -> None:
-    """Describes a weight in bytes as the weight of few bits that the operator takes from it."""
-    at = onnx_packed.WEIGHTS.get(step.op, 1)
-    if not len(step.inputs) > max(at, 2):
-        return
-    options, _ = _read_attributes(step.attributes, source)
-    inputs = [scope.look_up(name) if name else None for name in step.inputs]
-    scales = scope.constants.get(step.inputs[2])
-    first = None if scales is None else read_first(scales, source.description.look_up(scales))
-    found = onnx_packed.unpack(step.op, options, inputs, (first, _read_input(step.inputs, 2, source, scope)))
-    if found is not None and not scope.tensors[found.name].container:
-        scales_of = _find_scales(step, onnx_packed.SCALES[step.op], scope)
-        scope.tensors[found.name] = replace(found, scales=scales_of)
-
-
-def _read_quantization(step: OnnxNode, scale: int, zero: int, place: tuple[Source, _Scope]) -> Quantization | None:
-    source, scope = place
-    found: list[int | float | None] = []
-    for at in (scale, zero):
-        name = step.inputs[at] if at < len(step.inputs) else ""
-        tensor = scope.constants.get(name)
-        found.append(None if tensor is None else read_first(tensor, source.description.look_up(tensor)))
-        if name and found[-1] is None:
-            return None
-    if found[0] is None:
-        return None
-    channels = scope.look_up(step.inputs[scale]).elements or 1
-    options, _ = _read_attributes(step.attributes, source)
-    block = options.get("block_size")
-    axis = options.get("axis", 1) if step.op in ("QuantizeLinear", "DequantizeLinear") else 0
-    if isinstance(axis, int) and axis < 0:
-        axis += len(scope.look_up(step.inputs[0]).shape or ())
-    return Quantization(
-        scale=float(found[0]),
-        zero_point=int(found[1] or 0),
-        channels=channels,
-        axis=axis if channels > 1 and isinstance(axis, int) else None,
-        block=block if isinstance(block, int) and block > 0 else None,
-        zero_points=_several_zeros(step, zero, scope),
-    )
-
-
-def _several_zeros(step: OnnxNode, zero: int, scope: _Scope) -> StoredData | None:
-    tensor = scope.look_up(step.inputs[zero]) if zero < len(step.inputs) and step.inputs[zero] else None
-    return tensor.data if tensor is not None and tensor.elements != 1 else None

@@ -41,19 +41,19 @@ def unpack(
     if weight is None or not weight.constant or weight.shape is None:
         return None
     if op == "GatherBlockQuantized":
-        return _unpack_rows(weight, options, inputs, told[0])
+        return _unpack_rows(weight, options, inputs[2], told[0])
     if weight.dtype != "uint8":
         return None
     if op == "MatMulNBits":
-        return _unpack_blocks(weight, options, inputs, told[0])
+        return _unpack_blocks(weight, options, inputs[2], told[0])
     rows, columns = options.get("N"), options.get("K")
-    if op == "MatMulFpQ4":  # scales lie between the weights
+    if op == "MatMulFpQ4":
         rows, columns = told[1] if told[1] and len(told[1]) == 2 else (None, None)
-        return _describe(weight, (rows, columns), "int4", places=False)
+        return _describe(weight, (rows, columns), "int4")
     return _describe(weight, (rows, columns), "nf4" if options.get("quant_type", 0) == 1 else "fp4")
 
 
-def _describe(weight: Tensor, shape: tuple[Any, ...], dtype: str, *, places: bool = True) -> Tensor | None:
+def _describe(weight: Tensor, shape: tuple[Any, ...], dtype: str) -> Tensor | None:
     if not all(isinstance(size, int) and 0 < size < 2**31 for size in shape):
         return None
     bits = int("".join(filter(str.isdigit, dtype)))
@@ -66,12 +66,12 @@ def _describe(weight: Tensor, shape: tuple[Any, ...], dtype: str, *, places: boo
         dtype=dtype,
         container=weight.dtype,
         stored_bytes=there if weight.stored_bytes is None and there != needed else weight.stored_bytes,
-        data=replace(weight.data, dtype=dtype) if weight.data and places else None,
+        data=None,
     )
 
 
 def _unpack_blocks(
-    weight: Tensor, options: Mapping[str, Any], inputs: Sequence[Tensor | None], scale: float | None
+    weight: Tensor, options: Mapping[str, Any], scales: Tensor | None, scale: float | None
 ) -> Tensor | None:
     rows, columns, bits, block = (options.get(*each) for each in (("N", 0), ("K", 0), ("bits", 4), ("block_size", 0)))
     if (
@@ -87,13 +87,12 @@ def _unpack_blocks(
         return None
     found = replace(full, shape=(rows, columns))
     if pitch != columns:
-        stored = weight.elements if weight.stored_bytes is None else weight.stored_bytes
-        found = replace(found, stored_bytes=stored, data=full.data and replace(full.data, row=pitch))
-    return _quantize(found, inputs, (1, block, 2 ** (bits - 1)), scale)
+        found = replace(found, stored_bytes=weight.elements if weight.stored_bytes is None else weight.stored_bytes)
+    return _quantize(found, scales, (1, block, 2 ** (bits - 1)), scale)
 
 
 def _unpack_rows(
-    weight: Tensor, options: Mapping[str, Any], inputs: Sequence[Tensor | None], scale: float | None
+    weight: Tensor, options: Mapping[str, Any], scales: Tensor | None, scale: float | None
 ) -> Tensor | None:
     shape, bits, found, zero = weight.shape or (), options.get("bits", 4), weight, 0
     if weight.dtype == "uint8" and shape:
@@ -106,25 +105,15 @@ def _unpack_rows(
     block, axis = options.get("block_size", 128), options.get("quantize_axis", 1)
     if not isinstance(block, int) or block < 0 or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return None
-    return _quantize(found, inputs, (axis % len(shape), block, zero), scale)
+    return _quantize(found, scales, (axis % len(shape), block, zero), scale)
 
 
-def _quantize(
-    weight: Tensor, inputs: Sequence[Tensor | None], scheme: tuple[int, int, int], scale: float | None
-) -> Tensor:
+def _quantize(weight: Tensor, scales: Tensor | None, scheme: tuple[int, int, int], scale: float | None) -> Tensor:
     """`weight` with its scales. `scheme`: the dimension along which blocks lie, their size, the usual zero point."""
     axis, block, usual = scheme
-    scales, zeros = inputs[2], inputs[3] if len(inputs) > 3 else None
-    place = zeros.data if zeros is not None else None
-    if scale is None or scales is None or (zeros is not None and place is None):
-        return replace(weight, data=None)  # which integer stands for 0 is not known
-    if place is not None and place.dtype == weight.container:
-        # Every row is filled up to whole bytes.
-        last = int(str((weight.shape or (1,))[-1]))
-        last = -(-last // block) if block and axis == len(weight.shape or ()) - 1 else last
-        each = 8 // BITS[weight.dtype]
-        place = replace(place, dtype=weight.dtype, row=-(-last // each) * each)
-    scheme_of_all = Quantization(
-        scale=scale, zero_point=usual, channels=scales.elements or 1, axis=axis, block=block or None, zero_points=place
+    if scale is None or scales is None:
+        return replace(weight, data=None)
+    quantization = Quantization(
+        scale=scale, zero_point=usual, channels=scales.elements or 1, axis=axis, block=block or None
     )
-    return replace(weight, quantization=scheme_of_all)
+    return replace(weight, quantization=quantization, data=None)

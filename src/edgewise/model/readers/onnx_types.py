@@ -170,10 +170,11 @@ def find_data(tensor: Proto, dtype: str, gone: LeftOut | None, path: Path) -> St
         return StoredData(dtype=dtype, file=str(path.parent / entries["location"]), offset=int(numbers[0]), size=size)
     plain = {"float_data": "float32", "double_data": "float64", "raw_data": dtype}
     if gone is not None:
-        written = gone.field in _INTEGERS
-        if gone.start is None or not (written or plain.get(gone.field) == dtype):
+        if gone.field in _INTEGERS:
+            return StoredData(dtype="varint")
+        if gone.start is None or plain.get(gone.field) != dtype:
             return None
-        return StoredData(dtype=dtype, file=str(path), offset=gone.start, size=gone.stored_bytes, varints=written)
+        return StoredData(dtype=dtype, file=str(path), offset=gone.start, size=gone.stored_bytes)
     if tensor.raw_data:
         return StoredData(dtype=dtype, inline=tensor.raw_data)
     if integers := tensor.int32_data or tensor.int64_data or tensor.uint64_data:

@@ -1,8 +1,7 @@
 """OpenVINO IR: an XML file of layers and edges, its weights in a ``.bin`` file of the same name beside it.
 
 The format is described at
-https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html. Nothing of the tree is kept while it
-is read, so memory does not grow with the file.
+https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html.
 """
 
 from __future__ import annotations
@@ -10,17 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgewise.model.graph import Graph
 from edgewise.model.readers.base import check_inside, damaged, identify_version, make_signature, missing_weights
-from edgewise.model.readers.openvino_values import choose_name, name_type, read_number, read_shape
+from edgewise.model.readers.openvino_layers import (
+    IrNetwork,
+    choose_name,
+    name_dtype,
+    read_layers,
+    read_number,
+    read_shape,
+)
 from edgewise.model.signature import Signature, TensorSpec
-
-if TYPE_CHECKING:
-    from edgewise.model.readers.openvino_layers import IrNetwork
-
 
 _OLD = 10
 """Files of this version are presented with the types of OpenVINO's interface before 2022.1, whatever they declare."""
@@ -32,10 +34,6 @@ class OpenVinoReader:
     format = "openvino"
     title = "OpenVINO IR (.xml)"
 
-    def __init__(self) -> None:
-        # One parse serves a signature and the question for weight files that follows it.
-        self._parsed: dict[tuple[Path, int, int, int], _Facts] = {}
-
     def sniff(self, head: bytes, path: Path) -> bool:
         """Whether this is XML whose root element is ``net``."""
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -43,12 +41,12 @@ class OpenVinoReader:
 
     def read_signature(self, path: Path) -> Signature:
         """Parameter and Result layers; tensor names where there are any, else the layers' own, as OpenVINO does."""
-        self._parsed = {identify_version(path): (facts := _parse(path))}
-        return facts.signature
+        _parse.cache_clear()  # a file may change within one tick of the file system's clock
+        return _parse(identify_version(path)).signature
 
     def weight_files(self, path: Path) -> tuple[Path, ...]:
         """The ``.bin`` file, where the model has constants."""
-        facts = self._parsed.pop(identify_version(path), None) or _parse(path)
+        facts = _parse(identify_version(path))
         weights = path.with_suffix(".bin")
         check_inside(path, weights)  # the engine opens it in any case
         if facts.weight_bytes == 0:
@@ -81,13 +79,13 @@ class _Facts:
     weight_bytes: int
 
 
-def _parse(path: Path) -> _Facts:
-    """What the file tells of inputs, outputs and weights. Raises `BadModel`."""
-    from edgewise.model.readers.openvino_layers import read_layers
-
+@lru_cache(maxsize=1)
+def _parse(version: tuple[Path, int, int, int]) -> _Facts:
+    """Read inputs, outputs and the end of the weights; kept for the next call on the same file. Raises `BadModel`."""
+    path = version[0]
     file = read_layers(path)
     network = file.network
-    input_type, output_type = (_old_input, _old_output) if file.version == _OLD else (name_type, name_type)
+    input_type, output_type = (_old_input, _old_output) if file.version == _OLD else (name_dtype, name_dtype)
     producers = {edge[2]: edge[:2] for edge in network.edges}  # an input has one; only those of Results are asked for
     names = {(layer.id, port.id): port.names for layer in network.layers for port in layer.outputs}
     inputs, outputs = [], []
@@ -124,13 +122,13 @@ def _measure_weights(path: Path, network: IrNetwork) -> int:
 
 def _old_input(text: str) -> str:
     """The type in which OpenVINO takes an input of IR 10 with the element type `text`."""
-    declared = name_type(text)
+    declared = name_dtype(text)
     return "float32" if declared == "float16" else declared
 
 
 def _old_output(text: str) -> str:
     """The type in which OpenVINO gives an output of IR 10 with the element type `text`."""
-    declared = name_type(text)
+    declared = name_dtype(text)
     if declared == "undefined":
         return declared
     return "int32" if declared in ("int32", "int64", "uint32", "uint64") else "float32"

@@ -6,26 +6,16 @@ and of ``tensor-iterator-1`` beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgewise.model.graph import Tensor
 from edgewise.model.readers.base import damaged
-from edgewise.model.readers.openvino_constants import Constant
 from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork
 from edgewise.model.readers.openvino_options import read_option
 
 Values = Callable[[str], tuple[int | float, ...] | None]
 """Name of a tensor → its elements, where it is a small constant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """A constant that a body takes from the network around it; without `constant` it is packed."""
-
-    tensor: Tensor
-    constant: Constant | None
 
 
 def check_map(path: Path, layer: IrLayer, body: str) -> None:
@@ -44,18 +34,16 @@ def check_map(path: Path, layer: IrLayer, body: str) -> None:
             raise damaged(path, f"a loop-carried value of {layer.name!r} has no source or no destination")
 
 
-def find_captured(
-    layer: IrLayer, body: str, inputs: Sequence[Tensor], constants: Mapping[str, Constant]
-) -> dict[str, Captured]:
+def find_captured(layer: IrLayer, body: str, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
     """Ids of the body's Parameter layers that are the same constant in every iteration → that constant."""
     outside = dict(zip((port.id for port in layer.inputs), inputs, strict=True))
     carried = {target for _, target in layer.back_edges}
-    found: dict[str, Captured] = {}
+    found: dict[str, Tensor] = {}
     for entry in layer.mapping(body):
         tensor = outside.get(entry.get("external_port_id", ""))
         sliced = entry["direction"] != "input" or "axis" in entry
         if tensor is not None and tensor.constant and not sliced and entry["internal_layer_id"] not in carried:
-            found[entry["internal_layer_id"]] = Captured(tensor, constants.get(tensor.name))
+            found[entry["internal_layer_id"]] = tensor
     return found
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import struct
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-from edgewise.model.graph import BITS, StoredData
-from edgewise.model.readers import openvino_values
+from edgewise.model.graph import BITS, StoredData, Tensor
 from edgewise.model.readers.base import check_inside, damaged, missing_weights
-from edgewise.model.readers.openvino_layers import IrLayer
+from edgewise.model.readers.openvino_layers import IrLayer, name_dtype, read_number, read_shape
 
 MAX_VALUE_BYTES = 1024
 """Of a constant whose values are read; larger ones are weights and stay in their file."""
@@ -19,29 +17,6 @@ _CODES = {
     "float64": "d", "float32": "f", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "B",
 }  # fmt: skip
-_TYPES = {"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e8m0": "float8_e8m0", "f4e2m1": "float4_e2m1"}
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Bytes of a file that are a tensor."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-    size: int
-
-    @property
-    def elements(self) -> int:
-        """How many there are."""
-        return math.prod(self.shape)
-
-    @property
-    def stored_bytes(self) -> int | None:
-        """What it takes in the file; None where that is what its elements take."""
-        bits = BITS.get(self.dtype)
-        # An empty constant is written as one byte.
-        return self.size if bits is None or (self.elements and self.size != (self.elements * bits + 7) // 8) else None
 
 
 class Weights:
@@ -53,70 +28,60 @@ class Weights:
         check_inside(path, self.path)
         self.size = self.path.stat().st_size if self.path.is_file() else None
 
-    def describe(self, layer: IrLayer) -> Constant:
-        """The constant that `layer` is. Raises `BadModel` where it does not fit its file, type or shape."""
+    def describe(self, layer: IrLayer) -> Tensor:
+        """Return the constant that `layer` is. Raises `BadModel` where it does not fit its file, type or shape."""
         options = layer.options
         if not {"shape", "element_type", "offset", "size"} <= set(options):
             raise damaged(self.model, f"constant {layer.name!r} has no shape, element type, offset or size")
-        shape = openvino_values.read_shape(self.model, options["shape"]) if options["shape"].strip() else ()
-        sizes = tuple(size for size in shape or () if isinstance(size, int))
-        if shape is None or len(sizes) != len(shape):
+        shape = read_shape(self.model, options["shape"])
+        if shape is None or not all(isinstance(size, int) for size in shape):
             raise damaged(self.model, f"constant {layer.name!r} has an open shape")
-        constant = Constant(
-            dtype=name_dtype(options["element_type"]),
-            shape=sizes,
-            offset=openvino_values.read_number(self.model, options["offset"]),
-            size=openvino_values.read_number(self.model, options["size"]),
-        )
-        self._check(layer.name, constant)
-        return constant
-
-    def _check(self, name: str, constant: Constant) -> None:
+        dtype = name_dtype(options["element_type"])
+        offset, size = (read_number(self.model, options[name]) for name in ("offset", "size"))
         if self.size is None:
-            raise missing_weights(self.model, self.path.name, constant.offset + constant.size)
-        if constant.offset + constant.size > self.size:
+            raise missing_weights(self.model, self.path.name, offset + size)
+        if offset + size > self.size:
             raise damaged(
                 self.model,
-                f"{self.path.name} is truncated: {self.size} bytes, but constant {name!r} ends at "
-                f"{constant.offset + constant.size}",
+                f"{self.path.name} is truncated: {self.size} bytes, but constant {layer.name!r} ends at "
+                f"{offset + size}",
             )
-        bits = BITS.get(constant.dtype)
-        if bits is not None and constant.size < (constant.elements * bits + 7) // 8:
-            raise damaged(self.model, f"constant {name!r} has {constant.size} bytes, fewer than its shape needs")
+        data = StoredData(dtype=dtype, file=str(self.path), offset=offset, size=size)
+        constant = Tensor(name=layer.name, shape=shape, dtype=dtype, constant=True, data=data)
+        needed = constant.size_bytes
+        if needed is not None and size < needed:
+            raise damaged(self.model, f"constant {layer.name!r} has {size} bytes, fewer than its shape needs")
+        # An empty constant is written as one byte.
+        plain = dtype in BITS and (size == needed or not constant.elements)
+        return constant if plain else replace(constant, stored_bytes=size)
 
-    def place(self, constant: Constant) -> StoredData:
-        """Where the elements of `constant` lie."""
-        return StoredData(dtype=constant.dtype, file=str(self.path), offset=constant.offset, size=constant.size)
-
-    def read_values(self, constant: Constant, *, first: bool = False) -> tuple[int | float, ...] | None:
-        """The elements, flattened; None for large constants and for types without a Python value.
+    def read_values(self, constant: Tensor, *, first: bool = False) -> tuple[int | float, ...] | None:
+        """Return the elements, flattened; None for large or packed constants and for types without a Python value.
 
         Args:
             first: only the first element, of a constant of any size.
         """
-        code = _CODES.get(constant.dtype)
-        count = min(constant.elements, 1) if first else constant.elements
-        if code is None or count * struct.calcsize(f"<{code}") > MAX_VALUE_BYTES:
+        code, data, count = _CODES.get(constant.dtype), constant.data, constant.elements or 0
+        if code is None or data is None or data.dtype != constant.dtype or constant.scales:
             return None
+        count = min(count, 1) if first else count
         layout = f"<{count}{code}"
+        size = struct.calcsize(layout)
+        if size > MAX_VALUE_BYTES:
+            return None
         with self.path.open("rb") as file:
-            file.seek(constant.offset)
-            data = file.read(struct.calcsize(layout))
-        if len(data) < struct.calcsize(layout):
+            file.seek(data.offset)
+            content = file.read(size)
+        if len(content) < size:
             raise damaged(self.model, f"{self.path.name} became shorter while it was read")
-        return struct.unpack(layout, data)
+        return struct.unpack(layout, content)
 
-    def read_first(self, constant: Constant) -> int | float | None:
-        """The first element, of 4-bit integers too; None where there is none or its type has no Python value."""
-        if constant.dtype in ("int4", "uint4") and constant.elements:
-            byte = self.read_values(Constant("uint8", (1,), constant.offset, 1))
+    def read_first(self, constant: Tensor) -> int | float | None:
+        """Return the first element, of 4-bit integers too; None where there is none or its type has no Python value."""
+        if constant.dtype in ("int4", "uint4") and constant.elements and constant.data is not None:
+            data = replace(constant.data, dtype="uint8")
+            byte = self.read_values(replace(constant, dtype="uint8", data=data), first=True)
             low = int(byte[0]) & 15 if byte else 0  # the first of two is in the lower half
             return low - 16 if constant.dtype == "int4" and low > 7 else low
         values = self.read_values(constant, first=True)
         return values[0] if values else None
-
-
-def name_dtype(text: str) -> str:
-    """The dtype of an element type or of a port's precision, as `edgewise.model.graph.BITS` calls it."""
-    name = openvino_values.name_type(text)
-    return _TYPES.get(name, name)

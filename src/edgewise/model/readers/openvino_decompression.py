@@ -12,10 +12,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from edgewise.model.graph import BITS, Quantization
-from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
-from edgewise.model.readers.openvino_layers import IrLayer
+from edgewise.model.graph import BITS, Quantization, Tensor
+from edgewise.model.readers.openvino_constants import Weights
+from edgewise.model.readers.openvino_layers import IrLayer, name_dtype
 from edgewise.model.readers.openvino_wiring import Key, Wiring
+from edgewise.model.signature import Shape
 
 _FLOATS = {"float64", "float32", "float16", "bfloat16"}
 _SCALED_FLOATS = {"float8_e4m3fn", "float8_e5m2", "float8_e8m0", "nf4", "float4_e2m1"}
@@ -37,14 +38,14 @@ class Packed:
         scales: name → bytes of the constants of scale and zero point.
     """
 
-    constant: Constant
+    constant: Tensor
     place: int
     members: frozenset[int]
-    shape: tuple[int, ...]
+    shape: Shape
     dtype: str
     scales: Mapping[str, int | None] = field(default_factory=dict)
-    scale: Constant | None = None
-    zero: Constant | None = None
+    scale: Tensor | None = None
+    zero: Tensor | None = None
     quantized: bool = False
     complete: bool = False
 
@@ -59,24 +60,25 @@ class Packed:
         axis, block = self._axis()
         return Quantization(
             scale=float(first), zero_point=int(zero), channels=self.scale.elements or 1, axis=axis, block=block,
-            zero_points=weights.place(self.zero) if self.zero is not None and self.zero.elements != 1 else None,
+            zero_points=self.zero.data if self.zero is not None and self.zero.elements != 1 else None,
         )  # fmt: skip
 
     def _axis(self) -> tuple[int | None, int | None]:
         """Along which dimension scales differ, and the size of a block along it."""
         assert self.scale is not None
-        stored = self.constant.shape
-        scales = (1,) * (len(stored) - len(self.scale.shape)) + self.scale.shape
-        varying = [at for at, size in enumerate(scales) if size > 1]
+        stored, sizes = self.constant.shape or (), self.scale.shape or ()
+        scales = (1,) * (len(stored) - len(sizes)) + sizes
+        varying = [at for at, size in enumerate(scales) if size != 1]
         if not varying:
             return None, None
-        blocks = [stored[at] for at in range(len(stored)) if scales[at] == 1 and stored[at] > 1]
+        blocks = [size for size, scale in zip(stored, scales, strict=False) if scale == 1 and isinstance(size, int)]
+        blocks = [size for size in blocks if size > 1]
         if len(varying) > 1 and blocks:
             return len(self.shape) - 1, blocks[-1]
         return min(varying[0], len(self.shape) - 1), None
 
 
-def find_packed(wiring: Wiring, constants: Mapping[int, Constant]) -> dict[Key, Packed]:
+def find_packed(wiring: Wiring, constants: Mapping[int, Tensor]) -> dict[Key, Packed]:
     """Output of the last layer that unpacks a constant → that constant."""
     chains: dict[Key, Packed] = {}
     for place in wiring.order:
@@ -105,8 +107,8 @@ def find_packed(wiring: Wiring, constants: Mapping[int, Constant]) -> dict[Key, 
 _STEPS = {"Convert", "Subtract", "Multiply", "Reshape"}
 
 
-def _begin(place: int, constant: Constant) -> Packed:
-    return Packed(constant, place, frozenset({place}), constant.shape, constant.dtype)
+def _begin(place: int, constant: Tensor) -> Packed:
+    return Packed(constant, place, frozenset({place}), constant.shape or (), constant.dtype)
 
 
 def _extend(chain: Packed, layer: IrLayer, beside: list[tuple[Packed | None, bool]]) -> Packed | None:
@@ -120,16 +122,16 @@ def _extend(chain: Packed, layer: IrLayer, beside: list[tuple[Packed | None, boo
         return None
     members = chain.members | other.members if alone else chain.members
     # Several constants may share a scale: its place in the file tells it.
-    scales = {**chain.scales, f"@{other.constant.offset}": other.constant.size}
+    place = other.constant.data
+    scales = {**chain.scales, f"@{place.offset}": place.size} if place else chain.scales
     if layer.type == "Subtract" and chain.scale is None and chain.zero is None:
         return replace(chain, zero=other.constant, members=members, scales=scales)
     if layer.type == "Multiply" and chain.scale is None:
         return replace(chain, scale=other.constant, members=members, scales=scales, complete=True)
     if layer.type == "Reshape" and chain.complete:
-        sizes = layer.outputs[0].dims
-        shape = tuple(size for size in sizes if isinstance(size, int))
-        if len(shape) == len(sizes) and math.prod(shape) == math.prod(chain.shape):
-            return replace(chain, shape=shape, members=members)
+        reshaped = replace(chain.constant, shape=layer.outputs[0].dims)
+        if reshaped.elements == replace(chain.constant, shape=chain.shape).elements:
+            return replace(chain, shape=layer.outputs[0].dims, members=members)
     return None
 
 

@@ -1,7 +1,7 @@
 """The network of an OpenVINO IR as a `Graph`.
 
 Types are those the file states for its ports; shapes too. Where inputs with open dimensions are given shapes, OpenVINO
-itself infers the others (`edgewise.model.readers.openvino_isolated`). Constants that are packed (16 bits with a
+itself infers the others (`edgewise.model.readers.shape_worker`). Constants that are packed (16 bits with a
 ``Convert``, quantised weights with their scale) are one constant tensor each, as engines see them; all other layers are
 operators. The ``.bin`` file is opened only for the values of small constants.
 """
@@ -17,26 +17,29 @@ from edgewise.errors import BadInput
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers import openvino_values
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, check_shapes, damaged
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.openvino_bodies import (
-    Captured,
     check_map,
     count_trips,
     find_captured,
     find_condition,
     place_of_result,
 )
-from edgewise.model.readers.openvino_constants import Constant, Weights, name_dtype
+from edgewise.model.readers.openvino_constants import Weights
 from edgewise.model.readers.openvino_decompression import Packed, find_packed
-from edgewise.model.readers.openvino_layers import IrLayer, IrNetwork, IrPort, read_layers
-from edgewise.model.readers.openvino_options import read_option, read_version, show_attributes, show_text
-from edgewise.model.readers.openvino_ranks import is_scalar
+from edgewise.model.readers.openvino_layers import (
+    IrLayer,
+    IrNetwork,
+    IrPort,
+    choose_name,
+    name_dtype,
+    read_layers,
+    read_shape,
+)
+from edgewise.model.readers.openvino_options import is_scalar, read_option, read_version, show_attributes, show_text
 from edgewise.model.readers.openvino_wiring import Key, Wiring
 from edgewise.model.signature import Shape, shapes_fit
-
-WORKER = "edgewise.model.readers.openvino_isolated"
 
 
 def read_network(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
@@ -84,10 +87,8 @@ def _infer_shapes(builder: GraphBuilder, shapes: Mapping[str, tuple[int, ...]]) 
     if all(stated[name].shape == shape for name, shape in given.items()):
         return Inferred()
     layers = {name: builder.network.layers[place].name for name, place in builder.find_inputs().items()}
-    answer, why = ask_for_shapes(
-        WORKER, builder.path, {"shapes": {layers[name]: list(shape) for name, shape in given.items()}}, given,
-        package="openvino", title="OpenVINO", extra="openvino", purpose="shapes behind open dimensions",
-    )  # fmt: skip
+    by_layer = {layers[name]: list(shape) for name, shape in given.items()}
+    answer, why = ask_for_shapes("openvino", builder.path, by_layer, given)
     if answer is None:
         return Inferred(given, why=why)
     return Inferred(given, answer["shapes"], answer["trips"])
@@ -106,14 +107,13 @@ class GraphBuilder:
     path: Path
     network: IrNetwork
     weights: Weights
-    captured: Mapping[str, Captured] = field(default_factory=dict)
+    captured: Mapping[str, Tensor] = field(default_factory=dict)
     wiring: Wiring = field(init=False)
-    constants: dict[int, Constant] = field(init=False)
+    constants: dict[int, Tensor] = field(init=False)
     packed: dict[Key, Packed] = field(init=False)
     names: dict[Key, str] = field(init=False)
     taken: set[str] = field(init=False)
     tensors: dict[str, Tensor] = field(init=False, default_factory=dict)
-    values: dict[str, Constant] = field(init=False, default_factory=dict)
     operators: list[Operator] = field(init=False, default_factory=list)
     operator_names: set[str] = field(init=False, default_factory=set)
     subgraphs: dict[str, Graph] = field(init=False, default_factory=dict)
@@ -128,7 +128,7 @@ class GraphBuilder:
         layers = self.network.layers
         self.constants = {at: self.weights.describe(each) for at, each in enumerate(layers) if each.type == "Const"}
         self.packed = find_packed(self.wiring, self.constants)
-        self.taken = {each.tensor.name for each in self.captured.values()}
+        self.taken = {each.name for each in self.captured.values()}
         self.names = self._name_ports()
 
     def find_inputs(self) -> dict[str, int]:
@@ -192,11 +192,11 @@ class GraphBuilder:
         for key, port in self.wiring.outputs.items():
             if key[0] in packing:
                 continue
-            given = openvino_values.choose_name(port.names) or openvino_values.choose_name(by_result.get(key, ""))
+            given = choose_name(port.names) or choose_name(by_result.get(key, ""))
             if key in self.packed and not given:
                 # The name of packed weights stays with the bytes, ahead of the layers that unpack them.
                 packed = self.network.layers[self.packed[key].place]
-                given = openvino_values.choose_name(packed.outputs[0].names)
+                given = choose_name(packed.outputs[0].names)
             if len(given) > MAX_NAME_CHARACTERS:
                 raise damaged(self.path, f"a tensor has a name of {len(given)} characters")
             if given and given not in self.taken:
@@ -206,24 +206,13 @@ class GraphBuilder:
             if key not in names:
                 layer = self.network.layers[key[0]]
                 plain = layer.name if layer.type == "Parameter" else f"{layer.name}:{key[1]}"
-                names[key] = self._claim(plain, f"{layer.name}#{layer.id}:{key[1]}")
+                names[key] = _claim(self.taken, plain, f"{layer.name}#{layer.id}:{key[1]}")
         return names
-
-    def _claim(self, *candidates: str) -> str:
-        """The first name that is free, else the last with a number."""
-        name = next((each for each in candidates if each and each not in self.taken), "")
-        number = len(self.taken)
-        while not name:
-            if f"{candidates[-1]}~{number}" not in self.taken:
-                name = f"{candidates[-1]}~{number}"
-            number += 1
-        self.taken.add(name)
-        return name
 
     def _output_name(self, place: int) -> str:
         layer = self.network.layers[place]
         if layer.id in self.captured:
-            return self.captured[layer.id].tensor.name
+            return self.captured[layer.id].name
         if len(layer.outputs) != 1:
             raise damaged(self.path, f"layer {layer.name!r} has {len(layer.outputs)} outputs")
         return self.names[place, layer.outputs[0].id]
@@ -241,36 +230,23 @@ class GraphBuilder:
 
     def _add_constant(self, place: int) -> None:
         constant, layer = self.constants[place], self.network.layers[place]
-        name = self._output_name(place)
-        self._agree(layer, layer.outputs[0], constant.shape)
-        self._add(
-            Tensor(
-                name=name,
-                shape=constant.shape,
-                dtype=constant.dtype,
-                constant=True,
-                stored_bytes=constant.stored_bytes,
-                data=self.weights.place(constant),
-            )
-        )
-        self.values[name] = constant
+        self._agree(layer, layer.outputs[0], constant.shape or ())
+        self._add(replace(constant, name=self._output_name(place)))
 
     def _add_packed(self, key: Key) -> None:
         self._check_ports(key[0])
         packed, layer = self.packed[key], self.network.layers[key[0]]
         self._agree(layer, self.wiring.outputs[key], packed.shape)
+        size = packed.constant.data.size if packed.constant.data else None
         self._add(
-            Tensor(
+            replace(
+                packed.constant,
                 name=self.names[key],
                 shape=packed.shape,
                 dtype=packed.dtype,
-                constant=True,
                 quantization=packed.quantization(self.weights),
-                stored_bytes=packed.constant.size
-                if packed.dtype != packed.constant.dtype
-                else packed.constant.stored_bytes,
+                stored_bytes=size if packed.dtype != packed.constant.dtype else packed.constant.stored_bytes,
                 scales=packed.scales,
-                data=self.weights.place(packed.constant),
             )
         )
 
@@ -279,10 +255,8 @@ class GraphBuilder:
         if layer.id in self.captured:
             captured = self.captured[layer.id]
             # The body knows the constant by the name it has outside.
-            self.names.update({(place, port.id): captured.tensor.name for port in layer.outputs})
-            self._add(captured.tensor)
-            if captured.constant is not None:
-                self.values[captured.tensor.name] = captured.constant
+            self.names.update({(place, port.id): captured.name for port in layer.outputs})
+            self._add(captured)
             return
         tensor = self.read_input(place)
         given = self.inferred.given.get(tensor.name) if not self.scope else None
@@ -293,7 +267,7 @@ class GraphBuilder:
         layer = self.network.layers[place]
         if "shape" not in layer.options or "element_type" not in layer.options:
             raise damaged(self.path, f"input {layer.name!r} has no shape or element type")
-        shape = openvino_values.read_shape(self.path, layer.options["shape"])
+        shape = read_shape(self.path, layer.options["shape"])
         name = self._output_name(place)
         if shape is not None:
             self._agree(layer, layer.outputs[0], shape)
@@ -332,7 +306,7 @@ class GraphBuilder:
         outputs = [
             self._add(tensor, known) for tensor, known in zip(stated, self._inferred(layer, len(stated)), strict=True)
         ]
-        name = self._name_operator(layer)
+        name = _claim(self.operator_names, layer.name or f"{layer.type}#{layer.id}", f"{layer.name}#{layer.id}")
         semantics = interpret(
             RawOperator(
                 op=layer.type,
@@ -371,7 +345,7 @@ class GraphBuilder:
         path = f"{self.scope}/{layer.name}" if self.scope else layer.name
         for body, network in layer.bodies.items():
             check_map(self.path, layer, body)
-            captured = find_captured(layer, body, inputs, self.values)
+            captured = find_captured(layer, body, inputs)
             inner = f"{path}/{body}"
             builder = GraphBuilder(self.path, network, self.weights, captured, inferred=self.inferred, scope=inner)
             graph = graphs[f"{name}/{body}"] = builder.build()
@@ -387,25 +361,15 @@ class GraphBuilder:
     def _read_values(self, name: str) -> tuple[int | float, ...] | None:
         """Elements of the tensor `name`, where it is a small constant."""
         if name not in self.elements:
-            constant = self.values.get(name)
-            self.elements[name] = self.weights.read_values(constant) if constant is not None else None
+            tensor = self.tensors[name]
+            self.elements[name] = self.weights.read_values(tensor) if tensor.constant else None
         return self.elements[name]
-
-    def _name_operator(self, layer: IrLayer) -> str:
-        name, number = layer.name or f"{layer.type}#{layer.id}", 2
-        if name in self.operator_names:
-            name = f"{layer.name}#{layer.id}"
-        while name in self.operator_names:
-            name = f"{layer.name}#{layer.id}~{number}"
-            number += 1
-        self.operator_names.add(name)
-        return name
 
     def _make_output(self, place: int, port: IrPort, inputs: list[Tensor]) -> Tensor:
         layer = self.network.layers[place]
         shape: Shape | None = port.dims
         if layer.type == "ReadValue" and "variable_shape" in layer.options:
-            shape = openvino_values.read_shape(self.path, layer.options["variable_shape"])
+            shape = read_shape(self.path, layer.options["variable_shape"])
             if shape is not None:
                 self._agree(layer, port, shape)
             shape = port.dims or shape
@@ -420,7 +384,7 @@ class GraphBuilder:
             return ()
         identity = layer.options["variable_id"][:MAX_NAME_CHARACTERS]
         if identity not in self.variables:
-            self.variables[identity] = self._claim(identity, f"variable {identity}")
+            self.variables[identity] = _claim(self.taken, identity, f"variable {identity}")
             self._add(Tensor(name=self.variables[identity], shape=like.shape, dtype=like.dtype, variable=True))
         return (self.variables[identity],)
 
@@ -428,3 +392,15 @@ class GraphBuilder:
 def _choose_weights(semantics: Semantics, inputs: list[Tensor]) -> tuple[str, ...]:
     names = [inputs[at].name for at in semantics.weights if at < len(inputs) and inputs[at].constant]
     return tuple(dict.fromkeys(names))
+
+
+def _claim(taken: set[str], *candidates: str) -> str:
+    """Take the first name that is free, else the last with a number."""
+    name = next((each for each in candidates if each and each not in taken), "")
+    number = len(taken)
+    while not name:
+        if f"{candidates[-1]}~{number}" not in taken:
+            name = f"{candidates[-1]}~{number}"
+        number += 1
+    taken.add(name)
+    return name

@@ -1,30 +1,26 @@
-"""The layers, ports and edges of an OpenVINO IR as its XML has them, bodies of loops and branches included.
-
-Elements are taken as the parser meets them and dropped at once, so memory follows the layers and never the XML.
-"""
+"""The layers, ports and edges of an OpenVINO IR as its XML has them, bodies of loops and branches included."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import BadModel
-from edgewise.model.readers import openvino_values
 from edgewise.model.readers.base import MAX_NAME_CHARACTERS, MAX_RANK, damaged
 from edgewise.model.signature import Dimension
 
-MAX_BYTES = 512 * 2**20
-MAX_ELEMENTS = 4_000_000
-"""XML elements; fifty thousand layers have about a million."""
-OLDEST_VERSION = 10
-"""Of the IR; OpenVINO itself reads none older since 2022."""
-MAX_TAG_BYTES = 16 * 2**20
-_BLOCK_BYTES = 2**20
-_MAX_ATTRIBUTE_CHARACTERS = 2**16
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+MAX_BYTES = 256 * 2**20
+MAX_MARKS = 8_000_000
+"""Tags and attributes of the XML, which bound the memory of its tree; fifty thousand layers have about four million."""
 MAX_LAYERS = 200_000
 MAX_PORTS = 1_000_000
+OLDEST_VERSION = 10
+"""Of the IR; OpenVINO itself reads none older since 2022."""
 MAX_NESTING = 16
 """Bodies within bodies."""
 MAX_TEXT_CHARACTERS = 1024
@@ -32,11 +28,23 @@ MAX_TEXT_CHARACTERS = 1024
 
 _LONG_OPTIONS = {"shape", "variable_shape", "equation", "element_type", "variable_id"}
 _BODIES = {"body": "port_map", "then_body": "then_port_map", "else_body": "else_port_map"}
+_MAX_NUMBER_CHARACTERS = 19
+
+#: Element types as ``element_type`` spells them, and as ports' ``precision`` does, both in lower case → their names.
+_DTYPES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16",
+    "fp16": "float16", "fp32": "float32", "fp64": "float64",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e8m0": "float8_e8m0", "f4e2m1": "float4_e2m1",
+    "boolean": "bool", "bool": "bool", "u1": "uint1", "bin": "uint1",
+    "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u2": "uint2", "u3": "uint3", "u4": "uint4", "u6": "uint6",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
 
 
 @dataclass(slots=True)
 class IrPort:
-    """Of a layer; `dims` is empty for a scalar and for an unknown rank alike: the file does not tell them apart."""
+    """A port of a layer; `dims` is empty for a scalar and for an unknown rank alike: the file has no other mark."""
 
     id: str
     precision: str
@@ -46,7 +54,7 @@ class IrPort:
 
 @dataclass(slots=True)
 class IrLayer:
-    """As the file has it; `maps` and `bodies` are by the names of their elements."""
+    """A layer as the file has it; `maps` and `bodies` are by the names of their elements."""
 
     id: str
     name: str
@@ -62,7 +70,7 @@ class IrLayer:
     bodies: dict[str, IrNetwork] = field(default_factory=dict)
 
     def mapping(self, body: str) -> list[dict[str, str]]:
-        """How ports outside and layers inside of `body` are connected; ``direction`` is input or output."""
+        """Return how ports outside and layers inside of `body` are connected; ``direction`` is input or output."""
         return self.maps.get(_BODIES[body], [])
 
 
@@ -85,196 +93,150 @@ class IrFile:
 
 
 def read_layers(path: Path) -> IrFile:
-    """Everything the XML at `path` tells of the network. Raises `BadModel`."""
-    collector = _Collector(path)
-    _parse_xml(path, collector)
-    if collector.root is None:  # the parser refuses an empty document before
-        raise damaged(path, "it is empty")
-    return IrFile(collector.root, collector.version, collector.information)
-
-
-class _Collector:
-    """Walks the tree with the parser: each open element has a role and the object that it adds to."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.events = 0
-        self.elements = 0
-        self.layers = 0
-        self.ports = 0
-        self.nesting = 0
-        self.version = 0
-        self.root: IrNetwork | None = None
-        self.information: dict[str, str] = {}
-        self.open: list[tuple[str, Any]] = []
-        self.text: list[str] = []
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-        self.events += 1
-        self.elements += 1
-        if self.elements > MAX_ELEMENTS:
-            raise damaged(self.path, f"it has more than {MAX_ELEMENTS} XML elements")
-        if not self.open:
-            self.version = _check_root(self.path, tag, attributes)
-            self.root = IrNetwork(attributes.get("name", "")[:MAX_NAME_CHARACTERS])
-            self.open.append(("net", self.root))
-            return
-        role, parent = self.open[-1]
-        open_element = getattr(self, f"_in_{role}", None)
-        if open_element is not None:
-            _check_attributes(self.path, tag, attributes)
-        found = open_element(tag, attributes, parent) if open_element is not None else None
-        self.open.append(found or ("ignored", None))
-
-    def data(self, text: str) -> None:
-        """Text of an element."""
-        self.events += 1
-        if self.open and self.open[-1][0] == "dim":
-            self.text.append(text)
-
-    def end(self, tag: str) -> None:
-        """An element ends."""
-        self.events += 1
-        role, target = self.open.pop()
-        if role == "dim":
-            if len(target.dims) >= MAX_RANK:
-                raise damaged(self.path, f"a port has more than {MAX_RANK} dimensions")
-            target.dims += (openvino_values.read_size(self.path, "".join(self.text)),)
-        elif role == "net":
-            self.nesting -= 1
-
-    def close(self) -> None:
-        """The document ends."""
-
-    def _in_net(self, tag: str, attributes: Mapping[str, str], parent: IrNetwork) -> tuple[str, Any] | None:
-        if tag in ("layers", "edges"):
-            return tag, parent
-        if tag in ("rt_info", "meta_data") and len(self.open) == 1:
-            return "information", None
-        return None
-
-    def _in_layers(self, tag: str, attributes: Mapping[str, str], parent: IrNetwork) -> tuple[str, Any] | None:
-        if tag != "layer":
-            return None
-        self.layers += 1
-        if self.layers > MAX_LAYERS:
-            raise damaged(self.path, f"it has more than {MAX_LAYERS} layers")
-        identity, name, kind, version = (attributes.get(key, "") for key in ("id", "name", "type", "version"))
-        if max(map(len, (identity, name, kind, version))) > MAX_NAME_CHARACTERS:
-            raise damaged(self.path, f"a layer has a name of more than {MAX_NAME_CHARACTERS} characters")
-        layer = IrLayer(identity, name, kind, version, attributes.get("output_names", ""))
-        parent.layers.append(layer)
-        return "layer", layer
-
-    def _in_layer(self, tag: str, attributes: Mapping[str, str], layer: IrLayer) -> tuple[str, Any] | None:
-        if tag == "data":
-            layer.options.update((key, _shorten(key, value)) for key, value in attributes.items())
-        elif tag == "input":
-            return "ports", layer.inputs
-        elif tag == "output":
-            return "ports", layer.outputs
-        elif tag == "rt_info":
-            return "runtime_info", layer.runtime_info
-        elif tag == "back_edges":
-            return "back_edges", layer.back_edges
-        elif tag in _BODIES.values():
-            return "map", layer.maps.setdefault(tag, [])
-        elif tag in _BODIES:
-            self.nesting += 1
-            if self.nesting > MAX_NESTING:
-                raise damaged(self.path, f"its bodies are nested more than {MAX_NESTING} deep")
-            if tag in layer.bodies:
-                raise damaged(self.path, f"layer {layer.name!r} has two bodies of one name")
-            layer.bodies[tag] = IrNetwork(attributes.get("name", "")[:MAX_NAME_CHARACTERS])
-            return "net", layer.bodies[tag]
-        return None
-
-    def _in_ports(self, tag: str, attributes: Mapping[str, str], ports: list[IrPort]) -> tuple[str, Any] | None:
-        if tag != "port":
-            return None
-        self.ports += 1
-        if self.ports > MAX_PORTS:
-            raise damaged(self.path, f"it has more than {MAX_PORTS} ports")
-        port = IrPort(attributes.get("id", ""), attributes.get("precision", ""), attributes.get("names", ""))
-        ports.append(port)
-        return "port", port
-
-    def _in_port(self, tag: str, attributes: Mapping[str, str], port: IrPort) -> tuple[str, Any] | None:
-        self.text = []
-        return ("dim", port) if tag == "dim" else None
-
-    def _in_runtime_info(self, tag: str, attributes: Mapping[str, str], info: dict[str, str]) -> None:
-        if tag == "attribute" and "name" in attributes:
-            kept = {key: value for key, value in attributes.items() if key not in ("name", "version")}
-            value = kept.pop("value", "") if set(kept) <= {"value"} else str(kept)
-            info[attributes["name"][:MAX_TEXT_CHARACTERS]] = _shorten("", value)
-        elif "value" in attributes:
-            info[tag[:MAX_TEXT_CHARACTERS]] = _shorten("", attributes["value"])
-
-    def _in_map(self, tag: str, attributes: Mapping[str, str], entries: list[dict[str, str]]) -> None:
-        if tag in ("input", "output"):
-            entries.append({"direction": tag, **{key: _shorten("", value) for key, value in attributes.items()}})
-
-    def _in_back_edges(self, tag: str, attributes: Mapping[str, str], edges: list[tuple[str, str]]) -> None:
-        if tag == "edge":
-            edges.append((attributes.get("from-layer", ""), attributes.get("to-layer", "")))
-
-    def _in_edges(self, tag: str, attributes: Mapping[str, str], network: IrNetwork) -> None:
-        if tag == "edge":
-            source = attributes.get("from-layer", ""), attributes.get("from-port", "")
-            network.edges.append((*source, attributes.get("to-layer", ""), attributes.get("to-port", "")))
-
-    def _in_information(self, tag: str, attributes: Mapping[str, str], parent: None) -> None:
-        if "value" in attributes and len(self.information) < MAX_TEXT_CHARACTERS:
-            self.information[attributes.get("name", tag)[:MAX_TEXT_CHARACTERS]] = _shorten("", attributes["value"])
-
-
-def _parse_xml(path: Path, target: _Collector) -> None:
-    """Feed the file to `target` in blocks, never holding more of it. Raises `BadModel`."""
-    if path.stat().st_size > MAX_BYTES:
-        raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
-    from defusedxml.ElementTree import DefusedXMLParser
-
-    parser = DefusedXMLParser(target=target, forbid_dtd=True)
-    try:
-        with path.open("rb") as file:
-            silent, events = 0, 0
-            while block := file.read(_BLOCK_BYTES):
-                parser.feed(block)
-                # expat looks at an unfinished tag again with every block, so one that never ends would take for ever.
-                silent = silent + len(block) if events == target.events else 0
-                events = target.events
-                if silent > MAX_TAG_BYTES:
-                    raise damaged(path, f"it has an XML tag of more than {MAX_TAG_BYTES} bytes")
-        parser.close()
-    except (BadModel, OSError):
-        raise
-    except Exception as error:  # expat's ParseError, defusedxml's refusals, unknown encodings
-        raise damaged(path, f"it is truncated or corrupt XML ({error})") from error
-
-
-def _check_root(path: Path, tag: str, attributes: Mapping[str, str]) -> int:
-    """The version of the IR, from the root element. Raises `BadModel`."""
-    if tag != "net":
-        raise damaged(path, f"its root element is <{tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
-    version = openvino_values.read_number(path, attributes.get("version", "0"))
+    """Read the XML at `path`. Raises `BadModel`."""
+    root = _parse_xml(path)
+    if root.tag != "net":
+        raise damaged(path, f"its root element is <{root.tag[:40]}>, not <net>", advice="give an OpenVINO IR .xml")
+    version = read_number(path, root.get("version", "0"))
     if version < OLDEST_VERSION:
         raise damaged(
             path,
             f"it is OpenVINO IR version {version}; {OLDEST_VERSION} and later are read",
             advice="convert the original model again with a current OpenVINO",
         )
-    return version
+    information: dict[str, str] = {}
+    for element in (*root.iterfind("rt_info/*"), *root.iterfind("meta_data/*")):
+        if "value" in element.attrib and len(information) < MAX_TEXT_CHARACTERS:
+            name = element.get("name", element.tag)[:MAX_TEXT_CHARACTERS]
+            information[name] = _shorten("", element.attrib["value"])
+    return IrFile(_read_network(path, root, nesting=0), version, information)
 
 
-def _check_attributes(path: Path, tag: str, attributes: Mapping[str, str]) -> None:
-    """Refuse attributes of absurd length. Raises `BadModel`."""
-    if any(len(value) > _MAX_ATTRIBUTE_CHARACTERS for value in attributes.values()):
-        raise damaged(path, f"an attribute of <{tag}> is longer than {_MAX_ATTRIBUTE_CHARACTERS} characters")
+def _parse_xml(path: Path) -> Element:
+    """Return the root of the XML at `path`. Raises `BadModel` where it is damaged or would take too much memory."""
+    if path.stat().st_size > MAX_BYTES:
+        raise damaged(path, f"its XML is larger than {MAX_BYTES} bytes")
+    from defusedxml.ElementTree import fromstring
+
+    data = path.read_bytes()
+    for most, noun, marks in (
+        (MAX_MARKS, "XML tags and attributes", (b"<", b"=")),
+        (MAX_LAYERS, "layers", (b"<layer",)),
+        (MAX_PORTS, "ports", (b"<port",)),
+    ):
+        if sum(map(data.count, marks)) > most:
+            raise damaged(path, f"it has more than {most} {noun}")
+    try:
+        root: Element = fromstring(data, forbid_dtd=True)
+    except Exception as error:  # expat's ParseError, defusedxml's refusals, unknown encodings
+        raise damaged(path, f"it is truncated or corrupt XML ({error})") from error
+    return root
+
+
+def _read_network(path: Path, element: Element, *, nesting: int) -> IrNetwork:
+    if nesting > MAX_NESTING:
+        raise damaged(path, f"its bodies are nested more than {MAX_NESTING} deep")
+    ends = ("from-layer", "from-port", "to-layer", "to-port")
+    return IrNetwork(
+        name=element.get("name", "")[:MAX_NAME_CHARACTERS],
+        layers=[_read_layer(path, each, nesting=nesting) for each in element.iterfind("layers/layer")],
+        edges=[tuple(edge.get(end, "") for end in ends) for edge in element.iterfind("edges/edge")],  # type: ignore[misc]  # of four
+    )
+
+
+def _read_layer(path: Path, element: Element, *, nesting: int) -> IrLayer:
+    identity, name, kind, version = (element.get(key, "") for key in ("id", "name", "type", "version"))
+    if max(map(len, (identity, name, kind, version))) > MAX_NAME_CHARACTERS:
+        raise damaged(path, f"a layer has a name of more than {MAX_NAME_CHARACTERS} characters")
+    layer = IrLayer(identity, name, kind, version, element.get("output_names", ""))
+    for data in element.iterfind("data"):
+        layer.options.update((key, _shorten(key, value)) for key, value in data.items())
+    layer.runtime_info = dict(_read_notes(element))
+    layer.inputs = [_read_port(path, each) for each in element.iterfind("input/port")]
+    layer.outputs = [_read_port(path, each) for each in element.iterfind("output/port")]
+    layer.back_edges = [
+        (edge.get("from-layer", ""), edge.get("to-layer", "")) for edge in element.iterfind("back_edges/edge")
+    ]
+    for body, mapping in _BODIES.items():
+        for connections in element.iterfind(mapping):
+            layer.maps.setdefault(mapping, []).extend(
+                {"direction": each.tag, **{key: _shorten("", value) for key, value in each.items()}}
+                for each in connections
+                if each.tag in ("input", "output")
+            )
+        networks = element.findall(body)
+        if len(networks) > 1:
+            raise damaged(path, f"layer {name!r} has two bodies of one name")
+        if networks:
+            layer.bodies[body] = _read_network(path, networks[0], nesting=nesting + 1)
+    return layer
+
+
+def _read_notes(layer: Element) -> Iterator[tuple[str, str]]:
+    """What converters noted of a layer: ``<attribute name="…" value="…"/>``, or an element of its own name."""
+    for note in layer.iterfind("rt_info/*"):
+        if note.tag == "attribute" and "name" in note.attrib:
+            kept = {key: value for key, value in note.items() if key not in ("name", "version")}
+            value = kept.pop("value", "") if set(kept) <= {"value"} else str(kept)
+            yield note.attrib["name"][:MAX_TEXT_CHARACTERS], _shorten("", value)
+        elif "value" in note.attrib:
+            yield note.tag[:MAX_TEXT_CHARACTERS], _shorten("", note.attrib["value"])
+
+
+def _read_port(path: Path, element: Element) -> IrPort:
+    dims = element.findall("dim")
+    if len(dims) > MAX_RANK:
+        raise damaged(path, f"a port has more than {MAX_RANK} dimensions")
+    sizes = tuple(read_size(path, dim.text or "") for dim in dims)
+    return IrPort(element.get("id", ""), element.get("precision", ""), element.get("names", ""), sizes)
 
 
 def _shorten(option: str, value: str) -> str:
     if len(value) <= MAX_TEXT_CHARACTERS or option in _LONG_OPTIONS:
         return value
     return f"{len(value)} characters"
+
+
+# -- text in attributes -----------------------------------------------------------------------------------------------
+
+
+def read_shape(path: Path, text: str) -> tuple[Dimension, ...] | None:
+    """Return the shape in ``1,3,?,1..8``; ``...`` is unknown rank and the empty text a scalar. Raises `BadModel`."""
+    if text.strip() == "...":
+        return None
+    words = text.split(",", MAX_RANK)
+    if len(words) > MAX_RANK:
+        raise damaged(path, f"a port has more than {MAX_RANK} dimensions")
+    return tuple(read_size(path, word) for word in words) if text.strip() else ()
+
+
+def read_size(path: Path, text: str) -> Dimension:
+    """Return a dimension; None where it is open. Raises `BadModel`."""
+    word = text.strip()
+    if word in ("?", "-1"):
+        return None
+    low, dots, high = word.partition("..")
+    if dots and (low or high):
+        # A range is open until a shape is asked for, however narrow; both of its ends must be numbers.
+        sizes = {read_number(path, end) for end in (low, high) if end}
+        return sizes.pop() if low and high and len(sizes) == 1 else None
+    return read_number(path, word)
+
+
+def read_number(path: Path, text: str) -> int:
+    """Return a number that is not negative. Raises `BadModel`."""
+    word = text.strip()
+    if not re.fullmatch(r"[0-9]+", word, re.ASCII) or len(word) > _MAX_NUMBER_CHARACTERS:
+        raise damaged(path, f"{word[:40]!r} is not a size")
+    return int(word)
+
+
+def choose_name(names: str) -> str:
+    """Return the name OpenVINO calls an input or output by: of several, separated by commas, the smallest."""
+    words: list[Any] = re.findall(r"(?:[^,\\]|\\.)+", names)
+    return min((re.sub(r"\\(.)", r"\1", word) for word in words), default="")
+
+
+def name_dtype(text: str) -> str:
+    """Return the dtype of an element type or a precision: one of `edgewise.model.graph.BITS`, else the file's word."""
+    return _DTYPES.get(text.lower(), text.lower() or "undefined")

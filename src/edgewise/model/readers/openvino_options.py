@@ -1,12 +1,14 @@
-"""Options of OpenVINO layers: text in the file, plain values for formulas, JSON-shaped values for people."""
+"""Options of OpenVINO layers: text in the file, plain values for formulas, JSON-shaped values for people; and ranks."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgewise.model.dialects.openvino import is_known
+from edgewise.model.graph import Tensor
 from edgewise.model.readers.openvino_layers import IrLayer
 
 _MAX_SHOWN_CHARACTERS = 200
@@ -63,3 +65,23 @@ def show_attributes(layer: IrLayer, options: Mapping[str, Any]) -> dict[str, Any
     if layer.back_edges:
         shown["back_edges"] = [list(edge) for edge in layer.back_edges[:_MAX_SHOWN_PORTS]]
     return shown
+
+
+_BY_BODY = {"If", "Loop", "TensorIterator", "ReadValue"}
+_BY_VALUE = {"Reshape", "Squeeze", "Unsqueeze", "Broadcast", "Tile", "StridedSlice", "RandomUniform", "Pad"}
+"""Layers whose output has as many dimensions as the values of their further inputs say."""
+
+
+def is_scalar(layer: IrLayer, inputs: Sequence[Tensor]) -> bool:
+    """Whether an output without dimensions is a scalar for certain: its rank follows from known ones.
+
+    The file writes a scalar and an unknown rank alike, as a port without dimensions.
+    """
+    if not is_known(layer.type) or layer.type in _BY_BODY or any(tensor.shape is None for tensor in inputs):
+        return False
+    if layer.type in _BY_VALUE or layer.type.startswith("Reduce"):
+        # Without axes Squeeze takes those dimensions that turn out to be 1.
+        return (len(inputs) > 1 or inputs[0].elements == 1 if inputs else False) and all(
+            tensor.constant for tensor in inputs[1:]
+        )
+    return True

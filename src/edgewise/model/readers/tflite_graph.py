@@ -24,11 +24,10 @@ from edgewise.model.readers.base import check_shapes, damaged
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.tflite_operators import ABSENT, TfliteOperator, TfliteOperatorReader, order_subgraphs
 from edgewise.model.readers.tflite_tables import MAX_CHARACTERS, Table, Tables
-from edgewise.model.readers.tflite_tensors import Stored, TensorReader
+from edgewise.model.readers.tflite_tensors import TensorReader
 from edgewise.model.readers.unique_names import UniqueNames
 from edgewise.model.signature import Shape
 
-WORKER = "edgewise.model.readers.tflite_isolated"
 _MADE_ON_LOADING = frozenset({"DEQUANTIZE", "DENSIFY"})
 _MAX_NOTE_BYTES = 256
 
@@ -72,10 +71,10 @@ def _name_subgraphs(records: Sequence[Table], entry: int) -> list[str]:
 
 
 def _name_tensors(
-    tables: Tables, records: Sequence[Table], stored: Sequence[Sequence[Stored]], names: Sequence[str]
-) -> list[list[Stored]]:
+    tables: Tables, records: Sequence[Table], stored: Sequence[Sequence[Tensor]], names: Sequence[str]
+) -> list[list[Tensor]]:
     """Tensors of every subgraph by their names in the graph."""
-    answer: dict[int, list[Stored]] = {}
+    answer: dict[int, list[Tensor]] = {}
     weights: dict[tuple[Any, ...], str] = {}
     taken: set[str] = set()
     characters = 0
@@ -87,10 +86,10 @@ def _name_tensors(
         public = [index for field in ("inputs", "outputs") for index in tables.numbers(record[field])]
         first = [index for index in dict.fromkeys(public) if 0 <= index < len(tensors)]
         for index in dict.fromkeys([*first, *range(len(tensors))]):
-            tensor = tensors[index].tensor
+            tensor = tensors[index]
             name = tensor.name
             if prefix and tensor.constant:
-                shared = weights.get(_identify(tensors[index]), "")
+                shared = weights.get(_identify(tensor), "")
                 name = shared or (f"{prefix}/{name}" if name in taken else name)
             while name in used:
                 name += f"#{index}"
@@ -100,17 +99,17 @@ def _name_tensors(
             characters += len(name)
             if characters > MAX_CHARACTERS:
                 raise damaged(tables.path, f"its names take more than {MAX_CHARACTERS} characters")
-        here = [replace(each, tensor=replace(each.tensor, name=named[at])) for at, each in enumerate(tensors)]
+        here = [replace(each, name=named[at]) for at, each in enumerate(tensors)]
         if not prefix:
-            weights = {_identify(each): each.tensor.name for each in here if each.tensor.constant and each.buffer}
+            weights = {_identify(each): each.name for each in here if each.data is not None}
             taken = set(weights.values())
         answer[place] = here
     return [answer[place] for place in range(len(records))]
 
 
-def _identify(stored: Stored) -> tuple[Any, ...]:
+def _identify(tensor: Tensor) -> tuple[Any, ...]:
     """What two tensors have in common that are one weight."""
-    return stored.buffer, stored.tensor.shape, stored.tensor.dtype
+    return tensor.data and tensor.data.offset, tensor.shape, tensor.dtype
 
 
 class _GraphBuilder:
@@ -121,7 +120,7 @@ class _GraphBuilder:
         path: Path,
         reader: TensorReader,
         steps: Sequence[TfliteOperator],
-        stored: Sequence[Stored],
+        stored: Sequence[Tensor],
         names: Sequence[str],
         *,
         settles: bool,
@@ -132,7 +131,7 @@ class _GraphBuilder:
         self.steps = steps
         self.stored = stored
         self.names = names
-        self.tensors = [each.tensor for each in stored]
+        self.tensors = list(stored)
         self.taken = {tensor.name for tensor in self.tensors}
         # What is there before the first operator runs. A tensor without elements needs nobody to make it.
         self.ready = [each.constant or each.variable or each.elements == 0 for each in self.tensors]
@@ -176,14 +175,10 @@ class _GraphBuilder:
             return
         for index, shape in given.items():
             self._reshape(index, shape)
-        answer, self.why = (
-            ask_for_shapes(
-                WORKER, self.path, {"shapes": [[index, list(shape)] for index, shape in given.items()]}, shapes,
-                package="ai_edge_litert", title="LiteRT", extra="litert", purpose="shapes behind open dimensions",
-            )
-            if self.settles
-            else (None, "LiteRT tells shapes behind open dimensions for the first subgraph only")
-        )  # fmt: skip
+        answer, self.why = None, "LiteRT tells shapes behind open dimensions for the first subgraph only"
+        if self.settles:
+            by_index = [[index, list(shape)] for index, shape in given.items()]
+            answer, self.why = ask_for_shapes("litert", self.path, by_index, shapes)
         found = [parse_shape(shape) for shape in answer["shapes"]] if answer else []
         for index, tensor in enumerate(self.tensors):
             if index not in given and not tensor.constant and tensor.shape:
@@ -299,7 +294,7 @@ def _describe(
     graph: Graph,
     *,
     entry: int,
-    stored: Sequence[Sequence[Stored]],
+    stored: Sequence[Sequence[Tensor]],
 ) -> Graph:
     """`graph`, which begins at subgraph `entry`, with the entry points and what the file says of itself."""
     signatures: dict[str, tuple[Tensor, ...]] = {}
@@ -312,7 +307,7 @@ def _describe(
         if key in signatures:
             raise damaged(path, f"two of its signatures have the name {key!r}")
         taken = tables.numbers(model["subgraphs"][at]["inputs"])
-        signatures[key] = tuple(stored[at][index].tensor for index in taken if 0 <= index < len(stored[at]))
+        signatures[key] = tuple(stored[at][index] for index in taken if 0 <= index < len(stored[at]))
         own = own or (key if at == entry else "")
         handles[key] = {field: _read_handles(path, key, record[field], stored[at]) for field in ("inputs", "outputs")}
     notes = _read_notes(path, tables, model)
@@ -332,12 +327,12 @@ def _describe(
     )
 
 
-def _read_handles(path: Path, key: str, maps: Sequence[Table], stored: Sequence[Stored]) -> dict[str, str]:
+def _read_handles(path: Path, key: str, maps: Sequence[Table], stored: Sequence[Tensor]) -> dict[str, str]:
     """A signature's names → tensors."""
     for each in maps:
         if each["tensor_index"] >= len(stored):
             raise damaged(path, f"its signature {key!r} refers to tensor {each['tensor_index']} of {len(stored)}")
-    return {each["name"]: stored[each["tensor_index"]].tensor.name for each in maps}
+    return {each["name"]: stored[each["tensor_index"]].name for each in maps}
 
 
 def _read_notes(path: Path, tables: Tables, model: Table) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 
@@ -26,23 +26,6 @@ _LETTERS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A tensor with what only this file knows of it.
-
-    Attributes:
-        buffer: index of its buffer; 0 is none.
-        start, length: its constant's bytes in the file, else None; both are None where they lie in another file.
-        dense: whether its elements lie there as they are.
-    """
-
-    tensor: Tensor
-    buffer: int
-    start: int | None = None
-    length: int | None = None
-    dense: bool = True
-
-
 class TensorReader:
     """Reads the tensors of one model."""
 
@@ -52,7 +35,7 @@ class TensorReader:
         self.buffers: list[Table] = model["buffers"]
         self.external = {each["id"]: each["length"] for each in model["external_buffers"]}
 
-    def read_all(self, records: list[Table]) -> list[Stored]:
+    def read_all(self, records: list[Table]) -> list[Tensor]:
         """Tensors of a subgraph in its order, by the names the file gives them, which need not be unique.
 
         Raises:
@@ -71,15 +54,13 @@ class TensorReader:
         # Older files have only the former.
         return tuple(self._read_size(name, size) for size in (opened if len(opened) == len(sizes) else sizes))
 
-    def values(self, stored: Stored) -> tuple[int | float, ...] | None:
+    def values(self, tensor: Tensor) -> tuple[int | float, ...] | None:
         """Elements of a small constant, flattened; None where it is none, or big, or packed."""
-        letter = _LETTERS.get(stored.tensor.dtype)
-        if letter is None or stored.start is None or not stored.length or not stored.dense:
+        letter, data = _LETTERS.get(tensor.dtype), tensor.data
+        if letter is None or data is None or tensor.stored_bytes is not None or data.size > MAX_VALUE_BYTES:
             return None
-        count = stored.length // struct.calcsize(f"<{letter}")
-        if stored.length > MAX_VALUE_BYTES or count != stored.tensor.elements:
-            return None
-        return struct.unpack_from(f"<{count}{letter}", self.tables.buffer, stored.start)
+        count = data.size // struct.calcsize(f"<{letter}")
+        return struct.unpack_from(f"<{count}{letter}", self.tables.buffer, data.offset)
 
     def check_size(self, tensor: Tensor) -> None:
         """Raises `BadModel` where no machine could hold it."""
@@ -87,7 +68,7 @@ class TensorReader:
         if elements is not None and elements * bits > 8 * MAX_TENSOR_BYTES:
             raise damaged(self.path, f"{tensor.name!r} would have more than {MAX_TENSOR_BYTES} bytes")
 
-    def _read(self, at: int, record: Table) -> Stored:
+    def _read(self, at: int, record: Table) -> Tensor:
         name = record["name"] or f"tensor_{at}"
         dtype = DTYPES.get(record["type"], f"tflite-type-{record['type']}")
         shape = self.read_shape(record, name)
@@ -95,7 +76,7 @@ class TensorReader:
         self.check_size(tensor)
         start, length = self._locate(name, record)
         if not length or tensor.variable:
-            return Stored(tensor, record["buffer"])
+            return tensor
         # A constant's shape is the one it was stored with.
         fixed = tuple(self._read_size(name, size) for size in self.tables.numbers(record["shape"]))
         place = None
@@ -104,14 +85,11 @@ class TensorReader:
         constant = replace(tensor, shape=fixed, constant=True, data=place)
         self.check_size(constant)
         if record["sparsity"] is not None:
-            return Stored(
-                self._thin(constant, record["sparsity"], length), record["buffer"], start, length, dense=False
-            )
+            return self._thin(constant, record["sparsity"], length)
         needed = constant.size_bytes
         if needed is not None and length < needed:
             raise damaged(self.path, f"the constant {name!r} has only {length} of {needed} bytes")
-        constant = replace(constant, stored_bytes=None if length == needed else length)
-        return Stored(constant, record["buffer"], start, length, dense=length == needed)
+        return constant if length == needed else replace(constant, stored_bytes=length)
 
     def _locate(self, name: str, record: Table) -> tuple[int | None, int | None]:
         """Start and length of a tensor's bytes."""
@@ -142,22 +120,21 @@ class TensorReader:
                 raise damaged(self.path, f"the sparse constant {tensor.name!r} has more elements than its shape")
         return replace(tensor, stored_bytes=length + indices, sparsity=share)
 
-    def _quantize(self, stored: Stored, record: Table, found: list[Stored]) -> Stored:
-        """`stored` with its quantisation, whose scales may lie in another tensor."""
+    def _quantize(self, tensor: Tensor, record: Table, found: list[Tensor]) -> Tensor:
+        """`tensor` with its quantisation, whose scales may lie in another tensor."""
         parameters = record["quantization"]
         if parameters is None:
-            return stored
-        name, union = stored.tensor.name, parameters["details"]
+            return tensor
+        name, union = tensor.name, parameters["details"]
         if union and union[0] == "BlockwiseQuantization":
             quantization = self._read_blocks(name, union[1], parameters["quantized_dimension"], found)
-            tensors = [found[union[1][each]].tensor for each in ("scales", "zero_points") if union[1][each] > 0]
+            tensors = [found[union[1][each]] for each in ("scales", "zero_points") if union[1][each] > 0]
             scales = {each.name: stored_size(each) for each in tensors}
         else:
-            quantization = self._read_scales(stored.tensor, parameters)
+            quantization = self._read_scales(tensor, parameters)
             vectors = [each for each in (parameters["scale"], parameters["zero_point"]) if each]
             scales = {f"scales of {name}": sum(each.length * each.width for each in vectors)} if vectors else {}
-        tensor = replace(stored.tensor, quantization=quantization, scales=scales if stored.tensor.constant else {})
-        return replace(stored, tensor=tensor)
+        return replace(tensor, quantization=quantization, scales=scales if tensor.constant else {})
 
     def _read_scales(self, tensor: Tensor, parameters: Table) -> Quantization | None:
         scales: Vector | None = parameters["scale"]
@@ -177,7 +154,7 @@ class TensorReader:
             axis=axis if scales.length > 1 else None,
         )
 
-    def _read_blocks(self, name: str, blocks: Table, axis: int, found: list[Stored]) -> Quantization | None:
+    def _read_blocks(self, name: str, blocks: Table, axis: int, found: list[Tensor]) -> Quantization | None:
         """Block-wise quantisation keeps scales and zero points in tensors of their own."""
         for index in (blocks["scales"], blocks["zero_points"]):
             # −1 and 0 stand for "no zero points".
@@ -186,18 +163,18 @@ class TensorReader:
         scales = found[max(blocks["scales"], 0)]
         scale = self._first(scales)
         zero = self._first(found[blocks["zero_points"]]) if blocks["zero_points"] > 0 else 0
-        if scale is None or zero is None or not scales.tensor.elements:
+        if scale is None or zero is None or not scales.elements:
             return None  # what is no constant of this file can't be told
         if not isfinite(scale):
             raise damaged(self.path, f"{name!r} has the quantisation scale {scale}")
-        channels, block = scales.tensor.elements, blocks["block_size"]
+        channels, block = scales.elements, blocks["block_size"]
         return Quantization(scale=float(scale), zero_point=int(zero), channels=channels, axis=axis, block=block)
 
-    def _first(self, stored: Stored) -> int | float | None:
-        letter = _LETTERS.get(stored.tensor.dtype)
-        if letter is None or stored.start is None or not stored.dense:
+    def _first(self, tensor: Tensor) -> int | float | None:
+        letter, data = _LETTERS.get(tensor.dtype), tensor.data
+        if letter is None or data is None or tensor.stored_bytes is not None:
             return None
-        value: int | float = struct.unpack_from(f"<{letter}", self.tables.buffer, stored.start)[0]
+        value: int | float = struct.unpack_from(f"<{letter}", self.tables.buffer, data.offset)[0]
         return value
 
     def _read_size(self, name: str, size: int) -> Dimension:

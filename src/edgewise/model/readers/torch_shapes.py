@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from functools import reduce
 from math import prod
-from operator import floordiv, mod
+from operator import floordiv, mod, sub
 
 from edgewise.model.signature import Dimension
 
@@ -24,11 +25,7 @@ class UnknownSize(Exception):
     """An expression that is not whole-number arithmetic, or whose value is absurd."""
 
 
-Value = int | str
-"""A number, or the text of an expression with open symbols."""
-
-
-def read_expression(text: str, bindings: Mapping[str, int]) -> Value:
+def read_expression(text: str, bindings: Mapping[str, int]) -> int | str:
     """The value of a symbolic size, or its text in common notation where a symbol has no binding.
 
     Raises:
@@ -40,12 +37,13 @@ def read_expression(text: str, bindings: Mapping[str, int]) -> Value:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnknownSize from error
-    value = _evaluate(tree.body, bindings, _MAX_DEPTH)
-    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+    folded = _fold(tree.body, bindings, _MAX_DEPTH)
+    if isinstance(folded, int):
+        return _check(folded)
+    written = re.sub(r" (\*\*?|//) ", r"\1", ast.unparse(folded))
+    if len(written) > MAX_CHARACTERS:
         raise UnknownSize
-    if isinstance(value, str) and len(value) > MAX_CHARACTERS:
-        raise UnknownSize
-    return value
+    return written
 
 
 def size_of(text: str, bindings: Mapping[str, int]) -> Dimension:
@@ -57,50 +55,48 @@ def size_of(text: str, bindings: Mapping[str, int]) -> Dimension:
     return value if isinstance(value, str) or value >= 0 else None
 
 
-def _evaluate(node: ast.expr, bindings: Mapping[str, int], depth: int) -> Value:
+def _check(number: int) -> int:
+    if abs(number) > _LARGEST:
+        raise UnknownSize
+    return number
+
+
+def _fold(node: ast.expr, bindings: Mapping[str, int], depth: int) -> int | ast.expr:
+    """The value of an expression, or the expression in common notation where a symbol has no binding."""
     if depth == 0:
         raise UnknownSize
     match node:
         case ast.Constant(value=int(number)) if not isinstance(number, bool):
             return number
-        case ast.Name(id=name):
-            return bindings.get(name, name)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _apply("Mul", [-1, _evaluate(operand, bindings, depth - 1)])
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            parts = [_evaluate(part, bindings, depth - 1) for part in (left, right)]
-            return _combine(_BINARY[type(op)], parts)
-        case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name)), *_]):
-            return bindings.get(name, name)
+        case ast.Name(id=name) | ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name)), *_]):
+            return bindings.get(name, ast.Name(name))
         case ast.Call(func=ast.Name(id="Integer"), args=[argument]):
-            return _evaluate(argument, bindings, depth - 1)
-        case ast.Call(func=ast.Name(id=name), args=[*arguments]) if name in _FUNCTIONS and arguments:
-            return _apply(name, [_evaluate(argument, bindings, depth - 1) for argument in arguments])
-    raise UnknownSize
+            return _fold(argument, bindings, depth - 1)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            name, arguments = "Mul", [ast.Constant(-1), operand]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            name, arguments = _BINARY[type(op)], [left, right]
+        case ast.Call(func=ast.Name(id=name), args=[_, *_] as arguments) if name in _FUNCTIONS:
+            pass
+        case _:
+            raise UnknownSize
+    return _apply(name, [_fold(argument, bindings, depth - 1) for argument in arguments])
 
 
-def _combine(name: str, parts: list[Value]) -> Value:
-    if name == "Sub":
-        left, right = parts
-        if isinstance(left, int) and isinstance(right, int):
-            return left - right
-        return f"{_text(left)} - {_text(right, tight=True)}"
-    return _apply(name, parts)
-
-
-def _apply(name: str, parts: list[Value]) -> Value:
-    numbers = [part for part in parts if isinstance(part, int)]
-    if any(abs(number) > _LARGEST for number in numbers):
-        raise UnknownSize
-    if len(numbers) < len(parts):
-        return _write(name, parts)
-    try:
-        if name in _OF_TWO:
-            left, right = numbers
-            return _OF_TWO[name](left, right)
-        return _OF_MANY[name](numbers)
-    except (ArithmeticError, ValueError) as error:  # ValueError: not two numbers
-        raise UnknownSize from error
+def _apply(name: str, parts: list[int | ast.expr]) -> int | ast.expr:
+    numbers = [_check(part) for part in parts if isinstance(part, int)]
+    if len(numbers) == len(parts):
+        try:
+            if name in _OF_TWO:
+                left, right = numbers
+                return _OF_TWO[name](left, right)
+            return _OF_MANY[name](numbers)
+        except (ArithmeticError, ValueError) as error:  # ValueError: not two numbers
+            raise UnknownSize from error
+    nodes = [ast.Constant(part) if isinstance(part, int) else part for part in parts]
+    if name in _SIGNS:
+        return reduce(lambda left, right: ast.BinOp(left, _SIGNS[name](), right), nodes)
+    return ast.Call(ast.Name(name), nodes, [])
 
 
 def _power(base: int, exponent: int) -> int:
@@ -124,6 +120,7 @@ _OF_MANY: dict[str, Callable[[list[int]], int]] = {
     **dict.fromkeys(("TruncToInt", "ToFloat", "CeilToInt", "FloorToInt"), lambda numbers: numbers[0]),
 }
 _OF_TWO: dict[str, Callable[[int, int], int]] = {
+    "Sub": sub,
     "Pow": _power,
     "PowByNatural": _power,
     "Mod": mod,
@@ -138,20 +135,7 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.FloorDiv: "FloorDiv", ast.Mod: "Mod", ast.Pow: "Pow",
     ast.Div: "IntTrueDiv",
 }  # fmt: skip
-_SIGNS = {"Add": " + ", "Mul": "*", "FloorDiv": "//", "CleanDiv": "//", "Mod": " % ", "PythonMod": " % ", "Pow": "**"}
-
-
-def _write(name: str, parts: list[Value]) -> str:
-    sign = _SIGNS.get(name)
-    if sign is None:
-        written = f"{name}({', '.join(str(part) for part in parts)})"
-    else:
-        written = sign.join(_text(part, tight=name != "Add") for part in parts)
-    if len(written) > MAX_CHARACTERS:
-        raise UnknownSize
-    return written
-
-
-def _text(part: Value, *, tight: bool = False) -> str:
-    text = str(part)
-    return f"({text})" if tight and not text.isidentifier() and not text.isdigit() else text
+_SIGNS: dict[str, type[ast.operator]] = {
+    **{name: sign for sign, name in _BINARY.items() if sign is not ast.Div},
+    "CleanDiv": ast.FloorDiv, "PythonMod": ast.Mod,
+}  # fmt: skip
