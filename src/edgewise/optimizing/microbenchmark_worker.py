@@ -26,11 +26,11 @@ from edgewise.model.identity import open_model
 from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.pass_worker import apply, error_line, open_channel, read_task
 from edgewise.optimizing.reasons import PRODUCTS, count_precisions
+from edgewise.record import InputSpec
 from edgewise.registry import load_class
 from edgewise.run.sandbox import limit_memory
 from edgewise.run.timing import Clock, Recorder, block_size
 from edgewise.run.turn_mode import SETTLE_BELOW_S
-from edgewise.record import InputSpec
 from edgewise.runtime.base import LoadOptions, Session
 from edgewise.workload.input_shapes import resolve_inputs
 from edgewise.workload.inputs import make_arrays
