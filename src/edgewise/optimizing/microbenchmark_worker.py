@@ -56,9 +56,9 @@ def time_engines(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     task = replace(read_task(request["task"]), folder=folder)
     try:
         if task.calibration is not None:
-            task = replace(task, calibration=folder / "calibration.npz")
-            inputs = _read_inputs(Path(task.model), request)
-            write_calibration(task.calibration, [make_arrays(inputs, seed=seed) for seed in range(SAMPLES)], None)
+            samples, inputs = folder / "calibration.npz", _read_inputs(Path(task.model), request)
+            write_calibration(samples, [make_arrays(inputs, seed=seed) for seed in range(SAMPLES)], None)
+            task = replace(task, calibration=samples)
     except EdgewiseError as error:
         yield {"failed": f"it can't be applied: {error_line(error)}"}
         return
