@@ -1,10 +1,9 @@
 """Is the pre-flight right? What it predicts of passes, beside what they turn out to do.
 
-python benchmarks/preflight.py [--quick] [--nets NAME…] [--passes NAME…] [--subgraph SECONDS] [--keep FILE]
+python benchmarks/preflight.py [--quick] [--nets NAME…] [--passes NAME…] [--keep FILE]
 
 Every pass is applied to the whole network on random calibration data (which ranges it finds does not change the speed)
-and raced against the original by edgewise's own comparison, in fresh processes that take turns. ``--subgraph`` gives
-the pre-flight less of a network than it would take by itself, to see what that costs.
+and raced against the original by edgewise's own comparison, in fresh processes that take turns.
 
 A sign is ``right`` where prediction and measurement are both faster, both slower or both the same (within 5 %). It is
 ``near`` where one of them is the same and the other is not, but the prediction's interval holds the measurement, and
@@ -32,7 +31,6 @@ from edgewise.optimizing.calibration import write_calibration
 from edgewise.optimizing.microbenchmark_worker import SAMPLES
 from edgewise.optimizing.pass_runner import apply_pass
 from edgewise.optimizing.preflight import Preflight
-from edgewise.optimizing.subgraph_files import input_specs
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.workload.input_shapes import resolve_inputs
@@ -66,11 +64,11 @@ def facts_of(path: Path) -> Facts:
 
 def measure(facts: Facts, one: Pass, recipe: Recipe, runtime: str, rounds: int) -> tuple[float, str]:
     """The speed-up of the whole network, NaN and why where there is none."""
-    shapes = {name: list(facts.graph.tensors[name].shape or ()) for name in facts.graph.inputs}
+    inputs = resolve_inputs(facts.signature, batch=1, overrides={})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         samples = folder / "calibration.npz"
-        feeds = [make_arrays(input_specs(facts.path, shapes), seed=seed) for seed in range(SAMPLES)]
+        feeds = [make_arrays(inputs, seed=seed) for seed in range(SAMPLES)]
         write_calibration(samples, feeds, None)
         task = PassTask(model=str(facts.path), format=facts.format, settings=recipe.settings, folder=folder / "made",
                         calibration=samples if one.capabilities.calibrates else None)  # fmt: skip
@@ -109,7 +107,7 @@ def cells(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]
         if options.nets and name not in options.nets:
             continue
         facts = facts_of(path)
-        preflight = Preflight(facts, budget_s=600, subgraph_s=options.subgraph, cache=folder / "microbenchmarks")
+        preflight = Preflight(facts, budget_s=600, trial_s=300, cache=folder / "microbenchmarks")
         for pass_name, runtime in CELLS[facts.format]:
             one = passes().get(pass_name)
             recipes = one.recipes(facts)
@@ -169,7 +167,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small networks only")
     parser.add_argument("--nets", nargs="*", default=())
     parser.add_argument("--passes", nargs="*", default=())
-    parser.add_argument("--subgraph", type=float, default=7.5, help="seconds of a pass that the subgraph is cut to")
     parser.add_argument("--rounds", type=int, default=3, help="of fresh processes that a measurement takes")
     parser.add_argument("--keep", type=Path, help="JSON file that keeps measurements for the next time")
     options = parser.parse_args()

@@ -63,8 +63,8 @@ def timed(monkeypatch):
 def test_times_in_turns_become_a_speed_up_with_an_interval(timed, tmp_path):
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup == pytest.approx(2.0)
-    assert told.low == pytest.approx(2.0 * math.exp(-1.96 * MODEL_ERROR["whole"]))
-    assert told.high == pytest.approx(2.0 * math.exp(1.96 * MODEL_ERROR["whole"]))
+    assert told.low == pytest.approx(2.0 * math.exp(-1.96 * MODEL_ERROR))
+    assert told.high == pytest.approx(2.0 * math.exp(1.96 * MODEL_ERROR))
     assert told.method == "halve on the network's 5 operators, calibrated on random data; both timed in turns in fake"
     assert told.because
 
@@ -75,13 +75,13 @@ def test_scattering_times_widen_the_interval(timed, tmp_path):
     told = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup == pytest.approx(2.0)
     error = 1.2533 * 1.4826 * math.log(2) / 3
-    assert told.high == pytest.approx(2.0 * math.exp(1.96 * math.hypot(error, MODEL_ERROR["whole"])))
+    assert told.high == pytest.approx(2.0 * math.exp(1.96 * math.hypot(error, MODEL_ERROR)))
 
 
 def test_a_second_time_costs_nothing(timed, tmp_path):
     asked, _ = timed
     first = Preflight(FACTS, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
-    again = Preflight(FACTS, cache=tmp_path / "c", budget_s=0.0, subgraph_s=7.5).predict(
+    again = Preflight(FACTS, cache=tmp_path / "c", budget_s=0.0, trial_s=7.5).predict(
         Halve(), Recipe(), engines=["fake"]
     )["fake"]
     assert again == first
@@ -136,7 +136,7 @@ def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch, clock):
         return answer(*words, **settings)
 
     monkeypatch.setattr(microbenchmarks, "time_request", answer_late)
-    flight = Preflight(FACTS, budget_s=30.0, subgraph_s=5.0, cache=tmp_path / "c")
+    flight = Preflight(FACTS, budget_s=30.0, trial_s=5.0, cache=tmp_path / "c")
     told = flight.predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.because == wording("time-pre-flight-used-up")
     assert asked[0][2] == end
@@ -146,7 +146,7 @@ def test_the_budget_ends_measuring(timed, tmp_path, monkeypatch, clock):
 
 def test_a_network_that_is_too_large_is_said_to_be(timed, tmp_path):
     asked, _ = timed
-    told = Preflight(FACTS, subgraph_s=0.4, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
+    told = Preflight(FACTS, trial_s=0.4, cache=tmp_path / "c").predict(Halve(), Recipe(), engines=["fake"])["fake"]
     assert told.speedup is None
     assert wording("network-too-large-try-pass") in told.because
     assert asked == []

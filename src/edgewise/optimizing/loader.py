@@ -7,7 +7,7 @@ beside the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ from edgewise.runtime.base import runtimes
 from edgewise.runtime.onnxruntime import SETTING_WORDS
 from edgewise.text import one_line
 
-_HEAD = '''"""{title}
+_PROGRAM = '''"""{{ title }}
 
-    python {own} SAMPLE
+    python {{ own }} SAMPLE
 
-SAMPLE is {what}. Written by `edgewise optimize`; change it as you like.
+SAMPLE is {{ what }}. Written by `edgewise optimize`; change it as you like.
 """
 
 import sys
@@ -34,12 +34,112 @@ from pathlib import Path
 
 import numpy as np
 
-MODEL = str(Path(__file__).with_name({model!r}))
-USAGE = "SAMPLE is {what}"
+MODEL = str(Path(__file__).with_name({{ model|repr }}))
+USAGE = "SAMPLE is {{ what }}"
 
 
-'''
-_MAIN = """
+{% if kind == "image" %}
+def read(path):
+    """Pixels by height, width and channels: 1 of a grey picture, else 3; transparency is dropped."""
+    from PIL import Image, ImageOps
+
+    picture = ImageOps.exif_transpose(Image.open(path))
+    if picture.mode.startswith("I"):  # grey of 16 bits
+        return (np.asarray(picture).astype(np.uint16) >> 8).astype(np.uint8)[:, :, None]
+    if picture.mode in ("1", "L", "LA"):
+        return np.array(picture.convert("L"))[:, :, None]
+    return np.array((picture.convert("RGBA") if picture.mode in ("P", "PA") else picture).convert("RGB"))
+{% else %}
+def read(path):
+    """One array, or with several inputs one for each by its name."""
+    found = np.load(path)
+    return found if isinstance(found, np.ndarray) else {name: found[name] for name in found}
+{% endif %}
+
+
+def prepare(sample):
+{% if preparation is none %}
+    from edgewise.evaluating.preparing import prepare_as_written
+
+    return prepare_as_written(MODEL, sample, kind={{ (kind or "array")|repr }}, shapes={{ shapes|repr }})
+{% else %}
+    arrays = []
+{% for line in preparation %}
+    {{ line }}
+{% endfor %}
+    return arrays
+{% endif %}
+
+
+def load():
+{% if engine == "onnxruntime" %}
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+{% for line in settings %}
+    options.{{ line }}
+{% endfor %}
+    session = onnxruntime.InferenceSession(MODEL, options, providers=[{{ provider|repr }}])
+    names = {{ shapes|list|repr }}
+    return lambda arrays: session.run(None, dict(zip(names, arrays)))
+{% elif engine == "openvino" %}
+    import openvino
+
+    core = openvino.Core()
+    model = core.read_model(MODEL)
+    if model.is_dynamic():
+        model.reshape({{ sizes|repr }})
+    compiled = core.compile_model(model, {{ provider|repr }}, {{ settings|repr }})
+
+    def run(arrays):
+        found = compiled(arrays)
+        return [found[port] for port in compiled.outputs]
+
+    return run
+{% elif provider == "compiled" %}
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.options import CpuOptions, HardwareAccelerator, Options
+
+    processor = CpuOptions(**{{ settings|repr }})
+    options = Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=processor)
+    model = CompiledModel.from_file(MODEL, options=options)
+    key, names = next(iter(model.get_signature_list().items()))
+    details = model.get_output_tensor_details(key)
+    types = [np.dtype(details[name]["dtype"]) for name in names["outputs"]]
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+
+    def run(arrays):
+        for buffer, array in zip(inputs, arrays):
+            buffer.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        model.run_by_index(0, inputs, outputs)
+        found = []
+        for buffer, dtype in zip(outputs, types):
+            shape = tuple(buffer.get_tensor_details()["shape"])
+            count = int(np.prod(shape)) * dtype.itemsize
+            found.append(buffer.read(count, np.uint8).view(dtype).reshape(shape))
+        return found
+
+    return run
+{% else %}
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    kernels = OpResolverType.{{ provider }}
+    interpreter = Interpreter(MODEL, experimental_op_resolver_type=kernels, **{{ settings|repr }})
+    inputs = [each["index"] for each in interpreter.get_input_details()]
+    outputs = [each["index"] for each in interpreter.get_output_details()]
+    for index, shape in zip(inputs, {{ sizes.values()|list|repr }}):
+        interpreter.resize_tensor_input(index, shape)
+    interpreter.allocate_tensors()
+
+    def run(arrays):
+        for index, array in zip(inputs, arrays):
+            interpreter.set_tensor(index, array)
+        interpreter.invoke()
+        return [interpreter.get_tensor(index) for index in outputs]
+
+    return run
+{% endif %}
+
 
 def main(path):
     run = load()
@@ -51,33 +151,13 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(f"usage: python {sys.argv[0]} SAMPLE; {USAGE}")
     main(sys.argv[1])
-"""
-_READ_IMAGE = '''def read(path):
-    """Pixels by height, width and channels: 1 of a grey picture, else 3; transparency is dropped."""
-    from PIL import Image, ImageOps
-
-    picture = ImageOps.exif_transpose(Image.open(path))
-    if picture.mode.startswith("I"):  # grey of 16 bits
-        return (np.asarray(picture).astype(np.uint16) >> 8).astype(np.uint8)[:, :, None]
-    if picture.mode in ("1", "L", "LA"):
-        return np.array(picture.convert("L"))[:, :, None]
-    return np.array((picture.convert("RGBA") if picture.mode in ("P", "PA") else picture).convert("RGB"))
-
-
 '''
 _RECOLOUR = {
     None: (),
-    1: ("if x.shape[2] == 3:", "    from PIL import Image", "",
+    1: ("if x.shape[2] == 3:", "    from PIL import Image",
         "    x = np.array(Image.fromarray(x).convert('L'))[:, :, None]"),
     3: ("if x.shape[2] == 1:", "    x = np.repeat(x, 3, axis=2)"),
 }  # fmt: skip
-_READ_ARRAY = '''def read(path):
-    """One array, or with several inputs one for each by its name."""
-    found = np.load(path)
-    return found if isinstance(found, np.ndarray) else {name: found[name] for name in found}
-
-
-'''
 _RESOLVERS = {"interpreter": "AUTO", "interpreter-noxnnpack": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
               "interpreter-reference": "BUILTIN_REF"}  # fmt: skip
 
@@ -88,158 +168,80 @@ def write_loader(file: Path, job: Job, instructions: Instructions, *, kind: Kind
     Args:
         kind: of the samples; None without data.
     """
-    make = _ENGINES.get(job.runtime.name)
-    if make is None:
+    if job.runtime.name not in ("onnxruntime", "openvino", "litert"):
         return None
+    import jinja2
+
     specs = job.workload.inputs
     place = file.with_name(f"{file.name}.load.py")
-    what = "a picture" if kind == "image" else "a .npy file, or .npz with an array for each input"
     # A file's name may contain quotes; in the program it must not become code.
     words = {word: one_line(value).replace("\\", "/").replace('"', "'") for word, value in
              {"title": title, "own": place.name}.items()}  # fmt: skip
-    text = _HEAD.format(**words, what=what, model=file.name)
-    text += _READ_IMAGE if kind == "image" else _READ_ARRAY
-    text += _prepare(Path(job.model.path), specs, instructions, kind)
-    text += "def load():\n" + _indent(make(job.runtime, specs)) + _MAIN
+    provider, settings = _configure(job.runtime)
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 - no page, a program
+    environment.filters["repr"] = repr
+    text = environment.from_string(_PROGRAM).render(
+        **words,
+        what="a picture" if kind == "image" else "a .npy file, or .npz with an array for each input",
+        model=file.name,
+        kind=kind,
+        preparation=_prepare(Path(job.model.path), specs, instructions, kind),
+        shapes={spec.name: spec.shape for spec in specs},
+        sizes={index: list(spec.shape) for index, spec in enumerate(specs)},
+        engine=job.runtime.name,
+        provider=provider,
+        settings=settings,
+    )
     place.write_text(text, encoding="utf-8")
     return place
 
 
-def _indent(lines: Sequence[str]) -> str:
-    return "".join(f"    {line}\n" if line else "\n" for line in lines)
+def _configure(runtime: RuntimeSpec) -> tuple[str, Any]:
+    """The provider as the engine names it, and settings: lines for onnxruntime, else arguments."""
+    threads, options = runtime.threads, dict(runtime.options)
+    if runtime.name == "onnxruntime":
+        titles = {one.name: one.title for one in runtimes().get("onnxruntime").providers}
+        return titles.get(runtime.provider or "cpu", "CPUExecutionProvider"), list(_onnxruntime_lines(runtime))
+    if runtime.name == "openvino":
+        usual = {"INFERENCE_PRECISION_HINT": runtime.precision or "f32", "PERFORMANCE_HINT": "LATENCY"}
+        own = {} if threads is None else {"INFERENCE_NUM_THREADS": threads}
+        return (runtime.provider or "cpu").upper(), usual | own | options
+    if runtime.provider == "compiled":
+        return "compiled", {"num_threads": threads or 0, **options}
+    return _RESOLVERS[runtime.provider or "interpreter"], {"num_threads": threads, **options}
 
 
-# -- engines -----------------------------------------------------------------------------------------------------------
-
-
-def _onnxruntime(runtime: RuntimeSpec, specs: Sequence[InputSpec]) -> list[str]:
-    titles = {one.name: one.title for one in runtimes().get("onnxruntime").providers}
-    lines = ["import onnxruntime", "", "options = onnxruntime.SessionOptions()"]
+def _onnxruntime_lines(runtime: RuntimeSpec) -> Iterator[str]:
+    """Settings as attributes and calls of a ``SessionOptions``."""
     if runtime.threads is not None:
-        lines += [f"options.intra_op_num_threads = {runtime.threads}", "options.inter_op_num_threads = 1"]
+        yield f"intra_op_num_threads = {runtime.threads}"
+        yield "inter_op_num_threads = 1"
     for name, value in runtime.options.items():
         if name in SETTING_WORDS:
             kind, words = SETTING_WORDS[name]
-            lines.append(f"options.{name} = onnxruntime.{kind}.{words[str(value)]}")
+            yield f"{name} = onnxruntime.{kind}.{words[str(value)]}"
             if value == "parallel" and runtime.threads is not None:
-                lines.append(f"options.inter_op_num_threads = {runtime.threads}")
+                yield f"inter_op_num_threads = {runtime.threads}"
         elif "." in name:
-            lines.append(f"options.add_session_config_entry({name!r}, {str(value)!r})")
+            yield f"add_session_config_entry({name!r}, {str(value)!r})"
         else:
-            lines.append(f"options.{name} = {value!r}")
-    provider = titles.get(runtime.provider or "cpu", "CPUExecutionProvider")
-    return [
-        *lines,
-        f"session = onnxruntime.InferenceSession(MODEL, options, providers=[{provider!r}])",
-        f"names = {[spec.name for spec in specs]!r}",
-        "return lambda arrays: session.run(None, dict(zip(names, arrays)))",
-    ]
+            yield f"{name} = {value!r}"
 
 
-def _openvino(runtime: RuntimeSpec, specs: Sequence[InputSpec]) -> list[str]:
-    config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": runtime.precision or "f32"}
-    if runtime.threads is not None:
-        config["INFERENCE_NUM_THREADS"] = runtime.threads
-    config["PERFORMANCE_HINT"] = "LATENCY"
-    shapes = {place: list(spec.shape) for place, spec in enumerate(specs)}
-    return [
-        "import openvino",
-        "",
-        "core = openvino.Core()",
-        "model = core.read_model(MODEL)",
-        "if model.is_dynamic():",
-        f"    model.reshape({shapes!r})",
-        f"settings = {config | dict(runtime.options)!r}",
-        f"compiled = core.compile_model(model, {(runtime.provider or 'cpu').upper()!r}, settings)",
-        "",
-        "def run(arrays):",
-        "    found = compiled(arrays)",
-        "    return [found[port] for port in compiled.outputs]",
-        "",
-        "return run",
-    ]
-
-
-def _litert(runtime: RuntimeSpec, specs: Sequence[InputSpec]) -> list[str]:
-    provider = runtime.provider or "interpreter"
-    if provider == "compiled":
-        return _litert_compiled(runtime)
-    extra = "".join(f", {name}={value!r}" for name, value in runtime.options.items())
-    return [
-        "from ai_edge_litert.interpreter import Interpreter, OpResolverType",
-        "",
-        f"kernels = OpResolverType.{_RESOLVERS[provider]}",
-        f"settings = dict(num_threads={runtime.threads!r}, experimental_op_resolver_type=kernels{extra})",
-        "interpreter = Interpreter(MODEL, **settings)",
-        "inputs = [each['index'] for each in interpreter.get_input_details()]",
-        "outputs = [each['index'] for each in interpreter.get_output_details()]",
-        f"for index, shape in zip(inputs, {[list(spec.shape) for spec in specs]!r}):",
-        "    interpreter.resize_tensor_input(index, shape)",
-        "interpreter.allocate_tensors()",
-        "",
-        "def run(arrays):",
-        "    for index, array in zip(inputs, arrays):",
-        "        interpreter.set_tensor(index, array)",
-        "    interpreter.invoke()",
-        "    return [interpreter.get_tensor(index) for index in outputs]",
-        "",
-        "return run",
-    ]
-
-
-def _litert_compiled(runtime: RuntimeSpec) -> list[str]:
-    extra = "".join(f", {name}={value!r}" for name, value in runtime.options.items())
-    return [
-        "from ai_edge_litert.compiled_model import CompiledModel",
-        "from ai_edge_litert.options import CpuOptions, HardwareAccelerator, Options",
-        "",
-        f"processor = CpuOptions(num_threads={runtime.threads or 0}{extra})",
-        "options = Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=processor)",
-        "model = CompiledModel.from_file(MODEL, options=options)",
-        "key, names = next(iter(model.get_signature_list().items()))",
-        "details = model.get_output_tensor_details(key)",
-        "types = [np.dtype(details[name]['dtype']) for name in names['outputs']]",
-        "inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)",
-        "",
-        "def run(arrays):",
-        "    for buffer, array in zip(inputs, arrays):",
-        "        buffer.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))",
-        "    model.run_by_index(0, inputs, outputs)",
-        "    found = []",
-        "    for buffer, dtype in zip(outputs, types):",
-        "        shape = tuple(buffer.get_tensor_details()['shape'])",
-        "        count = int(np.prod(shape)) * dtype.itemsize",
-        "        found.append(buffer.read(count, np.uint8).view(dtype).reshape(shape))",
-        "    return found",
-        "",
-        "return run",
-    ]
-
-
-_ENGINES: Mapping[str, Callable[[RuntimeSpec, Sequence[InputSpec]], list[str]]] = {
-    "onnxruntime": _onnxruntime, "openvino": _openvino, "litert": _litert,
-}  # fmt: skip
-
-
-# -- preparation -------------------------------------------------------------------------------------------------------
-
-
-def _prepare(model: Path, specs: Sequence[InputSpec], instructions: Instructions, kind: Kind | None) -> str:
-    """The function that makes the input arrays of a sample."""
+def _prepare(
+    model: Path, specs: Sequence[InputSpec], instructions: Instructions, kind: Kind | None
+) -> list[str] | None:
+    """The lines that make the input arrays of a sample; None where a step takes more than a few lines."""
     graph = read_graph(model, shapes={spec.name: spec.shape for spec in specs})
-    lines = ["arrays = []"]
+    lines: list[str] = []
     for spec in specs:
         steps = instructions.steps.get(spec.name, instructions.steps.get("", ()))
         tensor = graph.tensors.get(spec.name)
         written = _steps(steps, kind, None if tensor is None else tensor.quantization, spec)
         if written is None:
-            shapes = {each.name: each.shape for each in specs}
-            return "def prepare(sample):\n" + _indent([
-                "from edgewise.evaluating.preparing import prepare_as_written", "",
-                f"return prepare_as_written(MODEL, sample, kind={kind or 'array'!r}, shapes={shapes!r})",
-            ]) + "\n\n"  # fmt: skip
+            return None
         lines += [f"x = sample[{spec.name!r}] if isinstance(sample, dict) else sample", *written]
-    return "def prepare(sample):\n" + _indent([*lines, "return arrays"]) + "\n\n"
+    return lines
 
 
 def _steps(
@@ -266,16 +268,10 @@ def _steps(
             written, channels = [f"x = x.transpose({tuple(settings['axes'])!r})"], None
         elif step.name in ("reshape", "flatten"):
             written, channels = [f"x = x.reshape({list(settings.get('shape', [-1]))!r})"], None
-        elif (
-            step.name == "resize"
-            and kind == "image"
-            and channels == -1
-            and not real
-            and not isinstance(settings["size"], int)
-        ):
+        elif step.name == "resize" and channels == -1 and not real and not isinstance(settings["size"], int):
             height, width = settings["size"]
             method = f"Image.Resampling.{settings['filter'].upper()}"
-            written = ["from PIL import Image", "",
+            written = ["from PIL import Image",
                        "picture = Image.fromarray(x[:, :, 0] if x.shape[2] == 1 else x)",
                        f"picture = picture.resize(({width}, {height}), {method})",
                        f"x = np.asarray(picture).reshape({height}, {width}, -1)"]  # fmt: skip

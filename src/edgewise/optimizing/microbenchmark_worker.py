@@ -1,4 +1,4 @@
-"""Applies a pass to a subgraph of a network, and times the subgraph and the result in turns in each engine.
+"""Applies a pass to a network, and times the network and the result in turns in each engine.
 
 ``python -m edgewise.optimizing.microbenchmark_worker`` reads one JSON object from standard input and writes a line of
 JSON once the pass is done and a line per engine. A crash or a lack of memory ends this process alone.
@@ -21,17 +21,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from edgewise.errors import BadModel
+from edgewise.errors import BadModel, EdgewiseError
+from edgewise.model.identity import open_model
 from edgewise.optimizing.calibration import write_calibration
-from edgewise.optimizing.libraries import CannotApply
 from edgewise.optimizing.pass_worker import apply, error_line, open_channel, read_task
 from edgewise.optimizing.reasons import PRODUCTS, count_precisions
-from edgewise.optimizing.subgraph_files import cut_model, input_specs
+from edgewise.record import InputSpec
 from edgewise.registry import load_class
 from edgewise.run.sandbox import limit_memory
 from edgewise.run.timing import Clock, Recorder, block_size
 from edgewise.run.turn_mode import SETTLE_BELOW_S
 from edgewise.runtime.base import LoadOptions, Session
+from edgewise.workload.input_shapes import resolve_inputs
 from edgewise.workload.inputs import make_arrays
 
 TURN_S, MOST_A_TURN = 0.004, 1000
@@ -47,25 +48,20 @@ def time_engines(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The result of the pass, then of each engine: fields of a `PassTiming`, JSON-shaped. A failed pass is the last.
 
     Args:
-        request: ``cut`` as `cut_model` takes it, empty for the whole model; ``model`` and ``part``: the files of the
-            network and of its subgraph; ``pass``: its class (``module:Class``); ``task`` for it
-            (`edgewise.optimizing.pass_runner.write_task`); ``engines``: each with its class and provider; ``shapes`` of
-            the inputs; ``threads``; ``seconds`` of turns per engine; ``folder`` for the result.
+        request: ``pass``: its class (``module:Class``); ``task`` for it (`edgewise.optimizing.pass_runner.write_task`);
+            ``engines``: each with its class and provider; ``shapes`` of the network's inputs; ``threads``; ``seconds``
+            of turns per engine; ``folder`` for samples and the result.
     """
-    folder, part = Path(request["folder"]), Path(request["part"])
-    samples = part.with_name("calibration.npz")
+    folder = Path(request["folder"])
+    task = replace(read_task(request["task"]), folder=folder)
     try:
-        if not samples.exists():  # an earlier pass may have been tried on the same part
-            if request["cut"]:
-                cut_model(Path(request["model"]), part, request["cut"])
-            inputs = input_specs(_model(request), request["shapes"])
+        if task.calibration is not None:
+            samples, inputs = folder / "calibration.npz", _read_inputs(Path(task.model), request)
             write_calibration(samples, [make_arrays(inputs, seed=seed) for seed in range(SAMPLES)], None)
-    except (CannotApply, ValueError) as error:
+            task = replace(task, calibration=samples)
+    except EdgewiseError as error:
         yield {"failed": f"it can't be applied: {error_line(error)}"}
         return
-    task = read_task(request["task"])
-    calibration = samples if task.calibration else None
-    task = replace(task, model=str(_model(request)), folder=folder, calibration=calibration)
     made = apply(load_class(request["pass"])(), task)
     if made.get("unchanged"):
         yield {"unchanged": True}
@@ -81,23 +77,22 @@ def time_engines(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             return
         yield {}
         for engine in request["engines"]:
-            yield {**race({**request, **engine, "changed": made["model"]}), "precisions": precisions}
-
-
-def _model(request: Mapping[str, Any]) -> Path:
-    return Path(request["part"] if request["cut"] else request["model"])
+            yield {
+                **race({**request, **engine, "model": task.model, "changed": made["model"]}),
+                "precisions": precisions,
+            }
 
 
 def race(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Time the subgraph and the result of the pass in one engine: fields of a `PassTiming`.
+    """Time the network and the result of the pass in one engine: fields of a `PassTiming`.
 
     Args:
-        request: of `time_engines`, with ``runtime`` and ``provider`` of the engine, and the file of the result,
-            ``changed``.
+        request: of `time_engines`, with ``runtime`` and ``provider`` of the engine, and the files of the network,
+            ``model``, and of the result, ``changed``.
     """
     runtime = load_class(request["runtime"])()
     runtime.import_engine()
-    sides = {"the model as it is": _model(request), "the result of the pass": Path(request["changed"])}
+    sides = {"the model as it is": Path(request["model"]), "the result of the pass": Path(request["changed"])}
     sessions: list[Any] = []  # bound arrays live as long as their session
     for words, side in sides.items():
         try:
@@ -111,8 +106,16 @@ def race(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"original": original, "changed": changed, "before": before, "after": after}
 
 
+def _read_inputs(model: Path, request: Mapping[str, Any]) -> tuple[InputSpec, ...]:
+    """Inputs of a model with the network's shapes, which passes keep. Raises `BadInput`."""
+    signature = open_model(model).signature
+    names = {spec.name for spec in signature.inputs}
+    shapes = {name: tuple(shape) for name, shape in request["shapes"].items() if name in names}
+    return resolve_inputs(signature, batch=1, overrides=shapes)
+
+
 def _session(runtime: Any, model: Path, request: Mapping[str, Any], *, profile: bool) -> Any:
-    inputs = input_specs(model, request["shapes"])
+    inputs = _read_inputs(model, request)
     options = LoadOptions(
         provider=request["provider"],
         shapes={spec.name: spec.shape for spec in inputs},

@@ -1,7 +1,7 @@
-"""Timings of a network, or a part of it, before and after a pass. Measured in a child process once, and kept.
+"""Timings of a network before and after a pass. Measured in a child process once, and kept.
 
 `edgewise.optimizing.microbenchmark_worker` is the child. The user's cache folder keeps a file per processor, engine,
-pass, versions and subgraph.
+pass, versions and network.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from edgewise.folders import job_folder
 from edgewise.model.graph import Graph
 from edgewise.optimizing.base import PassTask
 from edgewise.optimizing.pass_runner import write_task
-from edgewise.optimizing.subgraph import Subgraph, describe_cut, list_shapes
 from edgewise.run.sandbox import available_memory
 from edgewise.runtime.base import runtimes
 
-_SCHEMA = 3
+_SCHEMA = 4
 _MOST_KEPT = 2000
 _WORKER = (sys.executable, "-P", "-m", "edgewise.optimizing.microbenchmark_worker")
 
@@ -44,7 +43,7 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTiming:
-    """The result of trying a pass on a subgraph in one engine.
+    """The result of trying a pass on a network in one engine.
 
     Attributes:
         original, changed: time of an inference per turn, in pairs, s; empty without a comparison.
@@ -66,14 +65,14 @@ class PassTiming:
 
 
 def time_pass(
-    model: Path, graph: Graph, subgraph: Subgraph, location: str, task: PassTask[Any], *, engines: Sequence[str],
-    seconds: float, until: float,
-) -> dict[str, PassTiming]:  # fmt: skip
-    """Apply a pass to a subgraph of `graph`, the network in the file `model`, and time both in each engine.
+    graph: Graph, location: str, task: PassTask[Any], *, engines: Sequence[str], seconds: float, until: float
+) -> dict[str, PassTiming]:
+    """Apply a pass to a network, and time the network and the result in each engine.
 
     Args:
+        graph: the network in the file of `task`, with concrete inputs.
         location: the class of the pass, ``module:Class``.
-        task: its model is left to the child process; the subgraph is written into its folder.
+        task: its folder and its samples are left to the child process.
         engines: names of the runtimes; each runs with its first provider.
         seconds: duration of the turns per engine, s.
         until: monotonic time at which the process ends, s.
@@ -81,17 +80,14 @@ def time_pass(
     Returns:
         Engine → timing, without the engines for which the time did not suffice.
     """
-    registry = runtimes()
+    registry, inputs = runtimes(), [graph.tensors[name] for name in graph.inputs]
     request = {
-        "cut": describe_cut(graph, subgraph),
-        "model": str(model),
-        "part": str(task.folder / f"subgraph.{graph.format}"),
         "pass": location,
         "task": write_task(task),
         "engines": [
             {"runtime": registry.location(name), "provider": registry.get(name).providers[0].name} for name in engines
         ],
-        "shapes": list_shapes(graph, subgraph),
+        "shapes": {tensor.name: tensor.shape for tensor in inputs if tensor.elements is not None},
         "threads": task.threads,
         "seconds": seconds,
         "memory_limit": available_memory(),

@@ -1,12 +1,10 @@
-"""Predicts the effect of passes on speed before time is spent on them, by trying each on the network or a part."""
+"""Predicts the effect of passes on speed before time is spent on them, by trying each on random data."""
 
 from __future__ import annotations
 
 import math
-import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -14,29 +12,25 @@ from statistics import median
 
 from edgewise.clock import now
 from edgewise.comparing.subjects import NATIVE
-from edgewise.folders import job_folder
+from edgewise.model.cost import count
+from edgewise.model.graph import Graph
 from edgewise.optimizing.base import Facts, Pass, PassTask, Recipe
 from edgewise.optimizing.microbenchmarks import Cache, PassTiming, key_of, time_pass
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.processor import read_processor
 from edgewise.optimizing.reasons import explain
 from edgewise.optimizing.search_settings import SearchSettings
-from edgewise.optimizing.subgraph import Extent, Subgraph, choose_subgraph
-from edgewise.optimizing.subgraph_files import CUTTERS
 from edgewise.optimizing.variant import Prediction
 from edgewise.progress import StageStarted, VariantPredicted, emit
 from edgewise.registry import availability_of
 from edgewise.runtime.base import runtimes
 from edgewise.version import __version__
 
-MODEL_ERROR: Mapping[Extent, float] = {"whole": 0.06, "sampled": 0.1}
-"""Standard deviation of ln(predicted / measured) besides the scatter of the times, per extent of the subgraph.
+MODEL_ERROR = 0.06
+"""Standard deviation of ln(predicted / measured) besides the scatter of the times.
 
-From benchmarks/preflight.py on two busy cores of an AVX-512 processor: 40 cells of networks × passes × engines for the
-whole, and ten with ``--subgraph 2.5``, rounded up.
+From benchmarks/preflight.py on two busy cores of an AVX-512 processor: 40 cells of networks × passes × engines.
 """
-SHARE_ERROR = 0.2
-"""The same per share of the work that a sampled subgraph lacks; from the same ten."""
 PREFLIGHT_SHARE = 0.15
 """Share of the time budget for predictions."""
 LEAST_PREFLIGHT_S = 20.0
@@ -44,21 +38,20 @@ LEAST_PREFLIGHT_S = 20.0
 _RACE_S = 1.0
 _LEAST_S = 1.0
 """A trial starts only with this much time left, s."""
-_PARTS = 4
-"""Number of trials that fit into the budget of a file."""
+_TRIALS = 2
+"""Number of trials on the largest network that fit into the budget of a file."""
 
 
 class Preflight:
     """Predicts the effect of passes on the speed of one model on this machine.
 
-    A child process per pass applies the pass to the network, or to a subgraph of a large one, with random data, and
-    times the network's own operators before and after in each engine.
+    A child process per pass applies the pass to the network with random data, and times the network before and after
+    in each engine.
 
     Args:
         threads: inference threads.
         budget_s: time limit of all trials together, s.
-        subgraph_s: time that a pass may take on the subgraph, s. None is a quarter of the budget; half of it where
-            files of this format can't be cut.
+        trial_s: time that a pass may take on the network, s. None is half of the budget.
         cache: folder of the timings; None is in the user's cache folder.
     """
 
@@ -68,23 +61,22 @@ class Preflight:
         *,
         threads: int = 1,
         budget_s: float = 30.0,
-        subgraph_s: float | None = None,
+        trial_s: float | None = None,
         cache: Path | None = None,
     ) -> None:
         self._facts = facts
         self._threads = threads
         self._left_s = budget_s
-        parts = _PARTS if facts.format in CUTTERS else _PARTS / 2
-        self._subgraph_s = max(_LEAST_S, budget_s / parts) if subgraph_s is None else subgraph_s
+        self._trial_s = max(_LEAST_S, budget_s / _TRIALS) if trial_s is None else trial_s
         self._cache = Cache(cache)
 
     def predict(self, one: Pass, recipe: Recipe, *, engines: Sequence[str]) -> dict[str, Prediction]:
         """Engine → the predicted speed-up of the pass's result over the model, both in this engine."""
         reasons = {name: _find_obstacle(one, self._facts, name) for name in engines}
-        open_engines = [name for name, reason in reasons.items() if not reason]
-        if open_engines and self._subgraph is None:
+        if self._is_too_large:
             large = "the network is too large to try the pass on in the time given"
-            return {name: Prediction(speedup=None, because=reason or large) for name, reason in reasons.items()}
+            reasons = {name: reason or large for name, reason in reasons.items()}
+        open_engines = [name for name, reason in reasons.items() if not reason]
         timings = self._time(one, recipe, open_engines) if open_engines else {}
         return {
             name: Prediction(speedup=None, because=reason) if reason else self._predict(timings.get(name), one, name)
@@ -96,20 +88,15 @@ class Preflight:
             return Prediction(speedup=None, because="the time for the pre-flight was used up")
         if timing.failed or timing.unchanged:
             return Prediction(speedup=None, because=timing.failed or "it finds nothing to change")
-        assert self._subgraph is not None
         ratios = [math.log(a / b) for a, b in zip(timing.original, timing.changed, strict=True)]
         centre = median(ratios)
         # The standard error of a median, from the median absolute deviation, as of normal values.
         scatter = 1.4826 * median(abs(ratio - centre) for ratio in ratios)
         error = 1.2533 * scatter / math.sqrt(len(ratios))
-        lacking = SHARE_ERROR * (1.0 - self._subgraph.share)
-        reach = 1.96 * math.hypot(error, MODEL_ERROR[self._subgraph.extent], lacking)
+        reach = 1.96 * math.hypot(error, MODEL_ERROR)
         speedup = math.exp(centre)
         remark = self._processor.remark(one.capabilities.arithmetic, helps=speedup > 1.0)
-        count, total = len(self._subgraph.kept), len(self._facts.graph.operators)
-        what = f"the network's {total} operators"
-        if self._subgraph.extent == "sampled":
-            what = f"{count} of {total} operators, {self._subgraph.share:.0%} of the work"
+        what = f"the network's {len(self._facts.graph.operators)} operators"
         return Prediction(
             speedup=speedup,
             low=speedup * math.exp(-reach),
@@ -119,51 +106,59 @@ class Preflight:
         )
 
     _processor = cached_property(lambda self: read_processor())
+    _digest = cached_property(lambda self: _hash_network(self._facts.graph))
 
     @cached_property
-    def _subgraph(self) -> Subgraph | None:
-        return choose_subgraph(self._facts.graph, seconds=self._subgraph_s, cuttable=self._facts.format in CUTTERS)
-
-    @cached_property
-    def _folder(self) -> Path:
-        stack = ExitStack()
-        weakref.finalize(self, stack.close)
-        return stack.enter_context(job_folder())
+    def _is_too_large(self) -> bool:
+        return _estimate_effort(self._facts.graph) > self._trial_s
 
     def _time(self, one: Pass, recipe: Recipe, engines: Sequence[str]) -> dict[str, PassTiming]:
         """Engine → timing, from the cache or measured now; without those for which no time is left."""
         location = f"{type(one).__module__}:{type(one).__qualname__}"
         keys = {name: self._key(one, recipe, location, name) for name in engines}
-        found = {name: timing for name, key in keys.items() if (timing := self._cache.get(key)) is not None}
-        missing = [name for name in engines if name not in found]
+        timings = {name: timing for name, key in keys.items() if (timing := self._cache.get(key)) is not None}
+        missing = [name for name in engines if name not in timings]
         if not missing or self._left_s < _LEAST_S:
-            return found
-        # The child fills in the model, the samples and the folder.
+            return timings
+        # The child fills in the folder, and the samples where there is a path for them.
         task = PassTask(
-            model="", format=self._facts.format, settings=recipe.settings, folder=self._folder, threads=self._threads,
-            calibration=self._folder if one.capabilities.calibrates else None,
+            model=str(self._facts.path), format=self._facts.format, settings=recipe.settings, folder=Path(),
+            threads=self._threads, calibration=Path() if one.capabilities.calibrates else None,
         )  # fmt: skip
-        assert self._subgraph is not None
         begin = now()
         timed = time_pass(
-            self._facts.path, self._facts.graph, self._subgraph, location, task,
-            engines=missing, seconds=_RACE_S, until=begin + self._left_s,
-        )  # fmt: skip
+            self._facts.graph, location, task, engines=missing, seconds=_RACE_S, until=begin + self._left_s
+        )
         self._left_s -= now() - begin
         for name, timing in timed.items():
             if timing.lasting:
                 self._cache.put(keys[name], timing)
-        return found | timed
+        return timings | timed
 
     def _key(self, one: Pass, recipe: Recipe, location: str, engine: str) -> str:
         """Hash of everything that a timing depends on."""
-        assert self._subgraph is not None
         processor, runtime = self._processor, runtimes().get(engine)
         return key_of([
             processor.model, processor.architecture, sorted(processor.flags or ()), engine,
             availability_of(runtime).version, runtime.providers[0].name, location, availability_of(one).version,
-            __version__, recipe.settings.to_document(), self._subgraph.digest, self._subgraph.extent, self._threads,
+            __version__, recipe.settings.to_document(), self._digest, self._threads,
         ])  # fmt: skip
+
+
+def _estimate_effort(graph: Graph) -> float:
+    """Estimated time of a pass on a network, s: fitted to the slower passes on one core, their libraries imported."""
+    costs = [count(operator, graph) for operator in graph.operators]
+    parameters, macs = sum(cost.parameters or 0 for cost in costs), sum(cost.macs or 0 for cost in costs)
+    return 0.5 + 0.012 * len(costs) + 0.12e-6 * parameters + 0.1e-9 * macs
+
+
+def _hash_network(graph: Graph) -> str:
+    """Hash of everything that decides the speed of a network; it does not depend on the weights."""
+    tensors = [(each.name, each.shape, each.dtype, each.constant) for each in graph.tensors.values()]
+    operators = [
+        (each.domain, each.op, each.version, each.attributes, each.inputs, each.outputs) for each in graph.operators
+    ]
+    return key_of([graph.format, graph.version, tensors, operators])
 
 
 def _find_obstacle(one: Pass, facts: Facts, engine: str) -> str:
