@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from edgewise.evaluating.task import Preparation
+from edgewise.workload.arrays import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Order = Literal["ltrb", "yxyx", "xywh", "cxcywh"]
 """What the four numbers of a box are: corners x first, corners y first, left/top with size, centre with size."""
 _TELLING = 32

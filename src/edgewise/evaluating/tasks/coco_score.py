@@ -16,8 +16,7 @@ import numpy as np
 
 from edgewise.errors import Unavailable
 from edgewise.evaluating.task import Table
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.workload.arrays import Array
 
 METRICS = ("map_50_95", "map_50", "map_75", "recall_100")
 _RECALLS = np.linspace(0.0, 1.0, 101)

@@ -15,7 +15,7 @@ from edgewise.evaluating.formats.split import read_names
 from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks import outputs as common
-from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, Array, BoxDecoding, Order
+from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, BoxDecoding, Order
 from edgewise.evaluating.tasks.detection_outputs import (
     DECODERS,
     is_postprocess,
@@ -26,6 +26,7 @@ from edgewise.evaluating.tasks.detection_outputs import (
 )
 from edgewise.evaluating.tasks.labels import describe_order, fold_name, share_names
 from edgewise.model.signature import TensorSpec
+from edgewise.workload.arrays import Array
 
 _COCO_NAMES = (
     "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,,stop sign,parking meter,"
