@@ -57,7 +57,7 @@ class BoxDecoding:
     """How boxes are decoded from outputs.
 
     Attributes:
-        decode: one of `edgewise.evaluating.tasks.detection_outputs.DECODERS`.
+        decode: one of `edgewise.evaluating.tasks.detection_options.DECODERS`.
         roles: what each output is, in the model's order; "" for one that isn't used.
         order: of a box's four numbers.
         normalised: whether boxes are parts of the input's size; None: pixels are assumed, and refused where all boxes
