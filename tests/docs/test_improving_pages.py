@@ -15,7 +15,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.evaluating.dataset import data_formats
 from edgewise.evaluating.steps import STEPS
 from edgewise.evaluating.task import TaskContext, tasks
-from edgewise.evaluating.tasks.detection_outputs import DECODERS
+from edgewise.evaluating.tasks.detection_options import DECODERS
 from edgewise.model.signature import Signature
 from edgewise.optimizing.base import passes
 from installed_package import write_metadata

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from numpy.typing import NDArray
-
 from edgewise.errors import BadInput
 from edgewise.evaluating.custom_metric import CustomMetric
 from edgewise.evaluating.dataset import Sample, refuse_unlabelled
@@ -21,8 +19,7 @@ from edgewise.evaluating.task import (
     TellsAnswers,
 )
 from edgewise.evaluating.tasks.huggingface_metric import MODULE_PREFIX, read_metric
-
-Array = NDArray[Any]
+from edgewise.workload.arrays import Array
 
 
 class AddedMetric(Protocol):

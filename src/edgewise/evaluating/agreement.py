@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from edgewise.errors import BadInput
 from edgewise.evaluating.task import Record, Table
 from edgewise.evaluating.tasks.boxes import Detections, overlaps
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 WORST = "output_snr_worst"

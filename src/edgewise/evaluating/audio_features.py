@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.workload.arrays import Array
 
 MAX_RATIO = 200_000
 """Of sampling rates in lowest terms: what bounds the filter."""

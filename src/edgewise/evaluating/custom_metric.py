@@ -20,7 +20,6 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Box
@@ -32,8 +31,8 @@ from edgewise.evaluating.task import (
 )
 from edgewise.metrics import OWN_METRIC
 from edgewise.model.callable_loader import find, import_module, is_factory, own_code, running
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Compute = Callable[[Sequence[Any], Sequence[Any]], Mapping[str, float]]
 
 _ADVICE = "give module:function or path/to/file.py:function, and =lower behind it where less is better"

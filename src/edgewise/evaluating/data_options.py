@@ -63,10 +63,12 @@ def select_samples(wish: DataOptions, splits: Mapping[str, Dataset]) -> SampleSe
 
 
 def assume_task(name: str | None, instructions: Instructions, data: Dataset) -> str:
-    """Where nobody names a task: that pictures in a folder per class are a classification, as a sentence; else ""."""
+    """Return in words that pictures in a folder per class are a classification, where no task is named; else ""."""
     if name or instructions.task or not isinstance(data, Files) or data.kind != "image":
         return ""
-    return f"task: classification, as {data.path} has a folder per class" * isinstance(data.labels, array)
+    if not isinstance(data.labels, array):  # labels of class folders alone are an array
+        return ""
+    return f"task: classification, as {data.path} has a folder per class"
 
 
 def find_task(name: str | None, instructions: Instructions, data: Dataset) -> Task:

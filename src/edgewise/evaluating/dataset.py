@@ -14,9 +14,7 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.registry import Registry
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 Kind = Literal["array", "image", "audio", "text"]
 """What a sample is: an array ready but for scaling, uint8 pixels (height, width, channels), a waveform (frames,

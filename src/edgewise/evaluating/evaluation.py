@@ -233,35 +233,24 @@ def run_evaluation(
     evaluator = _Evaluator(plan, save=save)
     # Models that don't fit are refused before anything is measured.
     admitted = [evaluator.admit(job) for job in plan.jobs]
-    with alone or nullcontext():
-        return _evaluate_admitted(plan, evaluator, admitted, save=save, sensors=sensors)
-
-
-def _evaluate_admitted(
-    plan: EvaluationPlan,
-    evaluator: _Evaluator,
-    admitted: Sequence[tuple[ModelUnderTest, Scorer]],
-    *,
-    save: Callable[[Run], None],
-    sensors: Sensors | None,
-) -> EvaluationResults:
-    """The results of `run_evaluation` for models that fit the data."""
     jobs = tuple(tested.job for tested, _ in admitted)
-    interrupted = False
-    try:
-        runs = Dispatcher(save=save, sensors=sensors).execute(Plan(jobs=jobs)) if plan.latency else _unmeasured(jobs)
-    except Interrupted as stop:
-        runs, interrupted = list(stop.runs), True
     done: list[ModelEvaluation] = []
-    for index, ((tested, scorer), run) in enumerate(zip(admitted, runs, strict=False)):
-        if interrupted or run.status != "done":
-            done.append(ModelEvaluation(run=run, headline="" if interrupted else scorer.headline))
-            continue
-        if not plan.latency:
-            emit(JobStarted(job=tested.job, index=index, total=len(admitted)))
-        evaluated, interrupted = evaluator.evaluate(tested, scorer, run)
-        emit(RunFinished(run=evaluated.run))
-        done.append(evaluated)
+    interrupted = False
+    with alone or nullcontext():
+        try:
+            dispatcher = Dispatcher(save=save, sensors=sensors)
+            runs = dispatcher.execute(Plan(jobs=jobs)) if plan.latency else _unmeasured(jobs)
+        except Interrupted as stop:
+            runs, interrupted = list(stop.runs), True
+        for index, ((tested, scorer), run) in enumerate(zip(admitted, runs, strict=False)):
+            if interrupted or run.status != "done":
+                done.append(ModelEvaluation(run=run, headline="" if interrupted else scorer.headline))
+                continue
+            if not plan.latency:
+                emit(JobStarted(job=tested.job, index=index, total=len(admitted)))
+            evaluated, interrupted = evaluator.evaluate(tested, scorer, run)
+            emit(RunFinished(run=evaluated.run))
+            done.append(evaluated)
     return EvaluationResults(models=tuple(done), interrupted=interrupted)
 
 

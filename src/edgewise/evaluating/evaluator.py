@@ -28,9 +28,8 @@ from edgewise.record import Failure, Job
 from edgewise.run.inference import Inference, InferenceFailed
 from edgewise.run.run_builder import RunBuilder
 from edgewise.version import __version__
+from edgewise.workload.arrays import Array
 from edgewise.workload.input_shapes import with_sizes_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 STATE = "the model keeps a state"
 MOST_TIMED = 1000

@@ -19,9 +19,8 @@ from edgewise.evaluating.steps_array import Layout, check_finite, round_to
 from edgewise.evaluating.steps_image import recolour
 from edgewise.model.graph import Quantization
 from edgewise.record import InputSpec
+from edgewise.workload.arrays import Array
 from edgewise.workload.input_shapes import open_axes
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SAY_HOW = "convert them: --prepare scale=1/255, or mean=… and std=…, or cast=float32 to keep the values"
 _SCALE = "scale=1/255"
@@ -124,7 +123,7 @@ class InputPlan:
             item.changes.append(f"converted from {have} to {becomes}")
 
     def missing_steps(self, item: Item) -> list[str]:
-        """For a picture whose pixels no step converts: all steps that it lacks to be fed; none if only that one.
+        """Return all steps that a picture lacks to be fed; none where only its pixels lack a conversion.
 
         Raises:
             BadInput, CorruptSample: the steps that there are can't be done to it.
@@ -134,23 +133,25 @@ class InputPlan:
         if open_axes(self.spec) - {0}:
             return []
         steps = _advise_image(item, list(self.spec.shape))
-        moved = steps[-1:] == ["layout=nchw"]
-        clear = moved and self.spec.shape[-1] not in _COLOURS
-        return [*steps[: len(steps) - moved], _SCALE, *(["layout=auto" if clear else "layout=nchw"] * moved)] * bool(
-            steps
-        )
+        if not steps:
+            return []
+        if steps[-1] != "layout=nchw":
+            return [*steps, _SCALE]
+        could_be_last = self.spec.shape[-1] in _COLOURS  # then `auto` can't find the channels
+        return [*steps[:-1], _SCALE, "layout=nchw" if could_be_last else "layout=auto"]
 
     def refuse_pixels(self, item: Item) -> BadPreparation | None:
-        """The error that names everything that a picture lacks; None where its pixels only lack a conversion."""
+        """Return the error that names all missing steps; None where the pixels only lack a conversion."""
         stored = list(item.data.shape)
         steps = self.missing_steps(item)
         if not steps:
             return None
+        sizes = _other_sizes(steps, item)
         return BadPreparation(
             f"{item.sample} has shape {stored}, input {self.spec.name!r} takes {self.spec.dtype} "
             f"{list(self.spec.shape)}, and no step converts pixels of 0 to 255 to its numbers",
             steps=steps,
-            otherwise=_other_sizes(steps, item) + ("; " if _other_sizes(steps, item) else ". ") + _OTHER_SCALES,
+            otherwise=f"{sizes}; {_OTHER_SCALES}" if sizes else f". {_OTHER_SCALES}",
         )
 
     def describe(self) -> str:
@@ -260,7 +261,7 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
                 return "--prepare layout=auto instead of layout=nchw: each file gets its own layout"
             return "--prepare transpose=1,2,0"
     if item.pixels is not None and (steps := _advise_image(item, list(want))):
-        return _join_steps(steps) + _other_sizes(steps, item)
+        return " ".join(f"--prepare {step}" for step in steps) + _other_sizes(steps, item)
     if item.rate is not None and len(have) <= 2:
         return f"--prepare length={prod(want)}, or log_mel or mfcc where the model takes features"
     if prod(have) == prod(want):
@@ -270,25 +271,21 @@ def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> s
     return "is it the right data? Steps such as resize=HEIGHT,WIDTH, length=N, transpose=… and reshape=… change shapes"
 
 
-def _join_steps(steps: Sequence[str]) -> str:
-    """The options of the command line for `steps`, to be copied as they are."""
-    return " ".join(f"--prepare {step}" for step in steps)
-
-
 def _other_sizes(steps: Sequence[str], item: Item) -> str:
-    """Other usual steps to the same size: what training did decides, and another step can cost much accuracy."""
-    size = next((each.partition("=")[2] for each in steps if each.startswith("resize=")), None)
+    """Return in words the other usual steps to the size of a resize step; "" where there is none.
+
+    Training decides which one is right, and another step can cost much accuracy.
+    """
+    size = next((step.removeprefix("resize=") for step in steps if step.startswith("resize=")), None)
     if size is None or item.pixels is None:
         return ""
     height, width = map(int, size.split(","))
-    pads = item.pixels[0] <= width and item.pixels[1] <= height
-    others = (
-        [f"pad={size} (padded)"] if pads else [f"resize={max(height, width) * 8 // 7} and crop={size} (centre cut out)"]
-    )
+    other = f"resize={max(height, width) * 8 // 7} and crop={size} (centre cut out)"
+    if item.pixels[0] <= width and item.pixels[1] <= height:
+        other = f"pad={size} (padded)"
     return (
-        " if training stretched pictures to that size; otherwise, as in training, "
-        f"{' or '.join([*others, f'letterbox={size} (scaled and padded)'])} instead of resize={size}: "
-        "another way than in training costs accuracy"
+        f" if training stretched pictures to that size; otherwise, as in training, {other} or letterbox={size} "
+        f"(scaled and padded) instead of resize={size}: another way than in training costs accuracy"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from edgewise.clock import now
 from edgewise.errors import EdgewiseError
 from edgewise.evaluating.dataset import CorruptSample, Sample
-from edgewise.evaluating.evaluator import Array, ModelUnderTest, SampleResults, SampleSelection, run_samples
+from edgewise.evaluating.evaluator import ModelUnderTest, SampleResults, SampleSelection, run_samples
 from edgewise.evaluating.instructions import Instructions, write_flags
 from edgewise.evaluating.scores import MetricDifference, compare_tables
 from edgewise.evaluating.step_settings import Item, Step
@@ -26,6 +26,7 @@ from edgewise.progress import reporting_to
 from edgewise.record import Caution
 from edgewise.run.run_builder import RunBuilder
 from edgewise.units import significant
+from edgewise.workload.arrays import Array
 
 RANGE, BETTER = "unusual-values", "better-preparation"
 MOST_SAMPLES = 500

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.agreement import WORST
@@ -28,8 +27,8 @@ from edgewise.evaluating.tasks.boxes import (
 from edgewise.evaluating.tasks.detection_options import DetectionOptions, read_decoding
 from edgewise.evaluating.tasks.outputs import read_options
 from edgewise.model.graph import Graph
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Kind = Literal["classes", "boxes", "values"]
 
 HEADLINES: Mapping[Kind, str] = {"classes": "agreement_top1", "boxes": "agreement_boxes", "values": WORST}

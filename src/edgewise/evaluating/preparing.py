@@ -25,9 +25,7 @@ from edgewise.model.identity import read_graph
 from edgewise.record import InputSpec
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 
 def prepare_as_written(

@@ -14,11 +14,12 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.added_metrics import JoinedTable
 from edgewise.evaluating.agreement import BoxTable, compare_boxes, compare_sample, tabulate
 from edgewise.evaluating.dataset import CorruptSample, Sample
-from edgewise.evaluating.evaluator import Array, ModelAdapter
+from edgewise.evaluating.evaluator import ModelAdapter
 from edgewise.evaluating.output_format import OutputFormat
 from edgewise.evaluating.task import ClassAnswer, MetricTable, Preparation, Record
 from edgewise.evaluating.tasks.boxes import UnreadableOutputs
 from edgewise.run.inference import InferenceFailed
+from edgewise.workload.arrays import Array
 
 CACHE_BYTES = 256 * 2**20
 """Of the reference's outputs, for further models that are compared on the same samples."""

@@ -9,17 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.task import MetricTable
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from edgewise.evaluating.table_bootstrap import Estimate
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 SHARE = (0.0, 1.0)
 """Bounds of a metric for which the table names no others."""

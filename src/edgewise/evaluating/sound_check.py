@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Sample
@@ -17,9 +17,7 @@ from edgewise.record import InputSpec
 from edgewise.workload.input_shapes import open_axes
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 RATES = (16000, 48000, 44100, 22050, 8000, 24000, 32000)
 """Usual sampling rates, those of most models first."""

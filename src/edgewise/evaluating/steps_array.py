@@ -21,8 +21,7 @@ from edgewise.evaluating.step_settings import (
     Step,
     to_number,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.workload.arrays import Array
 
 _ALL: tuple[Kind, ...] = ("array", "image", "audio")
 _Axis = Annotated[int, Field(ge=-8, le=7)] | None

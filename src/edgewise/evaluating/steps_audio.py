@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,8 +21,7 @@ from edgewise.evaluating.step_settings import (
     YesNo,
     to_number,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.workload.arrays import Array
 
 _KINDS: tuple[Kind, ...] = ("audio", "array")
 _MAX_FFT = 2**16

@@ -8,7 +8,7 @@ keeps account of where they went, so that boxes can be brought back: x now = x a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,8 +26,7 @@ from edgewise.evaluating.step_settings import (
     YesNo,
     to_number,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.workload.arrays import Array
 
 Filter = Annotated[Literal["nearest", "bilinear", "bicubic", "lanczos"], LOWER_CASE]
 MAX_CHANNELS = 4

@@ -11,9 +11,7 @@ from edgewise.model.signature import Signature
 from edgewise.registry import Registry
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 Record = Any
 """What a task keeps of one sample: small and JSON-shaped, so that an evaluation can be resumed and two models can be

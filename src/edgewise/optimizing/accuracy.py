@@ -16,7 +16,6 @@ from edgewise.evaluating.agreement import WORST, AgreementTable, compare_sample,
 from edgewise.evaluating.checkpoint import Entry
 from edgewise.evaluating.dataset import CorruptSample, Dataset, Kind, Sample, choose_samples
 from edgewise.evaluating.evaluator import (
-    Array,
     ModelAdapter,
     ModelUnderTest,
     SampleResults,
@@ -40,6 +39,7 @@ from edgewise.optimizing.variant import MetricValue
 from edgewise.record import Caution, Evaluation, Failure, InputSpec, Job, Measurement
 from edgewise.run.inference import InferenceFailed
 from edgewise.run.run_builder import RunBuilder
+from edgewise.workload.arrays import Array
 from edgewise.workload.inputs import make_arrays
 
 ANSWERS = "answers"

@@ -7,9 +7,9 @@ import contextlib
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgewise.errors import BadInput
 from edgewise.model.signature import Dimension, Signature, TensorSpec
@@ -17,9 +17,7 @@ from edgewise.record import InputSpec
 from edgewise.workload.inputs import TEXT
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 ASSUMED = "taken as"
 """Words in `InputSpec.note` of a size or value that was assumed."""
@@ -51,6 +49,16 @@ _SIZES = {
 }
 ATTEMPTS = 3
 """Number of sizes that `resolve_inputs` can try for a dimension."""
+
+_MASK = re.compile("mask", re.IGNORECASE)
+_STATE = re.compile("state|hidden|^[hc][0-9]?$", re.IGNORECASE)
+_PAST = re.compile("past|cache", re.IGNORECASE)
+_SOUND = re.compile("audio|waveform|speech|sound|wav$|pcm", re.IGNORECASE)
+_LENGTH = re.compile(r"(^|[a-z]*_)(lens?|lengths?)$")
+_RATE_TYPES = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64", "float32", "float64"})
+_ARITHMETIC: dict[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv
+}  # fmt: skip
 
 #: dtypes that can be made and fed → bytes of one element.
 _ITEM_BYTES = {
@@ -105,41 +113,42 @@ def resolve_inputs(
     """
     if batch < 1:
         raise BadInput(f"--batch must be at least 1, not {batch}", advice="use 1 or more")
-    counts = _counts(signature)
-    signature = replace(signature, inputs=tuple(_without_marks(spec, counts) for spec in signature.inputs))
+    signature = _clear_names(signature)
     resolver = _Resolver(signature, batch, _name_overrides(signature, overrides), attempt, given)
-    # A mask is as long as what it masks, and a computed size needs what it is computed of.
-    order = sorted(range(len(signature.inputs)), key=lambda place: resolver.rank(signature.inputs[place]))
+    order = sorted(range(len(signature.inputs)), key=lambda place: _resolution_order(signature.inputs[place]))
     resolved = {place: resolver.resolve(signature.inputs[place]) for place in order}
     specs = tuple(resolved[place] for place in range(len(order)))
     total = sum(math.prod(spec.shape) * _ITEM_BYTES.get(spec.dtype, 1) for spec in specs)
     if total > MAX_INPUT_BYTES:
         raise BadInput(
-            (
-                f"the inputs of one inference would need {total / 2**30:.1f} GiB; the limit is "
-                f"{MAX_INPUT_BYTES // 2**30} GiB"
-            ),
+            f"the inputs of one inference would need {total / 2**30:.1f} GiB; the limit is "
+            f"{MAX_INPUT_BYTES // 2**30} GiB",
             advice="lower --batch, or give smaller sizes with --shape NAME=…",
         )
     return specs
 
 
-def _counts(signature: Signature) -> Set[Dimension]:
-    """Whether a bare ``N`` is a number of something: behind a batch it is not the batch, unless it is one elsewhere."""
+def _clear_names(signature: Signature) -> Signature:
+    """Remove names of dimensions that name nothing: two ``?`` are not the same size.
+
+    A bare ``N`` behind a batch is a number of something, not the batch, unless it is one elsewhere.
+    """
     shapes = [spec.shape for spec in signature.inputs if spec.shape]
-    behind = {size for shape in shapes if _is_batch(0, shape[0]) for size in shape[1:]}
-    return ({"N", "n"} & behind) - {shape[0] for shape in shapes}
+    behind_batch = {size for shape in shapes if _is_batch(0, shape[0]) for size in shape[1:]}
+    counts = ({"N", "n"} & behind_batch) - {shape[0] for shape in shapes}
+
+    def clear(size: Dimension) -> Dimension:
+        return None if isinstance(size, str) and (size in counts or not re.search(r"\w", size)) else size
+
+    inputs = (spec if spec.shape is None else replace(spec, shape=tuple(map(clear, spec.shape)))
+              for spec in signature.inputs)  # fmt: skip
+    return replace(signature, inputs=tuple(inputs))
 
 
-def _without_marks(spec: TensorSpec, counts: Set[Dimension]) -> TensorSpec:
-    """The input without names of dimensions that tell nothing: two ``?`` are not the same size, nor are `counts`."""
-    if spec.shape is None:
-        return spec
-    shape = tuple(
-        size if isinstance(size, int) or (re.search(r"\w", size or "") and size not in counts) else None
-        for size in spec.shape
-    )
-    return replace(spec, shape=shape)
+def _resolution_order(spec: TensorSpec) -> int:
+    """Return 0 for plain inputs, 1 for computed sizes, 2 for masks and lengths: each needs the ones before."""
+    computed = any(isinstance(size, str) and _is_expression(size) for size in spec.shape or ())
+    return 2 if _MASK.search(spec.name) or _is_length(spec) else int(computed)
 
 
 def open_axes(spec: InputSpec) -> frozenset[int]:
@@ -200,58 +209,41 @@ class _Resolver:
 
     Attributes:
         sizes: name of a dimension → its size and why it was assumed, "" where it was asked for.
-        lengths: what a dimension is → the size of the first that is one.
-        cached: whether the model takes what it remembers of earlier tokens.
+        lengths: role of a dimension → size of the first dimension with that role.
+        cached: whether the model takes a cache of earlier tokens.
         rated: whether the model takes the sample rate.
     """
 
     def __init__(
         self, signature: Signature, batch: int, overrides: Mapping[str, tuple[int, ...]], attempt: int, given: bool
     ) -> None:
-        self.attempt = attempt
-        self.given = given
+        self.batch, self.overrides, self.attempt, self.given = batch, overrides, attempt, given
         self.lengths: dict[str, int] = {}
+        self.sizes: dict[str, tuple[int, str]] = {}
         self.cached = any(_is_past(spec) for spec in signature.inputs)
         self.rated = any(_is_sample_rate(spec) for spec in signature.inputs)
-        self.batch = batch
-        self.overrides = overrides
-        self.sizes: dict[str, tuple[int, str]] = {}
         shapes = [spec.shape or () for spec in signature.inputs]
         self.open_batch = any(_is_batch(axis, size) for shape in shapes for axis, size in enumerate(shape))
         fixed_front = any(isinstance(shape[0], int) for shape in shapes if shape)
-        if batch != 1 and not (self.open_batch or fixed_front or any(s.shape is None for s in signature.inputs)):
+        unknown_rank = any(spec.shape is None for spec in signature.inputs)
+        if batch != 1 and not (self.open_batch or fixed_front or unknown_rank):
             raise BadInput(
-                (f"no input has a batch dimension, so a batch of {batch} is not possible"), advice="leave --batch 1"
+                f"no input has a batch dimension, so a batch of {batch} is not possible", advice="leave --batch 1"
             )
         for spec in signature.inputs:
             if spec.name in overrides:
                 self._check_override(spec, overrides[spec.name])
         # Before any default: the name of one input's batch may stand elsewhere in another's shape.
-        for axis, size in (pair for shape in shapes for pair in enumerate(shape)):
-            if isinstance(size, str) and _is_batch(axis, size) and not _is_expression(size):
-                self.sizes.setdefault(size, (batch, ""))
+        for shape in shapes:
+            for axis, size in enumerate(shape):
+                if isinstance(size, str) and _is_batch(axis, size) and not _is_expression(size):
+                    self.sizes.setdefault(size, (batch, ""))
 
     def resolve(self, spec: TensorSpec) -> InputSpec:
-        """The input with a size for every dimension."""
-        if spec.dtype == TEXT and not self.given:
-            raise BadInput(
-                f"input {spec.name!r} needs text, and random text would be meaningless",
-                advice="give it with --input-data F.npz (bench, profile, compare): numpy.savez('F.npz', "
-                f"**{{{spec.name!r}: [['a text']]}})",
-            )
-        if spec.dtype not in _ITEM_BYTES and spec.dtype != TEXT:
-            raise BadInput(
-                f"input {spec.name!r} has the unsupported type {spec.dtype}",
-                advice=f"supported types: {', '.join(_ITEM_BYTES)}; text, from --input-data",
-            )
-        notes: list[str] = []
-        value = None
-        if _is_sample_rate(spec) and not self.given:
-            value = float(SAMPLE_RATES[self.attempt % len(SAMPLE_RATES)])
-            notes.append(f"its value {ASSUMED} {value:g} (a sample rate)")
-        elif _is_length(spec) and not self.given and (length := self._longest()):
-            value = float(length)
-            notes.append(f"its value {ASSUMED} {length} (the length of another input)")
+        """Return the input with a size for every dimension. Raises `BadInput`."""
+        _check_feedable(spec, given=self.given)
+        value, note = (None, "") if self.given else self._choose_value(spec)
+        notes = [note] if note else []
         if spec.name in self.overrides:
             shape = self.overrides[spec.name]
             if spec.shape and spec.shape[0] == 1 and shape[0] != 1:
@@ -262,75 +254,66 @@ class _Resolver:
                 advice=f"give its shape: --shape {spec.name}=1x3x224x224",
             )
         else:
-            shape = tuple(self._resolve_size(spec, spec.shape, axis, notes) for axis in range(len(spec.shape)))
+            shape = tuple(self._resolve_size(spec, axis, size, notes) for axis, size in enumerate(spec.shape))
         if 0 in shape:
             raise BadInput(f"input {spec.name!r} has a dimension of size 0", advice="export the model with real sizes")
-        for axis, open_size in enumerate(spec.shape or ()):
-            if not isinstance(open_size, int) and not _is_batch(axis, open_size):
-                self.lengths.setdefault(self._role(spec, axis)[0], shape[axis])
+        for axis, size in enumerate(spec.shape or ()):
+            if not isinstance(size, int) and not _is_batch(axis, size):
+                self.lengths.setdefault(self._find_role(spec, axis)[0], shape[axis])
         return InputSpec(name=spec.name, shape=shape, dtype=spec.dtype, note="; ".join(notes), value=value)
 
-    def _longest(self) -> int | None:
-        """The open length of what was resolved so far."""
-        return next(
-            (self.lengths[role] for role in ("sound", "chunk", "sequence", "token") if role in self.lengths), None
-        )
+    def _choose_value(self, spec: TensorSpec) -> tuple[float | None, str]:
+        """Return the value of an input that is a sample rate or a length, with a note; None for all others."""
+        if _is_sample_rate(spec):
+            rate = float(SAMPLE_RATES[self.attempt % len(SAMPLE_RATES)])
+            return rate, f"its value {ASSUMED} {rate:g} (a sample rate)"
+        roles = [role for role in ("sound", "chunk", "sequence", "token") if self.lengths.get(role)]
+        if not _is_length(spec) or not roles:
+            return None, ""
+        length = self.lengths[roles[0]]
+        return float(length), f"its value {ASSUMED} {length} (the length of another input)"
 
-    def rank(self, spec: TensorSpec) -> int:
-        """In which order inputs are resolved: plain ones, those with a computed size, masks and lengths."""
-        computed = any(isinstance(size, str) and _is_expression(size) for size in spec.shape or ())
-        return 2 if _MASK.search(spec.name) or _is_length(spec) else int(computed)
-
-    def _resolve_size(self, spec: TensorSpec, shape: tuple[Dimension, ...], axis: int, notes: list[str]) -> int:
-        size = shape[axis]
+    def _resolve_size(self, spec: TensorSpec, axis: int, size: Dimension, notes: list[str]) -> int:
         if isinstance(size, int):
             return self._resolve_front(spec, size, notes) if axis == 0 else size
-        if isinstance(size, str) and size in self.sizes:
-            found, why = self.sizes[size]
-        elif isinstance(size, str) and _is_expression(size) and (computed := self._compute(size)) is not None:
-            found, why = computed, "computed from its name"
+        if size is not None and size in self.sizes:
+            resolved, why = self.sizes[size]
+        elif size is not None and _is_expression(size) and (computed := self._compute(size)) is not None:
+            resolved, why = computed, "computed from its name"
         elif _is_batch(axis, size):
-            found, why = self.batch, ""
+            resolved, why = self.batch, ""
         else:
-            found, why = self._assume_size(spec, axis)
-        if isinstance(size, str):
-            self.sizes[size] = found, why
+            role, why = self._find_role(spec, axis)
+            resolved = self._default(role)
+        if size is not None:
+            self.sizes[size] = resolved, why
         if why:
-            name = f" {size!r}" if isinstance(size, str) else ""
-            notes.append(f"open dimension {axis}{name} {ASSUMED} {found} ({why})")
-        return found
-
-    def _assume_size(self, spec: TensorSpec, axis: int) -> tuple[int, str]:
-        """The stated default of an open dimension that is not the batch, and why."""
-        role, why = self._role(spec, axis)
-        if role == "total":
-            return self._length("past") + self._length("token"), f"{why}: past and new tokens"
-        return self._default(role), why
+            name = "" if size is None else f" {size!r}"
+            notes.append(f"open dimension {axis}{name} {ASSUMED} {resolved} ({why})")
+        return resolved
 
     def _default(self, role: str) -> int:
+        """Return the stated default size of a dimension with this role."""
         if role == "batch":
             return self.batch
+        if role == "total":
+            return sum(self.lengths.get(part) or self._default(part) for part in ("past", "token"))
         sizes = _SIZES[role]
         return sizes[min(self.attempt, len(sizes) - 1)]
 
-    def _length(self, role: str) -> int:
-        return self.lengths.get(role) or self._default(role)
-
-    def _role(self, spec: TensorSpec, axis: int) -> tuple[str, str]:
-        """The role of an open dimension that is not the batch, and the evidence; "" and "unknown" without any."""
+    def _find_role(self, spec: TensorSpec, axis: int) -> tuple[str, str]:
+        """Return the role of an open dimension other than the batch, and the evidence; "" and "unknown" without any."""
         shape = spec.shape or ()
         size, rank = shape[axis], len(shape)
         name = size if isinstance(size, str) else ""
-        role = _find_role(name)
+        role = _role_of_name(name)
         floats = spec.dtype.startswith("float")
-        in_rows = rank == 2 and axis == 1 and (not floats or _MASK.search(spec.name) is not None)
-        if (
-            self.cached
-            and (role == "sequence" or (in_rows and not role))
-            and "encoder" not in (name + spec.name).lower()
-        ):
-            if "total" in name.lower() or _MASK.search(spec.name):
-                return "total", "a mask" if _MASK.search(spec.name) else "its name"
+        is_mask = _MASK.search(spec.name) is not None
+        in_rows = rank == 2 and axis == 1 and (not floats or is_mask)
+        of_decoder = self.cached and "encoder" not in (name + spec.name).lower()
+        if of_decoder and (role == "sequence" or (in_rows and not role)):
+            if is_mask or "total" in name.lower():
+                return "total", f"{'a mask' if is_mask else 'its name'}: past and new tokens"
             return "token", "one step of a decoder with a cache"
         if role in ("", "sequence") and floats and rank in (1, 2) and axis == rank - 1 and not in_rows:
             if self.rated:
@@ -343,37 +326,40 @@ class _Resolver:
             return "batch", "a recurrent state is layers, batch, units"
         if _PAST.search(spec.name) and rank >= 3 and axis == rank - 2:
             return "past", "a cache's position"
-        if rank == 4 and (
-            (axis in (2, 3) and shape[1] in _IMAGE_CHANNELS) or (axis in (1, 2) and shape[3] in _IMAGE_CHANNELS)
-        ):
+        channels_first = rank == 4 and axis in (2, 3) and shape[1] in _IMAGE_CHANNELS
+        if channels_first or (rank == 4 and axis in (1, 2) and shape[3] in _IMAGE_CHANNELS):
             return "image", "image-like position"
-        if in_rows and (spec.dtype in ("int32", "int64") or _MASK.search(spec.name)):
+        if in_rows and (is_mask or spec.dtype in ("int32", "int64")):
             return "sequence", "integers in rows, like tokens" if spec.dtype.startswith("int") else "a mask"
         return "", "unknown"
 
     def _compute(self, text: str) -> int | None:
-        """What a dimension's name amounts to, such as ``past_length + 1``; None where that is no size."""
+        """Return the size that a name such as ``past_length + 1`` amounts to; None where it is no size."""
 
-        def value(node: ast.AST) -> int:
+        def evaluate(node: ast.AST) -> int:
             match node:
                 case ast.Constant(value=int(number)):
                     return number
                 case ast.Name(id=name):
-                    if name not in self.sizes:
-                        role = _find_role(name)
-                        role = "token" if role == "sequence" and self.cached and "encoder" not in name else role
-                        why = f"{role}-like name" if role else "unknown"
-                        self.sizes[name] = self._default(role), "" if role == "batch" else why
-                    return self.sizes[name][0]
+                    return self._size_of_name(name)
                 case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                    return _ARITHMETIC[type(op)](value(left), value(right))
+                    return _ARITHMETIC[type(op)](evaluate(left), evaluate(right))
             raise ValueError(text)
 
         try:
-            found = value(ast.parse(text.strip(), mode="eval").body)
+            size = evaluate(ast.parse(text.strip(), mode="eval").body)
         except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             return None
-        return found if found >= 1 else None
+        return size if size >= 1 else None
+
+    def _size_of_name(self, name: str) -> int:
+        if name not in self.sizes:
+            role = _role_of_name(name)
+            if role == "sequence" and self.cached and "encoder" not in name:
+                role = "token"
+            why = f"{role}-like name" if role else "unknown"
+            self.sizes[name] = self._default(role), "" if role == "batch" else why
+        return self.sizes[name][0]
 
     def _resolve_front(self, spec: TensorSpec, size: int, notes: list[str]) -> int:
         """A fixed first dimension. Where another input has an open batch, this one stays as it is."""
@@ -409,13 +395,19 @@ class _Resolver:
                 raise BadInput(clash, advice=f"give {size!r} the same size everywhere")
 
 
-_MASK = re.compile("mask", re.IGNORECASE)
-_STATE = re.compile("state|hidden|^[hc][0-9]?$", re.IGNORECASE)
-_PAST = re.compile("past|cache", re.IGNORECASE)
-_SOUND = re.compile("audio|waveform|speech|sound|wav$|pcm", re.IGNORECASE)
-_ARITHMETIC: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv
-}  # fmt: skip
+def _check_feedable(spec: TensorSpec, *, given: bool) -> None:
+    """Raise `BadInput` for a type that can't be fed, or text that is not given."""
+    if spec.dtype == TEXT and not given:
+        raise BadInput(
+            f"input {spec.name!r} needs text, and random text would be meaningless",
+            advice="give it with --input-data F.npz (bench, profile, compare): numpy.savez('F.npz', "
+            f"**{{{spec.name!r}: [['a text']]}})",
+        )
+    if spec.dtype not in _ITEM_BYTES and spec.dtype != TEXT:
+        raise BadInput(
+            f"input {spec.name!r} has the unsupported type {spec.dtype}",
+            advice=f"supported types: {', '.join(_ITEM_BYTES)}; text, from --input-data",
+        )
 
 
 def _is_expression(name: str) -> bool:
@@ -423,39 +415,38 @@ def _is_expression(name: str) -> bool:
 
 
 def _is_past(spec: TensorSpec) -> bool:
-    """Whether an input is what a decoder remembers, of open length."""
-    names = [size for size in spec.shape or () if isinstance(size, str)]
-    open_sizes = sum(not isinstance(size, int) for size in (spec.shape or ())[1:])
-    return any(_find_role(name) == "past" for name in names if not _is_expression(name)) or bool(
-        _PAST.search(spec.name) and open_sizes and len(spec.shape or ()) >= 3
+    """Return whether an input is a decoder's cache of open length."""
+    shape = spec.shape or ()
+    names = [size for size in shape if isinstance(size, str) and not _is_expression(size)]
+    named = _PAST.search(spec.name) is not None and len(shape) >= 3
+    return any(_role_of_name(name) == "past" for name in names) or (
+        named and any(not isinstance(size, int) for size in shape[1:])
     )
 
 
 def _is_sample_rate(spec: TensorSpec) -> bool:
     name = re.sub("[^a-z]", "", spec.name.lower())
-    single = spec.shape is not None and all(size in (1, None) or isinstance(size, str) for size in spec.shape)
     known = name in ("sr", "fs") or name.endswith(("samplerate", "samplingrate"))
-    return known and single and len(spec.shape or ()) <= 1 and spec.dtype in _RATE_TYPES
+    if spec.shape is None or len(spec.shape) > 1 or spec.dtype not in _RATE_TYPES:
+        return False
+    return known and all(size == 1 or not isinstance(size, int) for size in spec.shape)
 
 
 def _is_length(spec: TensorSpec) -> bool:
-    """Whether an input says how long the sequences of a batch are."""
-    named = re.search(r"(^|[a-z]*_)(lens?|lengths?)$", spec.name.lower())
-    return bool(named) and spec.shape is not None and len(spec.shape) <= 1 and spec.dtype in ("int32", "int64")
-
-
-_RATE_TYPES = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64", "float32", "float64"})
+    """Return whether an input holds the lengths of the sequences of a batch."""
+    named = _LENGTH.search(spec.name.lower()) is not None
+    return named and spec.shape is not None and len(spec.shape) <= 1 and spec.dtype in ("int32", "int64")
 
 
 def _is_batch(axis: int, size: Dimension) -> bool:
-    """Whether an open dimension is the batch: by its name, or by being first with no name that says otherwise."""
+    """Return whether an open dimension is the batch: by its name, or as the first one without another role."""
     if isinstance(size, int):
         return False
-    role = _find_role(size) if size is not None else ""
+    role = _role_of_name(size or "")
     return role == "batch" or (axis == 0 and not role)
 
 
-def _find_role(name: str) -> str:
-    """What a dimension is by its name, "" where the name does not tell: ``inputHeight_1`` is an image's."""
+def _role_of_name(name: str) -> str:
+    """Return the role that a dimension's name tells, else "": ``inputHeight_1`` is an image's."""
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
     return next((role for role, known in _ROLES if known.intersection(words)), "")

@@ -16,10 +16,7 @@ from edgewise.model.signature import TensorSpec, shapes_fit
 from edgewise.record import InputSpec
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
-
+    from edgewise.workload.arrays import Array
 
 CONVERTED = "converted from"
 """Words in `InputSpec.note` of data that was converted."""

@@ -14,9 +14,7 @@ from edgewise.evaluating.dataset import CorruptSample, Decoded
 from edgewise.text import first_line
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 MAX_PIXELS = 2**27
 """Of one image, 134 megapixels: what a file's first bytes may make us unpack."""

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.errors import BadInput
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.workload.arrays import Array
 
 KINDS = ("class", "float", "text")
 """What the option ``label_kind`` takes."""

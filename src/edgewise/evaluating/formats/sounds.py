@@ -6,16 +6,14 @@ import io
 import os
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from edgewise.errors import Unavailable
 from edgewise.evaluating.dataset import CorruptSample
 from edgewise.text import first_line
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 MAX_VALUES = 2**27
 """Of one recording: frames times channels; 512 MiB, 2.3 hours of one channel at 16 kHz."""

@@ -7,7 +7,7 @@ as one threshold. Both are as scikit-learn has them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from edgewise.evaluating.tasks.outputs import (
     elements_of,
     scalar_label,
 )
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 _TINY = 1e-300

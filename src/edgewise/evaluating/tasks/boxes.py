@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from edgewise.evaluating.task import Preparation
+from edgewise.workload.arrays import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Order = Literal["ltrb", "yxyx", "xywh", "cxcywh"]
 """What the four numbers of a box are: corners x first, corners y first, left/top with size, centre with size."""
 _TELLING = 32
@@ -57,7 +57,7 @@ class BoxDecoding:
     """How boxes are decoded from outputs.
 
     Attributes:
-        decode: one of `edgewise.evaluating.tasks.detection_outputs.DECODERS`.
+        decode: one of `edgewise.evaluating.tasks.detection_options.DECODERS`.
         roles: what each output is, in the model's order; "" for one that isn't used.
         order: of a box's four numbers.
         normalised: whether boxes are parts of the input's size; None: pixels are assumed, and refused where all boxes

@@ -29,8 +29,8 @@ from edgewise.evaluating.tasks.outputs import (
     elements_of,
     row_of,
 )
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 

@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.errors import Unavailable
 from edgewise.evaluating.task import Table
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from edgewise.workload.arrays import Array
 
 METRICS = ("map_50_95", "map_50", "map_75", "recall_100")
 _RECALLS = np.linspace(0.0, 1.0, 101)
@@ -65,7 +63,7 @@ class CocoTable(Table):
 
 
 def tabulate_coco(records: Sequence[Mapping[str, Any]]) -> CocoTable:
-    """Records of `edgewise.evaluating.tasks.detection`, matched by pycocotools. Raises `Unavailable` without it."""
+    """Return records of `edgewise.evaluating.tasks.detection`, matched by pycocotools, which must be installed."""
     return CocoTable(n=len(records), matches=match(records))
 
 
@@ -170,14 +168,10 @@ def _of_category(found: list[tuple[int, Any]], *, n: int) -> Matches:
 
 
 def _evaluate(records: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """``COCOeval.evalImgs`` of all areas; images are numbered from 0 as the records are."""
-    try:
-        from pycocotools.coco import COCO
-        from pycocotools.cocoeval import COCOeval
-    except ImportError as error:
-        raise Unavailable(
-            "COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'"
-        ) from error
+    """Return ``COCOeval.evalImgs`` of all areas; images are numbered from 0 as the records are."""
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
     objects = [_annotation(index, row) for index, each in enumerate(records) for row in each["gt"]]
     known = {each["category_id"] for each in objects}
     # A category without objects counts for nothing; its detections need not be matched.

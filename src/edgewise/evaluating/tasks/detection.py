@@ -12,7 +12,6 @@ from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.dataset import Box, Kind, Sample
 from edgewise.evaluating.task import MetricTable, Preparation, Record, Scorer, TaskContext
 from edgewise.evaluating.tasks.boxes import (
-    Array,
     BoxDecoding,
     Detections,
     UnreadableOutputs,
@@ -30,6 +29,7 @@ from edgewise.evaluating.tasks.detection_options import (
     read_decoding,
 )
 from edgewise.evaluating.tasks.outputs import check_labelled, read_options
+from edgewise.workload.arrays import Array
 
 
 class Detection:

@@ -1,9 +1,10 @@
-"""How a detector's outputs are read: from the user's options, else from outputs that leave no doubt."""
+"""How a detector's outputs are read: from the user's options, else from names and shapes that are unambiguous."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,17 +16,21 @@ from edgewise.evaluating.formats.split import read_names
 from edgewise.evaluating.step_settings import Accepts
 from edgewise.evaluating.task import TaskContext
 from edgewise.evaluating.tasks import outputs as common
-from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, Array, BoxDecoding, Order
-from edgewise.evaluating.tasks.detection_outputs import (
-    DECODERS,
-    is_postprocess,
-    list_decoders,
-    read_roles,
-    recognise,
-    roles_of,
-)
+from edgewise.evaluating.tasks.boxes import ORDERS, Anchors, BoxDecoding, Order
 from edgewise.evaluating.tasks.labels import describe_order, fold_name, share_names
 from edgewise.model.signature import TensorSpec
+from edgewise.workload.arrays import Array
+
+DECODERS: Mapping[str, str] = {
+    "boxes": "lists of boxes, scores, classes (and a count), as TFLite_Detection_PostProcess has them",
+    "rows": "rows of 7 (image, class, score, left, top, right, bottom) or 6 (left, top, right, bottom, score, class)",
+    "ssd": "box encodings and class scores against anchors=FILE",
+    "yolov5": "rows of centre, size, objectness and class scores",
+    "yolov8": "centre, size and class scores, by row or by column",
+}
+_ROLES = ("boxes", "scores", "classes", "count")
+_WORDS = {"boxes": r"box", "scores": r"score|conf|prob", "classes": r"class|label|categ", "count": r"num|count|valid"}
+_POSTPROCESS = "TFLite_Detection_PostProcess"
 
 _COCO_NAMES = (
     "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,,stop sign,parking meter,"
@@ -91,12 +96,12 @@ def read_decoding(
     Raises:
         BadInput: an invalid option, or outputs that need one.
     """
-    roles = read_roles(options.outputs, outputs)
+    roles = _read_roles(options.outputs, outputs)
     decode, chosen_by = options.decode, "the user"
     if decode is None:
-        decode, chosen_by = recognise(outputs, roles=roles, anchors=options.anchors is not None, categories=categories)
+        decode, chosen_by = _recognise(outputs, roles=roles, anchors=options.anchors is not None, categories=categories)
     if decode not in DECODERS:
-        raise BadInput(f"there is no decoder {decode!r}", advice=list_decoders())
+        raise BadInput(f"there is no decoder {decode!r}", advice=_list_decoders())
     ssd, yolo = decode == "ssd", decode.startswith("yolo")
     background = options.background if "background" in options.model_fields_set else 0 if ssd else None
     if yolo and background is not None:
@@ -109,7 +114,7 @@ def read_decoding(
     default_overlap = {"ssd": 0.5, "yolov5": 0.65, "yolov8": 0.65}.get(decode)
     reading = BoxDecoding(
         decode=decode,
-        roles=roles or roles_of(decode, outputs),
+        roles=roles or _roles_of(decode, outputs),
         order=_order(options.order, decode, outputs),
         normalised=_normalised(options.normalised, decode, outputs),
         confidence=options.conf or 0.0,
@@ -179,7 +184,7 @@ def describe_classes(context: TaskContext, options: DetectionOptions, classes: S
 
 def _order(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -> Order:
     default: str | None = {"rows": "ltrb", "yolov5": "cxcywh", "yolov8": "cxcywh"}.get(decode)
-    if decode == "boxes" and is_postprocess(outputs):
+    if decode == "boxes" and _is_postprocess(outputs):
         default = "yxyx"
     # An SSD's encodings are in the order of its anchors: TensorFlow's with y first, Caffe's and torchvision's with x.
     orders: tuple[str, ...] = ("cxcywh", "cycxhw") if decode == "ssd" else ORDERS
@@ -194,7 +199,7 @@ def _normalised(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -
     seven = decode == "rows" and len(outputs) == 1 and (outputs[0].shape or ())[-1:] == (7,)
     if given is not None:
         return given == "yes"
-    if is_postprocess(outputs) or decode == "ssd" or seven:
+    if _is_postprocess(outputs) or decode == "ssd" or seven:
         return True
     if decode in ("boxes", "rows"):
         raise BadInput(
@@ -251,3 +256,99 @@ def _told(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[st
         told["scales"] = list(reading.anchors.scales)
         told["activation"] = reading.activation
     return told
+
+
+def _recognise(
+    outputs: Sequence[TensorSpec], *, roles: tuple[str, ...], anchors: bool, categories: int
+) -> tuple[str, str]:
+    """The only decoder that fits the outputs, and what showed it. Raises `BadInput` with the decoders."""
+    shapes = [each.shape for each in outputs]
+    if anchors and len(outputs) == 2:
+        return "ssd", "anchors= and two outputs"
+    if {"boxes", "scores"} <= set(roles):
+        return "boxes", "outputs="
+    if not roles and _named_roles(outputs):
+        return "boxes", "the outputs' names and shapes"
+    if len(shapes) == 1 and shapes[0] is not None:
+        shape = shapes[0]
+        if len(shape) == 4 and shape[3] == 7:
+            return "rows", f"the output's shape {list(shape)}"
+        fits = []
+        if len(shape) == 3:
+            rows, columns = shape[1], shape[2]
+            sizes = isinstance(rows, int) and isinstance(columns, int)
+            if categories and columns == 5 + categories:
+                fits.append("yolov5")
+            if categories and 4 + categories in (rows, columns):
+                fits.append("yolov8")
+            # yolov5 never has its rows as columns
+            if not fits and sizes and 4 < int(rows or 0) < int(columns or 0):
+                fits.append("yolov8")
+        if len(fits) == 1:
+            return fits[0], f"the output's shape {list(shape)}"
+    told = ", ".join(f"{each.name} {list(each.shape or ())}" for each in outputs)
+    raise BadInput(f"it is not clear how to read boxes from the outputs: {told}", advice=_list_decoders())
+
+
+def _list_decoders() -> str:
+    """Advice with every decoder."""
+    return "decode=NAME with one of " + "; ".join(f"{name}: {what}" for name, what in DECODERS.items())
+
+
+def _read_roles(given: str | None, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """The roles of ``outputs=boxes,scores,…``, empty without that option. Raises `BadInput`."""
+    if given is None:
+        return ()
+    roles = tuple(word.strip() for word in given.split(","))
+    wrong = len(roles) != len(outputs) or any(role not in (*_ROLES, "-") for role in roles)
+    if wrong or "boxes" not in roles or any(roles.count(role) > 1 for role in _ROLES):
+        raise BadInput(
+            f"outputs={given} does not name the role of each of the model's {len(outputs)} outputs",
+            advice=f"one of {', '.join(_ROLES)} or - for each, in their order: "
+            + ", ".join(each.name for each in outputs),
+        )
+    return tuple("" if role == "-" else role for role in roles)
+
+
+def _roles_of(decode: str, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """What the outputs are to a decoder. Raises `BadInput` where that takes ``outputs=``."""
+    if decode == "boxes":
+        found = _named_roles(outputs)
+    elif decode == "ssd":
+        four = [each.shape is not None and each.shape[-1:] == (4,) for each in outputs]
+        if sum(four) != 1:  # a model of four classes
+            four = [re.search(r"box|loc", each.name, re.IGNORECASE) is not None for each in outputs]
+        found = tuple("boxes" if each else "scores" for each in four) if len(four) == 2 and sum(four) == 1 else ()
+    else:
+        found = ("boxes",) if len(outputs) == 1 else ()
+    if not found:
+        names = ", ".join(f"{each.name} {list(each.shape or ())}" for each in outputs)
+        raise BadInput(
+            f"it is not clear which output is what: {names}",
+            advice=f"outputs=WORDS, one of {', '.join(_ROLES)} or - for each output in that order",
+        )
+    return found
+
+
+def _named_roles(outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
+    """The role of every output by names and shapes, each role once; empty where that is ambiguous."""
+    if len(outputs) < 2:
+        return ()
+    if _is_postprocess(outputs):
+        return ("boxes", "classes", "scores", "count")
+    roles = []
+    for each in outputs:
+        fits = [role for role, words in _WORDS.items() if re.search(words, each.name, re.IGNORECASE)]
+        if each.shape is not None and len(each.shape) in (2, 3) and each.shape[-1] == 4:
+            fits = ["boxes"]
+        elif "boxes" in fits and len(fits) > 1:  # such as num_boxes, box_scores
+            fits.remove("boxes")
+        roles.append(fits[0] if len(fits) == 1 else "")
+    once = all(roles.count(role) == 1 for role in roles)
+    return tuple(roles) if once and {"boxes", "scores"} <= set(roles) and "" not in roles else ()
+
+
+def _is_postprocess(outputs: Sequence[TensorSpec]) -> bool:
+    """Whether they are those of TensorFlow Lite's custom operator, whose order and units are known."""
+    names = [each.name for each in outputs]
+    return names == [_POSTPROCESS, *(f"{_POSTPROCESS}:{number}" for number in (1, 2, 3))]

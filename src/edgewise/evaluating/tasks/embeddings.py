@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
 from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.outputs import OutputOptions, OutputScorer, OutputTask, brief, scalar_label
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 RANKS = (1, 5, 10)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import numbers
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.evaluating.custom_metric import WholeTable
@@ -26,15 +26,6 @@ _OFFLINE = ("HF_EVALUATE_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_
 _LARGEST_SCRIPT = 4 * 2**20
 
 
-class Module(Protocol):
-    """An ``evaluate.EvaluationModule``, as far as it is used here."""
-
-    features: Any
-
-    def compute(self, *, predictions: Sequence[Any], references: Sequence[Any]) -> Mapping[str, Any] | None:
-        """The module's numbers by name."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HuggingFaceMetric:
     """One module, loaded.
@@ -43,13 +34,14 @@ class HuggingFaceMetric:
         name: of its folder.
         kind: ``score`` where more is better, ``loss`` where less is.
         sha256: of its script.
+        module: an ``evaluate.EvaluationModule``.
     """
 
     group: ClassVar[str] = "huggingface_metrics"
     name: str
     kind: str
     sha256: str
-    module: Module
+    module: Any
 
     def compute(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """What the module makes of answers and references: its numbers as ``score:NAME`` or ``loss:NAME``.
@@ -126,7 +118,7 @@ def read_metric(word: str) -> HuggingFaceMetric:
     )
 
 
-def _load(folder: Path, script: Path) -> Module:
+def _load(folder: Path, script: Path) -> Any:
     """The module in `script`, from this machine alone. Raises `BadInput`, `Unavailable`."""
     with _offline():
         try:
@@ -143,7 +135,7 @@ def _load(folder: Path, script: Path) -> Module:
                     f"the metric {folder.name} would download {', '.join(map(str, distant))}",
                     advice="put what it imports beside it, and leave the comment '# From:' out",
                 )
-            found: Module = evaluate.load(str(script), keep_in_memory=True)
+            return evaluate.load(str(script), keep_in_memory=True)
         except BadInput:
             raise
         except Exception as error:  # somebody else's code may raise anything
@@ -151,7 +143,6 @@ def _load(folder: Path, script: Path) -> Module:
                 f"the metric {folder.name} can't be loaded: {one_line(str(error))[:300]}",
                 advice="is it a module of the evaluate package?",
             ) from error
-    return found
 
 
 @contextmanager
@@ -171,7 +162,7 @@ def _offline() -> Iterator[None]:
             config.HF_EVALUATE_OFFLINE = allowed
 
 
-def _takes_lists(module: Module) -> bool:
+def _takes_lists(module: Any) -> bool:
     """Whether the module takes several references per sample."""
     from datasets import Value
 

@@ -15,9 +15,7 @@ from edgewise.evaluating.task import Scorer, TaskContext
 from edgewise.model.signature import TensorSpec
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 WIDE_INTEGERS = ("int32", "int64", "uint32", "uint64")
 """Types of class numbers; narrower integers are quantised real numbers."""

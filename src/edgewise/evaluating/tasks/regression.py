@@ -7,7 +7,6 @@ has it. R² of an output whose labels are all the same is not defined, and neith
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,8 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Kind, Sample
 from edgewise.evaluating.task import MetricTable, Preparation, Record, Table, TaskContext
 from edgewise.evaluating.tasks.outputs import OutputOptions, OutputScorer, OutputTask, brief, elements_of
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 MOST_OUTPUTS = 4096

@@ -11,7 +11,7 @@ images, as scikit-learn's ``jaccard_score(average="macro")`` over all pixels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,8 @@ from edgewise.evaluating.tasks.outputs import (
     count_confusion,
 )
 from edgewise.model.signature import Dimension
+from edgewise.workload.arrays import Array
 
-Array = NDArray[Any]
 Integers = NDArray[np.intp]
 
 IGNORE = 255

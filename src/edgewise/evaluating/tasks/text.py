@@ -20,9 +20,7 @@ from edgewise.model.signature import TensorSpec
 from edgewise.text import one_line
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
+    from edgewise.workload.arrays import Array
 
 _ROLES = {**ROLES, "tokens": "ids", "position_ids": "positions"}
 _MOST_TOKENS = 100_000

@@ -20,8 +20,8 @@ import numpy as np
 from edgewise.errors import Unavailable
 from edgewise.evaluating.task import Table
 from edgewise.text import one_line
+from edgewise.workload.arrays import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 ORDERS = 4
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
