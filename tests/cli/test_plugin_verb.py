@@ -134,7 +134,7 @@ def test_the_command_line_has_its_command_with_help_and_values(door):
     shown = " ".join(door("pace", "--help-all").stdout.split())
     for text in (
         "edgewise pace [OPTIONS] TIME", "Nothing is measured.", "--within 2s Time that they have (default: 1s)",
-        "--cores N Number of cores (default: 1)", "--round WORD How to round (default: down)", "--note A,B",
+        "--cores N Number of cores [default: 1]", "--round WORD How to round [default: down]", "--note A,B",
         "--strict Refuse a rest", "--json Print one JSON document", "--dry-run",
     ):  # fmt: skip
         assert text in shown, (text, shown)

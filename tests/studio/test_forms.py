@@ -68,7 +68,7 @@ def typed(arguments):
 def test_every_option_is_in_the_form_or_left_out_with_a_reason(verb):
     form = FORMS[verb]
     there = {one.option.name for one in form.fields()}
-    siblings = [each for each in FORMS.values() if each.verb.all_options() is form.verb.all_options()]
+    siblings = [each for each in FORMS.values() if each.verb.all_options() == form.verb.all_options()]
     elsewhere = {one.option.name for each in siblings for one in each.fields()}
     for option in form.verb.all_options():
         about_output = option.panel == OUTPUT and option.name not in form.verb.form.kept

@@ -51,9 +51,7 @@ def add(values: Values) -> None:
 
 
 @takes(
-    _FILE,
-    option("--atlas", PLAIN, "Also list the devices whose results 'edgewise atlas import' read", bool),
-    JSON_TOO,
+    _FILE, option("--atlas", PLAIN, "Also list the devices whose results 'edgewise atlas import' read", bool), JSON_TOO
 )
 def list_devices(values: Values) -> None:
     """List this machine, the registered devices, without connecting to them, and the calibrated ones."""

@@ -11,9 +11,11 @@ from edgewise.terminal.console import err, out, print_json
 from edgewise.verbs import choices
 from edgewise.verbs import shared_options as options
 from edgewise.verbs.command import takes
+from edgewise.verbs.declared import declared_options, request_of
 from edgewise.verbs.measuring import RunPresentation
-from edgewise.verbs.option import Values, argument, option, request_of
+from edgewise.verbs.option import Values, argument, option
 from edgewise.verbs.presentation import View
+from edgewise.verbs.shared import ProtocolRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,9 +80,7 @@ def build(values: Values) -> None:
 
 KERAS_TABLE = (
     argument("names", "Networks of keras.applications, such as MobileNetV2; or 'all'", list[str], metavar="NAME…"),
-    options.THREADS,
-    options.BATCHES,
-    *options.PROTOCOL,
+    *(one for one in declared_options(ProtocolRequest) if one.name in ("threads", "batch", "iterations", "warmup")),
     option("--sessions N", options.MEASURE, "Number of fresh processes (default: 5; 1 with --iterations)", int),
     options.OUTPUTS,
     options.FORCE,

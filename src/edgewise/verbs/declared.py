@@ -1,4 +1,4 @@
-"""Options that the fields of a request declare, each with the field it fills.
+"""Options that the fields of a request declare, and requests of the values of options.
 
     class PaceRequest(Request):
         verb: Literal["pace"] = "pace"
@@ -10,65 +10,77 @@ What an option does not say comes from its field: the type, whether it repeats, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from edgewise.errors import Unavailable
+from edgewise.errors import BadInput, Unavailable
 from edgewise.verbs import words
-from edgewise.verbs.option import Option
-from edgewise.verbs.shared_options import OUTPUTS, REPORTING
+from edgewise.verbs.checking import make_request
+from edgewise.verbs.option import Changes, Option, Values
+from edgewise.verbs.request import Request
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from edgewise.verbs.request import Request
-
-STANDARD = (OUTPUTS, *REPORTING)
-"""Options about output, which every command has."""
+R = TypeVar("R", bound=Request)
 
 
-def declared_options(kind: type[Request]) -> tuple[Option, ...]:
-    """The options of the fields of `kind`, in their order, then those about output.
+def declared_options(kind: type[Request], *others: type[Request]) -> tuple[Option, ...]:
+    """The options of the fields of `kind`, in their order, those of `others`, then those that fill no field.
 
     Raises `Unavailable` where two have one flag.
     """
-    own = [
-        _completed(field, info, one)
-        for field, info in kind.model_fields.items()
-        for one in info.metadata
-        if isinstance(one, Option)
-    ]
-    found = (*own, *STANDARD)
-    flags = [flag for one in found for flag in (*one.flags, *filter(None, (one.off,)))]
+    options = {one.name: one for one in _options_of_fields(kind)}
+    for other in others:
+        options = {one.name: one for one in _options_of_fields(other)} | options
+    declared = (*options.values(), *kind.OTHER_OPTIONS)
+    flags = [flag for one in declared for flag in (*one.flags, *filter(None, (one.off,)))]
     if twice := sorted({flag for flag in flags if flags.count(flag) > 1}):
         raise Unavailable(
             f"{kind.__name__} declares {', '.join(twice)} twice, or as an option about output",
             advice="report it to the authors of the verb",
         )
-    return found
+    return declared
 
 
-def _completed(field: str, info: FieldInfo, one: Option) -> Option:
-    """`one` with what its field says."""
+def _options_of_fields(kind: type[Request]) -> list[Option]:
+    options = []
+    for name, info in kind.model_fields.items():
+        option: Option | None = None
+        for item in info.metadata:
+            if isinstance(item, Option):
+                option = item
+            elif isinstance(item, Changes) and option is not None:
+                option = replace(option, **item.attributes)
+        if option is not None:
+            options.append(_complete(option, name, info))
+    return options
+
+
+def _complete(option: Option, field: str, info: FieldInfo) -> Option:
+    """`option` with what its field says."""
     annotation = _plain(info.annotation)
-    changes: dict[str, Any] = {"field": field}
-    if not one.flags:
-        changes["name"] = field
-    if one.kind is str and one.read is None:
-        changes |= _reading(annotation)
-    if not one.choices and get_origin(annotation) is Literal:
-        changes["choices"] = tuple(map(str, get_args(annotation)))
+    option = replace(option, field=field)
+    if option.kind is str:
+        option = _with_type(option, annotation)
+    if not option.choices and get_origin(annotation) is Literal:
+        option = replace(option, choices=tuple(map(str, get_args(annotation))))
     if info.is_required():
-        return replace(one, **changes, default=...)
-    completed = replace(one, **changes)
+        return replace(option, default=None if option.optional else ...)
     default = info.get_default(call_default_factory=True)
-    if completed.kind is bool:
-        return replace(completed, default=bool(default) if completed.off or default is not None else False)
-    if default not in (None, "", (), {}) and "(default:" not in completed.help:
-        written = " ".join(word for word in completed.words(default) if word not in completed.flags)
-        completed = replace(completed, help=f"{completed.help} (default: {written})")
-    return completed
+    if option.kind is bool:
+        return replace(option, default=bool(default) if default is not None or not option.off else None)
+    if option.default not in (None, ...):
+        return option
+    option = replace(option, default=None)
+    if default in (None, "", (), {}) or "(default:" in option.help:
+        return option
+    if option.read is None and option.kind in (str, int, float):
+        return replace(option, default=default)
+    written = " ".join(word for word in option.words(default) if word not in option.flags)
+    return replace(option, help=f"{option.help} (default: {written})") if written else option
 
 
 def _plain(annotation: Any) -> Any:
@@ -78,11 +90,39 @@ def _plain(annotation: Any) -> Any:
     return _plain(get_args(annotation)[0]) if get_origin(annotation) is Annotated else annotation
 
 
-def _reading(annotation: Any) -> dict[str, Any]:
-    """How the command line reads a field of that type."""
+def _with_type(option: Option, annotation: Any) -> Option:
+    """`option` with how the command line reads a field of that type."""
     if annotation in (bool, int, float):
-        return {"kind": annotation}
+        if option.read is not None:
+            return option
+        return replace(option, kind=annotation, metavar="" if annotation is bool else option.metavar)
+    read: Callable[[Any], Any]
     if get_origin(annotation) is tuple:
-        item = _plain(get_args(annotation)[0])
-        return {"kind": list[str], "read": words.numbers if item is int else words.words}
-    return {"kind": list[str], "read": words.pairs} if get_origin(annotation) is dict else {}
+        read = words.numbers if _plain(get_args(annotation)[0]) is int else words.words
+    elif get_origin(annotation) is dict:
+        read = words.pairs
+    else:
+        return option
+    return replace(option, kind=list[str], read=option.read or read)
+
+
+def request_of(kind: type[R], options: Sequence[Option], values: Values, **fields: Any) -> R:
+    """The request that the values of `options` describe.
+
+    Args:
+        fields: fields of the request that no single option fills.
+
+    Raises:
+        BadInput: a value that can't be used, named by its flag.
+    """
+    given: dict[str, Any] = {}
+    for one in options:
+        field = one.field_of(kind)
+        if field is None or field in fields or (value := values[one.name]) is None:
+            continue
+        try:
+            given[field] = one.read(value) if one.read else value
+        except BadInput as error:
+            message = error.message if one.flag in error.message else f"{one.flag}: {error.message}"
+            raise BadInput(message, advice=error.advice) from None
+    return make_request(kind, **given, **fields)

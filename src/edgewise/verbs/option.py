@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from edgewise.errors import BadInput
 
 if TYPE_CHECKING:
     from edgewise.verbs.request import Request
-
-    R = TypeVar("R", bound=Request)
 
 Values = Mapping[str, Any]
 """The values given, by the names of the options."""
@@ -47,6 +45,7 @@ class Option:
             reads where that is known, else the value as text.
         choices: values to offer; a function is only called to complete a command line.
         files: whether a value may name a file.
+        optional: whether the command works without it although the field is required: other options say what it is.
     """
 
     name: str
@@ -64,6 +63,7 @@ class Option:
     write: Callable[[Any], Sequence[str]] | None = None
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
     files: bool = False
+    optional: bool = False
 
     @property
     def flag(self) -> str:
@@ -129,6 +129,18 @@ class Option:
         return replace(self, help=text, **changes)
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a field changes of the option that its type declares, by attribute of `Option`."""
+
+    attributes: Mapping[str, Any]
+
+
+def worded(text: str | None = None, **attributes: Any) -> Changes:
+    """Change the help text or other attributes of an option that a type has: `Annotated` takes it behind the type."""
+    return Changes(attributes if text is None else {"help": text, **attributes})
+
+
 def option(flags: str, panel: str, text: str, kind: Any = str, *, default: Any = _OWN, **others: Any) -> Option:
     """An option.
 
@@ -164,27 +176,3 @@ def argument(name: str, text: str, kind: Any, *, metavar: str, default: Any = ..
     """An argument; required unless it has a default."""
     others.setdefault("files", metavar in _FILES or Path in (kind, *get_args(kind)))
     return Option(name=name, metavar=metavar, panel="Arguments", help=text, kind=kind, default=default, **others)
-
-
-def request_of(kind: type[R], options: Sequence[Option], values: Values, **fields: Any) -> R:
-    """The request that the values of `options` describe.
-
-    Args:
-        fields: fields of the request that no single option fills.
-
-    Raises:
-        BadInput: a value that can't be used, named by its flag.
-    """
-    from edgewise.verbs.checking import make_request
-
-    found: dict[str, Any] = {}
-    for one in options:
-        value, field = values[one.name], one.field_of(kind)
-        if field is None or value is None or field in fields:
-            continue
-        try:
-            found[field] = one.read(value) if one.read else value
-        except BadInput as error:
-            message = error.message if one.flag in error.message else f"{one.flag}: {error.message}"
-            raise BadInput(message, advice=error.advice) from None
-    return make_request(kind, **found, **fields)

@@ -13,6 +13,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo, model_validator
 
 from edgewise.errors import BadField
+from edgewise.verbs.option import Option
+from edgewise.verbs.shared_options import OUTPUTS, REPORTING
 
 SCHEMA: Final = 1
 """Version of the requests' shape. Fields may be added; none changes its meaning within a version."""
@@ -83,10 +85,12 @@ class Request(BaseModel):
         schema_version: ``schema`` in JSON.
         verb: the command that does the same.
         PATHS: the fields that hold paths.
+        OTHER_OPTIONS: options that fill no field: those about output, and what the verb's `reader` reads.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
     PATHS: ClassVar[tuple[str, ...]] = ()
+    OTHER_OPTIONS: ClassVar[tuple[Option, ...]] = (OUTPUTS, *REPORTING)
 
     schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
     verb: str

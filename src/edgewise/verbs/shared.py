@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -13,7 +13,30 @@ from edgewise.device.devices import transport_of
 from edgewise.errors import BadField
 from edgewise.record import Constraints, Scenario, Stopping, TargetSpec
 from edgewise.run.limits import check_settings, require_at_least
-from edgewise.verbs.request import Case, FilePath, Number, Request, Settings, Shapes, Texts, Whole
+from edgewise.units import parse_duration, parse_size
+from edgewise.verbs import choices
+from edgewise.verbs.fields import (
+    Device,
+    EngineSettings,
+    Environments,
+    InputData,
+    InputShapes,
+    MemoryLimit,
+    Models,
+    Precisions,
+    Prepare,
+    Providers,
+    Runtimes,
+    Seed,
+    Signatures,
+    Threads,
+    Timeout,
+    Warmup,
+)  # fmt: skip
+from edgewise.verbs.option import option, worded
+from edgewise.verbs.request import Case, FilePath, Number, Request, Texts, Whole
+from edgewise.verbs.shared_options import DATA, LIMITS, MEASURE, VARY
+from edgewise.verbs.words import MOST_CASES
 
 if TYPE_CHECKING:
     from edgewise.run.plan import Axes
@@ -24,7 +47,6 @@ COLD_STARTS = 10
 """Sessions in the scenario cold-start, unless their number is given."""
 UNUSED = ("iterations", "warmup", "duration", "report_every")
 """Fields that mean nothing where the number of inferences follows from the scenario."""
-MOST_CASES = 1000
 LEAST_CPUS, MOST_CPUS = 0.01, 1024
 LEAST_MEMORY = 2**20
 
@@ -38,9 +60,9 @@ class TargetRequest(Request):
         memory_limit: bytes that a worker may allocate; None is the available memory.
     """
 
-    device: str = "local"
-    shapes: Shapes = Field(default_factory=dict)
-    memory_limit: Whole | None = None
+    device: Device = "local"
+    shapes: InputShapes = Field(default_factory=dict)
+    memory_limit: MemoryLimit = None
 
     def target(self) -> TargetSpec:
         """As a job has it."""
@@ -56,9 +78,30 @@ class LimitedRequest(Request):
         mechanism: what holds the limits; None is the best that works.
     """
 
-    cpus: Number | None = None
-    memory: Whole | None = None
-    mechanism: str | None = None
+    cpus: Annotated[
+        Number | None,
+        option(
+            "--cpus N", LIMITS, "Number of processors that the job may use, such as 0.5: simulates a smaller device"
+        ),
+    ] = None
+    memory: Annotated[
+        Whole | None,
+        option(
+            "--memory 2GiB",
+            LIMITS,
+            "Memory that all processes of the job may use together: simulates a smaller device",
+            read=parse_size,
+        ),
+    ] = None
+    mechanism: Annotated[
+        str | None,
+        option(
+            "--mechanism NAME",
+            LIMITS,
+            "cgroup-v2, cgroup-v1 or affinity-rlimit (default: the best that works here)",
+            choices=("cgroup-v2", "cgroup-v1", "affinity-rlimit"),
+        ),
+    ] = None
 
     def constraints(self) -> Constraints | None:
         """As a job has them; None where there are none."""
@@ -102,17 +145,17 @@ class MeasuringRequest(LimitedTargetRequest):
         timeout: s; a worker that is silent for this long is killed.
     """
 
-    runtimes: Texts = ()
-    providers: Texts = ()
-    threads: tuple[Whole, ...] = ()
-    batches: tuple[Whole, ...] = (1,)
-    precisions: Texts = ()
-    signatures: Texts = ()
-    environments: Texts = ()
-    set: Settings = Field(default_factory=dict)
-    input_data: FilePath | None = None
-    seed: Whole = 0
-    timeout: Number = 120.0
+    runtimes: Runtimes = ()
+    providers: Providers = ()
+    threads: Threads = ()
+    batches: Annotated[tuple[Whole, ...], option("--batch 1,8", VARY, "Batch sizes (default: 1)")] = (1,)
+    precisions: Precisions = ()
+    signatures: Signatures = ()
+    environments: Environments = ()
+    set: EngineSettings = Field(default_factory=dict)
+    input_data: InputData = None
+    seed: Seed = 0
+    timeout: Timeout = 120.0
 
     def axes(self) -> Axes:
         """What is varied."""
@@ -174,25 +217,71 @@ class ProtocolRequest(MeasuringRequest):
 
     PATHS = ("models", "input_data")
 
-    models: tuple[FilePath, ...] = Field(min_length=1)
-    iterations: Whole | None = None
-    warmup: Whole | None = None
-    duration: Number | None = None
+    models: Models = Field(min_length=1)
+    iterations: Annotated[Whole | None, option("--iterations N", MEASURE, "Number of timed inferences per session")] = (
+        None
+    )
+    warmup: Warmup = None
+    duration: Annotated[
+        Number | None, option("--duration 5s", MEASURE, "Measuring time per session", read=parse_duration)
+    ] = None
 
 
 class JudgingRequest(TargetRequest):
     """How to judge on data: as for `edgewise.evaluate`."""
 
-    task: str | None = None
-    split: str | None = None
-    limit: Whole | None = None
-    strict: bool = False
-    data_format: str | None = None
-    data_options: dict[str, str] = Field(default_factory=dict)
-    task_options: dict[str, str] = Field(default_factory=dict)
-    classes: Texts | FilePath = ()
-    prepare: Texts = ()
-    instructions: FilePath | None = None
+    task: Annotated[
+        str | None,
+        option(
+            "--task TASK",
+            DATA,
+            "classification, detection, segmentation … (default: from the YAML beside the model)",
+            choices=choices.tasks,
+        ),
+    ] = None
+    split: Annotated[
+        str | None,
+        option(
+            "--split NAME",
+            DATA,
+            "Part of the data to evaluate (default: the first of test, validation, val, eval, dev, all, train)",
+        ),
+    ] = None
+    limit: Annotated[
+        Whole | None,
+        option("--limit N", DATA, "Number of samples to evaluate, chosen at random by --seed (default: all)"),
+    ] = None
+    strict: Annotated[bool, option("--strict", DATA, "Fail on a sample that can't be used")] = False
+    data_format: Annotated[
+        str | None,
+        option(
+            "--data-format FORMAT",
+            DATA,
+            "npz, folders, csv, coco, idx, wav, huggingface, loader",
+            choices=choices.data_formats,
+        ),
+    ] = None
+    data_options: Annotated[
+        dict[str, str], option("--data-option NAME=VALUE", DATA, "How to read the data; repeatable")
+    ] = Field(default_factory=dict)
+    task_options: Annotated[
+        dict[str, str], option("--task-option NAME=VALUE", DATA, "How to read the outputs; repeatable")
+    ] = Field(default_factory=dict)
+    classes: Annotated[
+        Texts | FilePath,
+        option(
+            "--classes F.txt",
+            DATA,
+            "File with the names of the model's classes, one per line",
+            Path,
+            write=lambda classes: [classes] if isinstance(classes, str) else [],
+        ),
+    ] = ()
+    prepare: Prepare = ()
+    instructions: Annotated[
+        FilePath | None,
+        option("--instructions F.yaml", DATA, "Read this file instead of the YAML beside the model", Path),
+    ] = None
 
     def check(self) -> None:
         """Reject a limit below one."""
@@ -203,8 +292,8 @@ class JudgingRequest(TargetRequest):
 class DataRequest(JudgingRequest):
     """How to judge on data, and on which engines."""
 
-    seed: Whole = 0
-    runtimes: Texts = ()
+    seed: Annotated[Seed, worded(panel=DATA)] = 0
+    runtimes: Runtimes = ()
 
 
 def check_cases(cases: tuple[Case, ...], models: tuple[str, ...]) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from edgewise.errors import BadPreparation
 from edgewise.registry import Registry
-from edgewise.verbs.option import request_of
 
 if TYPE_CHECKING:
     from edgewise.verbs.context import Context
@@ -60,8 +59,6 @@ class Verb:
         request: the class of its requests, a `edgewise.verbs.request.Request`.
         work: the function ``(request, context) → result`` that carries one out.
         shown: the `Presentation` of its results; empty is that of results that describe themselves.
-        options: its options on the command line, in the order of its help; empty takes those that the fields of its
-            requests declare (`edgewise.verbs.declared`) and those about output.
         reader: the function ``values of the options → request``, of this verb or another; empty where each option
             fills the field of its name.
         reports: the option that names report files; empty where there is none.
@@ -77,7 +74,6 @@ class Verb:
     request: ClassVar[str]
     work: ClassVar[str]
     shown: ClassVar[str] = "edgewise.verbs.presentation:Presentation"
-    options: ClassVar[str] = ""
     reader: ClassVar[str] = ""
     reports: ClassVar[str] = "output"
     asked_by: ClassVar[tuple[str, ...]] = ()
@@ -107,12 +103,10 @@ class Verb:
         """Its options on the command line, in the order of its help."""
         if self.asked_by:
             return VERBS.get(self.asked_by[0]).all_options()
-        if not self.options:
-            from edgewise.verbs.declared import declared_options
+        from edgewise.verbs.declared import declared_options
 
-            return declared_options(self.request_type())
-        found: Sequence[Option] = self._load(self.options)
-        return found
+        hidden = (verb.request_type() for _, verb in VERBS if verb.asked_by and verb.asked_by[0] == self.name)
+        return declared_options(self.request_type(), *hidden)
 
     def flag_of(self, field: str, value: str | None = None) -> str:
         """What the command line calls a field: ``--batch`` for ``batches``; with a value ``--batch 8``."""
@@ -132,6 +126,8 @@ class Verb:
         if self.reader:
             found: Request = self._load(self.reader)(values)
             return found
+        from edgewise.verbs.declared import request_of
+
         return request_of(self.request_type(), self.all_options(), values)
 
     def _load(self, location: str) -> Any:

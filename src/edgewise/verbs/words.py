@@ -12,6 +12,8 @@ from edgewise.errors import BadInput
 from edgewise.units import ENERGIES, parse_duration, parse_interval, parse_size
 
 T = TypeVar("T")
+MOST_CASES = 1000
+"""Largest number of models that the values of a factory's arguments may make."""
 
 
 def words(values: Sequence[str]) -> tuple[str, ...]:
@@ -53,8 +55,6 @@ def cases(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
 
     A comma separates values only outside brackets and quotes. Raises `BadInput` for what is not NAME=VALUE.
     """
-    from edgewise.verbs.shared import MOST_CASES
-
     axes: dict[str, list[Any]] = {}
     for value in values:
         name, equals, text = value.partition("=")

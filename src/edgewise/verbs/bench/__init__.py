@@ -14,5 +14,4 @@ class Bench(Verb):
     request = ".request:BenchRequest"
     work = "edgewise.verbs.measuring:measure"
     shown = "edgewise.verbs.measuring:RunPresentation"
-    options = ".options:OPTIONS"
     form = Form(top=("runtime", "device", "threads", "batch", "precision", "duration"))

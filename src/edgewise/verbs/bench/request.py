@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from edgewise.errors import BadField
 from edgewise.record import Scenario, Stopping
 from edgewise.record.job import LoadKind, ScenarioKind
 from edgewise.text import listing
+from edgewise.units import parse_duration
+from edgewise.verbs import words
+from edgewise.verbs.fields import Device, Fps, Threads
+from edgewise.verbs.option import option, worded
 from edgewise.verbs.request import Number, Whole
 from edgewise.verbs.shared import COLD_STARTS, SPREAD_SESSIONS, UNUSED, ProtocolRequest
+from edgewise.verbs.shared_options import MEASURE
 
 
 class BenchRequest(ProtocolRequest):
@@ -20,19 +25,83 @@ class BenchRequest(ProtocolRequest):
     """
 
     verb: Literal["bench"] = "bench"
-    scenario: ScenarioKind = "single-stream"
-    fps: Number | None = None
-    streams: Whole | None = None
-    requests: Whole | None = None
-    sessions: Whole | None = None
-    spread: Number | None = None
-    report_every: Whole | None = None
-    sustained: Number | None = None
-    duty_cycle: Number | None = None
-    drop_cache: bool = False
-    background_load: Whole | None = None
-    background_kind: LoadKind | None = None
-    meters: bool = True
+    device: Annotated[
+        Device,
+        worded(
+            "Devices to measure on, one after the other: names, or URLs such as ssh://USER@HOST",
+            kind=list[str],
+            read=lambda names: ",".join(words.words(names)),
+        ),
+    ] = "local"
+    threads: Annotated[Threads, worded("Thread counts (default: 1; offline: all usable cores)")] = ()
+    scenario: Annotated[
+        ScenarioKind, option("--scenario KIND", MEASURE, "single-stream, offline, paced or cold-start")
+    ] = "single-stream"
+    fps: Fps = None
+    streams: Annotated[
+        Whole | None, option("--streams N", MEASURE, "Number of parallel streams in the scenario offline")
+    ] = None
+    requests: Annotated[
+        Whole | None, option("--requests N", MEASURE, "Number of requests in flight in the scenario offline")
+    ] = None
+    sessions: Annotated[
+        Whole | None,
+        option(
+            "--sessions N",
+            MEASURE,
+            "Number of fresh processes (default: 5; 1 with --iterations, --warmup or --duration)",
+        ),
+    ] = None
+    spread: Annotated[
+        Number | None,
+        option(
+            "--spread 10min",
+            MEASURE,
+            "Spread the session starts over this time (10 unless --sessions is given), so that the interval includes "
+            "the variation of the machine's speed",
+            read=parse_duration,
+        ),
+    ] = None
+    report_every: Annotated[
+        Whole | None, option("--report-every N", MEASURE, "Print the running average every N inferences")
+    ] = None
+    sustained: Annotated[
+        Number | None,
+        option(
+            "--sustained 30min",
+            MEASURE,
+            "Run inferences without a break for this time in one process; show latency, clock and temperature over "
+            "time",
+            read=parse_duration,
+        ),
+    ] = None
+    duty_cycle: Annotated[
+        Number | None,
+        option(
+            "--duty-cycle 20%",
+            MEASURE,
+            "Share of the time in which inferences run, with rests in between: simulates a power limit",
+            read=words.share,
+        ),
+    ] = None
+    drop_cache: Annotated[
+        bool,
+        option(
+            "--drop-cache",
+            MEASURE,
+            "Drop the model's files from the file cache before each start in the scenario cold-start",
+        ),
+    ] = False
+    background_load: Annotated[
+        Whole | None, option("--background-load N", MEASURE, "Number of busy processes beside the model")
+    ] = None
+    background_kind: Annotated[
+        LoadKind | None,
+        option(
+            "--background-kind KIND", MEASURE, "Work of the background processes: compute or memory (default: compute)"
+        ),
+    ] = None
+    meters: Annotated[bool, option("--meters/--no-meters", MEASURE, "Read sensors where there are any")] = True
 
     def on_each_device(self) -> tuple[Self, ...]:
         """The same on one device each."""

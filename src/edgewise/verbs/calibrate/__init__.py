@@ -20,5 +20,4 @@ class Calibrate(Verb):
     request = ".request:CalibrateRequest"
     work = ".work:calibrate"
     shown = ".presentation:CalibrationPresentation"
-    options = ".options:OPTIONS"
-    reader = ".options:read"
+    reader = ".reading:read"

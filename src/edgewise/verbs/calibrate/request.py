@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
+from edgewise.verbs import choices
+from edgewise.verbs.option import argument, option
 from edgewise.verbs.request import FilePath, Request, Texts
+from edgewise.verbs.shared_options import ABSOLUTE, AS_JSON, DRY_RUN, FORCE, MEASURE, OUTPUTS, STORE
 
 
 class CalibrateRequest(Request):
@@ -22,10 +26,63 @@ class CalibrateRequest(Request):
 
     PATHS = ("model_dir",)
 
+    OTHER_OPTIONS = (
+        OUTPUTS.worded(
+            "Also write .md, .html, .csv or .json; repeatable. With --suggest: the folder of the networks",
+            field="folder",
+        ),
+        FORCE,
+        STORE,
+        AS_JSON,
+        DRY_RUN,
+        ABSOLUTE,
+    )
+
     verb: Literal["calibrate"] = "calibrate"
-    name: str
-    measurements: Texts = ()
-    method: str | None = None
-    host: str | None = None
-    runtime: str | None = None
-    model_dir: FilePath | None = None
+    name: Annotated[
+        str,
+        argument(
+            "name",
+            "Name of the device, as 'edgewise estimate -d' takes it afterwards.",
+            str,
+            metavar="DEVICE",
+            choices=choices.devices,
+        ),
+    ]
+    measurements: Annotated[
+        Texts,
+        option(
+            "--measurements F",
+            MEASURE,
+            "CSV file with the columns model, latency_ms, host_latency_ms and the like; stored or exported runs of "
+            "the device; output of another tool; or a folder of such files; repeatable (default: the stored runs of "
+            "DEVICE)",
+            list[str],
+        ),
+    ] = ()
+    method: Annotated[
+        str | None, option("--method LAW", MEASURE, "Law to take (default: the one that predicts left-out models best)")
+    ] = None
+    host: Annotated[
+        str | None,
+        option(
+            "--host ENGINE",
+            MEASURE,
+            "Engine whose stored runs on this machine are taken, such as litert (default: the one with the most)",
+        ),
+    ] = None
+    runtime: Annotated[
+        str | None,
+        option(
+            "--runtime ENGINE",
+            MEASURE,
+            "Engine whose runs of the device are taken, such as 'litert/cpu, 1 thread' or its beginning; needed where "
+            "the runs are of several",
+        ),
+    ] = None
+    model_dir: Annotated[
+        FilePath | None,
+        option(
+            "--model-dir PATH", MEASURE, "Folder of the measured models, which are found by their names or hashes", Path
+        ),
+    ] = None

@@ -17,6 +17,5 @@ class Compare(Verb):
     request = ".request:CompareRequest"
     work = ".work:compare"
     shown = ".presentation:ComparePresentation"
-    options = ".options:OPTIONS"
-    reader = ".options:read"
+    reader = ".request:read"
     form = Form(top=("runtime", "device", "threads", "precision", "time_budget"), kept=("force",))

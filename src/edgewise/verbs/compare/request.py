@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
 from edgewise.comparing.criteria import Criteria, check_criteria, check_metric
-from edgewise.errors import BadField
+from edgewise.errors import BadField, BadInput
 from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import require_at_least, require_time
+from edgewise.units import parse_duration
+from edgewise.verbs import choices, words
+from edgewise.verbs.declared import declared_options, request_of
+from edgewise.verbs.fields import Fps, Runtimes, Warmup
+from edgewise.verbs.option import Values, argument, option, worded
 from edgewise.verbs.request import Number, Texts, Whole
 from edgewise.verbs.shared import MeasuringRequest
-
-LONGEST_GATE_S = 24 * 3600.0
+from edgewise.verbs.shared_options import AS_JSON, DETAILS, FORCE, MEASURE, OUTPUTS, STORING, VARY, VERDICT
 
 
 class CompareRequest(MeasuringRequest):
@@ -30,22 +34,96 @@ class CompareRequest(MeasuringRequest):
 
     PATHS = ("input_data",)
 
+    OTHER_OPTIONS = (
+        option(
+            "--vary threads=1,2",
+            VARY,
+            "Compare settings: runtime, provider, threads, precision, batch, signature; or versions of an engine, "
+            "onnxruntime=1.30.0,1.32.0, each in a Python environment of its own; repeatable",
+            list[str],
+        ),
+        OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"),
+        DETAILS,
+        AS_JSON,
+        *STORING,
+    )
+
     verb: Literal["compare"] = "compare"
-    subjects: Texts = Field(min_length=1)
+    subjects: Annotated[
+        Texts,
+        argument(
+            "subjects",
+            "Models (files or FILE.py:FUNCTION), stored runs or exported files; NAME=MODEL gives a label, "
+            "MODEL,threads=2 its settings",
+            list[str],
+            metavar="A B…",
+            choices=choices.runs_and_files,
+            files=True,
+        ),
+    ] = Field(min_length=1)
     labels: tuple[str | None, ...] = ()
-    scenario: Literal["single-stream", "offline", "paced"] = "single-stream"
-    fps: Number | None = None
-    warmup: Whole | None = None
-    time_budget: Number | None = None
-    rounds: Whole | None = None
-    stored: bool = False
-    meters: bool = False
-    metrics: Texts = ()
-    until: str | None = None
-    threshold: Number = 0.03
-    floors: dict[str, Number] = Field(default_factory=dict)
-    pareto: Texts = ()
-    force: bool = False
+    runtimes: Annotated[
+        Runtimes, worded("Runtimes by name or name/provider (default: the runtime of the model's own format)")
+    ] = ()
+    scenario: Annotated[
+        Literal["single-stream", "offline", "paced"],
+        option("--scenario KIND", MEASURE, "single-stream, offline or paced"),
+    ] = "single-stream"
+    fps: Fps = None
+    warmup: Warmup = None
+    time_budget: Annotated[
+        Number | None,
+        option(
+            "--time-budget T",
+            MEASURE,
+            "Time limit of measuring (default: 60s for two variants, 30s more for each further one)",
+            read=parse_duration,
+        ),
+    ] = None
+    rounds: Annotated[
+        Whole | None,
+        option(
+            "--rounds N",
+            MEASURE,
+            "Maximum number of rounds; each round starts a fresh process per variant",
+            minimum=1,
+            maximum=90,
+        ),
+    ] = None
+    stored: Annotated[
+        bool, option("--stored", MEASURE, "Use the samples of stored runs instead of measuring their models again")
+    ] = False
+    meters: Annotated[bool, option("--meters/--no-meters", MEASURE, "Read sensors, about 3 s per process")] = False
+    metrics: Annotated[
+        Texts,
+        option(
+            "--metrics M,…",
+            VERDICT,
+            "Metrics by id (default: latency, throughput, memory, size, energy and accuracy, if a run has them)",
+        ),
+    ] = ()
+    until: Annotated[
+        str | None, option("--until M", VERDICT, "The metric whose verdict ends the measurement (default: latency)")
+    ] = None
+    threshold: Annotated[
+        Number,
+        option(
+            "--threshold 3%", VERDICT, "Largest relative difference that doesn't matter", read=words.share, default="3%"
+        ),
+    ] = 0.03
+    floors: Annotated[
+        dict[str, Number],
+        option(
+            "--floor latency=1us",
+            VERDICT,
+            "Largest absolute difference that doesn't matter; repeatable",
+            read=words.floors,
+        ),
+    ] = Field(default_factory=dict)
+    pareto: Annotated[Texts, option("--pareto M,…", VERDICT, "Metrics of the Pareto front")] = ()
+    force: Annotated[
+        bool, FORCE, worded("Compare even if it is unfair, such as different input shapes; overwrite output files")
+    ] = False
 
     def scenario_spec(self) -> Scenario:
         """As a job has it."""
@@ -85,3 +163,23 @@ class CompareRequest(MeasuringRequest):
 
         words = tuple(with_path_from(word, folder) for word in self.subjects)
         return super().with_paths_from(folder).model_copy(update={"subjects": words})
+
+
+def read(values: Values) -> CompareRequest:
+    """The request that the options describe. Raises `BadInput`."""
+    return request_of(CompareRequest, declared_options(CompareRequest), values, **_varied(values))
+
+
+def _varied(values: Values) -> dict[str, Any]:
+    """The axes that ``--vary`` fills. Raises `BadInput` where another flag says something else."""
+    from edgewise.verbs.subjects import split_vary
+
+    options = {option.name: option for option in declared_options(CompareRequest)}
+    axes: dict[str, Any] = {}
+    for key, varied in split_vary(values["vary"]).items():
+        axis = options[key]
+        typed = values[axis.name]
+        if typed and axis.read is not None and axis.read(typed) not in ((1,), tuple(varied)):
+            raise BadInput(f"--vary {key} and {axis.flag} contradict each other", advice="give one")
+        axes[axis.field] = tuple(varied)
+    return axes

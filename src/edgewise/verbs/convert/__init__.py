@@ -14,7 +14,6 @@ class Convert(Verb):
     request = ".request:ConvertRequest"
     work = ".work:convert"
     shown = ".presentation:ConvertPresentation"
-    options = ".options:OPTIONS"
     reports = ""
     keeps_runs = False
     form = Form(top=("to", "precision", "opset"))

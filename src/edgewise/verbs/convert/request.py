@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from edgewise.converting.base import TARGETS
 from edgewise.errors import BadField
 from edgewise.run.limits import require_at_least, require_time
-from edgewise.verbs.request import FilePath, Number, Request, Shapes, Texts, Whole
+from edgewise.units import parse_duration
+from edgewise.verbs.fields import InputData, InputShapes, MemoryLimit, Prepare, Seed, Signature
+from edgewise.verbs.option import argument, option, worded
+from edgewise.verbs.request import FilePath, Number, Request, Whole
 from edgewise.verbs.shared import check_signature
+from edgewise.verbs.shared_options import ABSOLUTE, AS_JSON, DATA, DETAILS, DRY_RUN, FORCE, MEASURE, OUTPUT, QUIET
+
+HOW = "How to convert"
 
 
 class ConvertRequest(Request):
@@ -24,23 +30,75 @@ class ConvertRequest(Request):
 
     PATHS = ("model", "input_data", "folder", "data")
 
+    OTHER_OPTIONS = (DETAILS, AS_JSON, QUIET, DRY_RUN, ABSOLUTE)
+
     verb: Literal["convert"] = "convert"
-    model: FilePath
-    to: str | None = None
-    folder: FilePath | None = None
-    opset: Whole | None = None
-    precision: str | None = None
-    shapes: Shapes = Field(default_factory=dict)
-    signature: str = ""
-    input_data: FilePath | None = None
-    data: FilePath | None = None
-    split: str | None = None
-    limit: Whole | None = None
-    prepare: Texts = ()
-    seed: Whole = 0
-    timeout: Number = 600.0
-    memory_limit: Whole | None = None
-    force: bool = False
+    model: Annotated[
+        FilePath,
+        argument(
+            "model",
+            ".onnx, .tflite, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
+            str,
+            metavar="MODEL",
+        ),
+    ]
+    to: Annotated[
+        str | None,
+        option(
+            "--to FORMAT",
+            HOW,
+            "onnx, ort, openvino, tflite, pt2, keras or savedmodel (default: by the ending of -o)",
+            choices=tuple(TARGETS),
+        ),
+    ] = None
+    folder: Annotated[
+        FilePath | None,
+        option("-o --output F", OUTPUT, "File to write, or a SavedModel's folder (default: MODEL's name)"),
+    ] = None
+    opset: Annotated[
+        Whole | None, option("--opset N", HOW, "Version of ONNX's operator set (default: the exporter's)")
+    ] = None
+    precision: Annotated[
+        str | None,
+        option(
+            "--precision P",
+            HOW,
+            "f16 stores the weights of OpenVINO IR in 16 bits; int8 quantises weights and activations of .tflite and "
+            ".onnx (default: f32, unchanged)",
+        ),
+    ] = None
+    shapes: Annotated[
+        InputShapes,
+        worded(
+            "Shape of an input with open dimensions: of the test inputs, of the export of a module without example "
+            "inputs, and of OpenVINO IR; repeatable",
+            panel=HOW,
+        ),
+    ] = Field(default_factory=dict)
+    signature: Signature = ""
+    input_data: Annotated[
+        InputData,
+        worded("File with one array per input, on which source and result are compared (default: 3 random inputs)"),
+    ] = None
+    data: Annotated[
+        FilePath | None, option("--data PATH", DATA, "For --precision int8: samples for the ranges of the activations")
+    ] = None
+    split: Annotated[
+        str | None,
+        option("--split NAME", DATA, "Part of the data to use (default: calibration, train, training or all)"),
+    ] = None
+    limit: Annotated[
+        Whole | None, option("--limit N", DATA, "Number of samples to use, chosen at random by --seed (default: 128)")
+    ] = None
+    prepare: Prepare = ()
+    seed: Seed = 0
+    timeout: Annotated[
+        Number, option("--timeout T", MEASURE, "Time limit of the conversion", read=parse_duration, default="10min")
+    ] = 600.0
+    memory_limit: Annotated[
+        MemoryLimit, worded("Memory that the converter and a worker may allocate (default: available memory)")
+    ] = None
+    force: Annotated[bool, FORCE] = False
 
     def check(self) -> None:
         """Reject formats and settings that no converter supports."""

@@ -17,8 +17,7 @@ class EstimateVerb(Verb):
     request = ".request:EstimateRequest"
     work = ".work:estimate"
     shown = ".presentation:EstimatePresentation"
-    options = ".options:OPTIONS"
-    reader = ".options:read"
+    reader = ".reading:read"
     keeps_runs = False
     form = Form(
         top=("device", "set", "target"), also=("predict",), places=("calibrated", "estimated"), fixed={"fits": False}

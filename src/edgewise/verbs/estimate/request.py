@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from edgewise.errors import BadField, Unavailable
-from edgewise.verbs.request import Case, FilePath, Request, Shapes
+from edgewise.verbs import choices
+from edgewise.verbs.fields import Cases, InputShapes, Signature
+from edgewise.verbs.option import argument, option, worded
+from edgewise.verbs.request import FilePath, Request
 from edgewise.verbs.shared import check_cases, check_signature
+from edgewise.verbs.shared_options import (
+    ABSOLUTE,
+    AS_JSON,
+    BUILD,
+    DETAILS,
+    DRY_RUN,
+    FORCE,
+    OUTPUTS,
+    QUIET,
+    STORE,
+    TOP,
+    VARY,
+)  # fmt: skip
 
 
 def is_estimated(device: str) -> bool:
@@ -36,11 +52,22 @@ class EstimatedRequest(Request):
 
     PATHS = ("model",)
 
-    model: FilePath
-    cases: tuple[Case, ...] = ({},)
-    set: dict[str, str] = Field(default_factory=dict)
-    shapes: Shapes = Field(default_factory=dict)
-    signature: str = ""
+    model: Annotated[
+        FilePath,
+        argument(
+            "models",
+            "Model file; several for a calibrated device, also tables and names of the atlas.",
+            list[str],
+            metavar="MODEL…",
+            optional=True,
+        ),
+    ]
+    cases: Annotated[Cases, worded("Keyword argument of the factory; repeatable")] = ({},)
+    set: Annotated[dict[str, str], option("--set NAME=VALUE", VARY, "Setting of the estimator; repeatable")] = Field(
+        default_factory=dict
+    )
+    shapes: InputShapes = Field(default_factory=dict)
+    signature: Signature = ""
 
     def check(self) -> None:
         """Reject cases without a function, more than one, and a signature with a function."""
@@ -57,5 +84,34 @@ class EstimateRequest(EstimatedRequest):
         device: a device that an estimator knows, ``NAME`` or ``NAME@CLOCK``.
     """
 
+    OTHER_OPTIONS = (
+        BUILD,
+        option("--devices", VARY, "List the devices that can be estimated, with their settings", bool),
+        option("--fits", VARY, "List the boards of the catalogue that hold the model, instead of -d", bool),
+        TOP,
+        DETAILS,
+        OUTPUTS.worded(
+            "Also write a file: .md, .html, .txt, .csv (layers), .json or .mltk.json; or a folder with all of them; "
+            "of a calibrated device .md, .html, .csv or .json; repeatable"
+        ),
+        FORCE,
+        AS_JSON,
+        QUIET,
+        STORE.worded(
+            "For a calibrated device: store that its calibration and the runs belong to (default: EDGEWISE_STORE)"
+        ),
+        DRY_RUN,
+        ABSOLUTE,
+    )
+
     verb: Literal["estimate"] = "estimate"
-    device: str
+    device: Annotated[
+        str,
+        option(
+            "-d --device NAME",
+            VARY,
+            "Device to estimate, such as ethos-u55-128 or ethos-u55-128@400MHz, or one that you have calibrated",
+            choices=choices.estimated_devices,
+            optional=True,
+        ),
+    ]

@@ -14,5 +14,4 @@ class Evaluate(Verb):
     request = ".request:EvaluateRequest"
     work = ".work:evaluate"
     shown = ".presentation:EvaluatePresentation"
-    options = ".options:OPTIONS"
     form = Form(top=("data", "task", "prepare", "runtime", "device", "limit"))

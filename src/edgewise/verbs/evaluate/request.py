@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from edgewise.errors import BadField
 from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import check_settings
-from edgewise.verbs.request import FilePath, Number, Texts, Whole
+from edgewise.verbs.fields import Models, Precisions, Providers, Runtimes, Signatures, Timeout
+from edgewise.verbs.option import option, worded
+from edgewise.verbs.request import FilePath, Texts, Whole
 from edgewise.verbs.shared import DataRequest, LimitedTargetRequest
+from edgewise.verbs.shared_options import DATA, MEASURE, OUTPUTS, REPORTING, VARY
 
 
 class EvaluateRequest(LimitedTargetRequest, DataRequest):
@@ -25,21 +29,42 @@ class EvaluateRequest(LimitedTargetRequest, DataRequest):
 
     PATHS = ("models", "data", "own_metrics", "reference", "instructions", "classes")
 
+    OTHER_OPTIONS = (OUTPUTS.worded("Also write .md, .html, .csv or .json; repeatable"), *REPORTING)
+
     verb: Literal["evaluate"] = "evaluate"
-    models: tuple[FilePath, ...] = Field(min_length=1)
-    data: FilePath
-    own_metrics: Texts = ()
-    reference: FilePath | None = None
-    providers: Texts = ()
-    threads: Whole = 1
-    precisions: Texts = ()
-    signatures: Texts = ()
-    latency: bool = True
-    sessions: Whole = 3
-    meters: bool = False
-    timeout: Number = 120.0
-    keep_state: bool = False
-    fresh: bool = False
+    models: Annotated[Models, worded(".onnx, .tflite or OpenVINO .xml files.")] = Field(min_length=1)
+    data: Annotated[
+        FilePath, option("--data PATH", DATA, "Class folders, .npz, CSV, COCO, IDX, WAV … or MODULE:FUNCTION")
+    ]
+    own_metrics: Annotated[
+        Texts,
+        option(
+            "--metric M",
+            DATA,
+            "A metric of your own: MODULE:FUNCTION, FILE.py:FUNCTION, hf:FOLDER; append =lower if less is better; "
+            "repeatable",
+            list[str],
+        ),
+    ] = ()
+    reference: Annotated[
+        FilePath | None,
+        option("--reference MODEL", DATA, "Model whose outputs count as correct, for data without labels", Path),
+    ] = None
+    runtimes: Annotated[Runtimes, worded("Runtimes (default: the runtime of the model's own format)")] = ()
+    providers: Providers = ()
+    threads: Annotated[Whole, option("-t --threads N", VARY, "Number of inference threads")] = 1
+    precisions: Precisions = ()
+    signatures: Signatures = ()
+    latency: Annotated[bool, option("--latency/--no-latency", MEASURE, "Measure the latency too")] = True
+    sessions: Annotated[Whole, option("--sessions N", MEASURE, "Number of fresh processes for the latency")] = 3
+    meters: Annotated[bool, option("--meters/--no-meters", MEASURE, "Read sensors, about 3 s per run")] = False
+    timeout: Timeout = 120.0
+    keep_state: Annotated[
+        bool, option("--keep-state", MEASURE, "Keep a model's state from sample to sample: they are one sequence")
+    ] = False
+    fresh: Annotated[bool, option("--fresh", MEASURE, "Start anew instead of resuming an interrupted evaluation")] = (
+        False
+    )
 
     def check(self) -> None:
         """Reject settings that no engine supports."""

@@ -17,5 +17,4 @@ class Exec(Verb):
     request = ".request:ExecRequest"
     work = ".work:run_commands"
     shown = "edgewise.verbs.measuring:RunPresentation"
-    options = ".options:OPTIONS"
-    reader = ".options:read"
+    reader = ".reading:read"

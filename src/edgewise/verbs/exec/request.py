@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,8 +12,12 @@ from edgewise.constraints.base import IMAGE_NAME
 from edgewise.errors import BadField
 from edgewise.record import Constraints
 from edgewise.run.limits import require_at_least, require_time
+from edgewise.units import parse_duration
+from edgewise.verbs.fields import Seed
+from edgewise.verbs.option import argument, option, worded
 from edgewise.verbs.request import FilePath, Number, Texts, Whole
 from edgewise.verbs.shared import LimitedRequest, check_constraints
+from edgewise.verbs.shared_options import LIMITS, MEASURE, OUTPUTS, REPORTING, VARY
 
 PLACEHOLDER = "{model}"
 SHORTEST_SAMPLE_S = 0.01
@@ -43,21 +48,69 @@ class ExecRequest(LimitedRequest):
 
     PATHS = ("models_file", "run_in", "build_context")
 
+    OTHER_OPTIONS = (
+        option(
+            "-e --env-file F",
+            MEASURE,
+            "Take command, folder, limits and sampling from an env.template of auptimizer's Profiler",
+            Path,
+        ),
+        OUTPUTS,
+        *REPORTING,
+    )
+
     verb: Literal["exec"] = "exec"
-    image: str | None = None
+    image: Annotated[
+        str | None,
+        option(
+            "--image IMAGE",
+            LIMITS,
+            "Image of a container in which the command runs; --mechanism docker or podman names the runtime",
+        ),
+    ] = None
     mount: bool = True
     container_options: Texts = ()
     dockerfile: str | None = None
     build_context: str | None = None
-    command: Texts = Field(min_length=1)
-    model_names: Texts = ()
-    models_file: FilePath | None = None
-    run_in: FilePath | None = None
+    command: Annotated[
+        Texts,
+        argument(
+            "command",
+            "Program and arguments, after --; {model} is replaced by each model of --models.",
+            list[str],
+            metavar="-- CMD…",
+            files=True,
+            optional=True,
+        ),
+    ] = Field(min_length=1)
+    model_names: Annotated[
+        Texts,
+        option(
+            "-m --models A,B", VARY, "Models to put in place of {model}; each is measured, and three or more are ranked"
+        ),
+    ] = ()
+    models_file: Annotated[
+        FilePath | None, option("-f --models-file F", VARY, "File with one model per line", Path)
+    ] = None
+    run_in: Annotated[
+        FilePath | None,
+        option("--run-in F", MEASURE, "Folder in which the command runs (default: the current folder)", Path),
+    ] = None
     not_applied: Texts = ()
-    sample: Number = 0.5
-    timeout: Number | None = None
-    repeat: Whole = 1
-    seed: Whole = 0
+    sample: Annotated[
+        Number,
+        option(
+            "--sample T",
+            MEASURE,
+            "Time between samples of the counters; 0s takes no samples (default: 0.5s)",
+            read=parse_duration,
+        ),
+    ] = 0.5
+    timeout: Annotated[
+        Number | None, option("--timeout T", MEASURE, "Kill the command after this time", read=parse_duration)
+    ] = None
+    repeat: Annotated[Whole, option("--repeat N", MEASURE, "Number of executions; several give intervals")] = 1
+    seed: Annotated[Seed, worded("Random seed of the order of executions")] = 0
 
     @property
     def functions(self) -> Texts:

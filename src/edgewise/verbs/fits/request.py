@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from edgewise.errors import BadField
 from edgewise.run.battery import Quantity
 from edgewise.units import POWERS, parse_capacity, parse_interval
 from edgewise.verbs.estimate.request import EstimatedRequest
+from edgewise.verbs.option import option
 from edgewise.verbs.request import Number, Whole
+from edgewise.verbs.shared_options import LIMITS
+from edgewise.verbs.words import size_with_unit, time_with_unit
 
 
 class FitsRequest(EstimatedRequest):
@@ -23,12 +26,26 @@ class FitsRequest(EstimatedRequest):
     """
 
     verb: Literal["fits"] = "fits"
-    max_latency: Number | None = None
-    max_ram: Whole | None = None
-    max_flash: Whole | None = None
-    capacity: str | None = None
-    idle_power: str | None = None
-    per_hour: Number | None = None
+    max_latency: Annotated[
+        Number | None, option("--max-latency 50ms", LIMITS, "With --fits: highest latency", read=time_with_unit)
+    ] = None
+    max_ram: Annotated[
+        Whole | None,
+        option("--max-ram 256KiB", LIMITS, "With --fits: RAM that the model may take", read=size_with_unit),
+    ] = None
+    max_flash: Annotated[
+        Whole | None, option("--max-flash 1MiB", LIMITS, "With --fits: flash that it may take", read=size_with_unit)
+    ] = None
+    capacity: Annotated[
+        str | None,
+        option("--capacity 10Wh", LIMITS, "With --fits: battery, such as 36kJ or 2000mAh@3.7V; adds its life"),
+    ] = None
+    idle_power: Annotated[
+        str | None, option("--idle-power 5mW±1mW", LIMITS, "With --fits and --capacity: power between inferences")
+    ] = None
+    per_hour: Annotated[
+        Number | None, option("--per-hour N", LIMITS, "With --fits and --capacity: number of inferences an hour")
+    ] = None
 
     def check(self) -> None:
         """Reject limits that are not positive, and a battery of which a part is missing or wrong."""

@@ -18,4 +18,3 @@ class Gate(Verb):
     request = ".request:GateRequest"
     work = ".work:gate"
     shown = ".presentation:GatePresentation"
-    options = ".options:OPTIONS"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from edgewise.comparing.requirement import Requirement, parse_requirements
 from edgewise.errors import BadField
 from edgewise.metrics import METRICS
 from edgewise.record import Scenario, Stopping
 from edgewise.run.limits import check_settings, require_time
+from edgewise.units import parse_duration
+from edgewise.verbs import choices
+from edgewise.verbs.fields import InputData, Timeout
+from edgewise.verbs.option import argument, option
 from edgewise.verbs.request import FilePath, Number, Texts, Whole
 from edgewise.verbs.shared import JudgingRequest
+from edgewise.verbs.shared_options import DATA, LIMITS, MEASURE, OUTPUTS, REPORTING, SIGNATURE, VARY
 
 LONGEST_GATE_S = 24 * 3600.0
 
@@ -34,25 +39,97 @@ class GateRequest(JudgingRequest):
 
     PATHS = ("baseline_model", "input_data", "data", "instructions", "classes")
 
+    OTHER_OPTIONS = (OUTPUTS.worded("Also write .xml (JUnit), .md (a comment), .json or .html; repeatable"), *REPORTING)
+
     verb: Literal["gate"] = "gate"
-    candidate: FilePath
-    baseline: FilePath | None = None
-    max_regression: Texts = ()
-    budget: Texts = ()
-    data: FilePath | None = None
-    on_inconclusive: Literal["pass", "fail", "retry"] = "retry"
-    baseline_model: FilePath | None = None
-    stored: bool = False
-    time_budget: Number = 60.0
-    runtime: str | None = None
-    provider: str | None = None
-    threads: Whole | None = None
-    batch: Whole | None = None
-    precision: str | None = None
-    signature: str | None = None
-    input_data: FilePath | None = None
-    seed: Whole | None = None
-    timeout: Number = 120.0
+    candidate: Annotated[
+        FilePath,
+        argument(
+            "candidate",
+            "A model, a stored run or an exported file",
+            str,
+            metavar="CANDIDATE",
+            choices=choices.runs_and_files,
+            files=True,
+        ),
+    ]
+    baseline: Annotated[
+        FilePath | None,
+        option(
+            "--baseline B",
+            LIMITS,
+            "A stored run or its tag, an exported file, or a model",
+            choices=choices.runs_and_files,
+            files=True,
+        ),
+    ] = None
+    max_regression: Annotated[
+        Texts,
+        option(
+            "--max-regression 3%",
+            LIMITS,
+            "Largest regression against the baseline; for single metrics: latency=3%,memory_peak=5%",
+            list[str],
+        ),
+    ] = ()
+    budget: Annotated[
+        Texts,
+        option(
+            "--budget latency=5ms,…",
+            LIMITS,
+            "Limits of the candidate's own values; also accuracy_drop=1pt, against the baseline",
+            list[str],
+        ),
+    ] = ()
+    data: Annotated[
+        FilePath | None,
+        option(
+            "--data PATH",
+            DATA,
+            "Labelled samples: judge both models on them too, for limits such as --budget accuracy_drop=1pt",
+        ),
+    ] = None
+    on_inconclusive: Annotated[
+        Literal["pass", "fail", "retry"],
+        option(
+            "--on-inconclusive WORD",
+            LIMITS,
+            "Result of an inconclusive check: pass, fail, or retry (measure again for longer, then fail)",
+        ),
+    ] = "retry"
+    baseline_model: Annotated[
+        FilePath | None,
+        option("--baseline-model F", MEASURE, "Model file of a baseline run, to measure the baseline again", Path),
+    ] = None
+    stored: Annotated[
+        bool, option("--stored", MEASURE, "Use the baseline's stored samples instead of measuring it again")
+    ] = False
+    time_budget: Annotated[
+        Number,
+        option(
+            "--time-budget T",
+            MEASURE,
+            "Time limit of measuring; each retry has twice the time",
+            read=parse_duration,
+            default="60s",
+        ),
+    ] = 60.0
+    runtime: Annotated[
+        str | None, option("-r --runtime NAME", VARY, "A runtime, or runtime/provider", choices=choices.runtimes)
+    ] = None
+    provider: Annotated[str | None, option("--provider NAME", VARY, "A provider")] = None
+    threads: Annotated[
+        Whole | None,
+        option("-t --threads N", VARY, "Number of inference threads (default: the baseline run's, else 1)"),
+    ] = None
+    batch: Annotated[Whole | None, option("--batch N", VARY, "Batch size (default: the baseline run's, else 1)")] = None
+    precision: Annotated[str | None, option("--precision P", VARY, "f32, bf16 or f16")] = None
+    signature: Annotated[str | None, SIGNATURE] = None
+    input_data: InputData = None
+    seed: Annotated[Whole | None, option("--seed N", MEASURE, "Random seed (default: the baseline run's, else 0)")] = (
+        None
+    )
+    timeout: Timeout = 120.0
 
     def requirements(self) -> tuple[Requirement, ...]:
         """What must hold. Raises `BadInput`."""

@@ -17,6 +17,5 @@ class Inspect(Verb):
     request = ".request:InspectRequest"
     work = ".work:inspect"
     shown = ".presentation:InspectPresentation"
-    options = ".options:OPTIONS"
-    reader = ".options:read"
+    reader = ".request:read"
     keeps_runs = False

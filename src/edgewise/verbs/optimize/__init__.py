@@ -14,8 +14,7 @@ class Optimize(Verb):
     request = ".request:OptimizeRequest"
     work = ".work:optimize"
     shown = ".presentation:OptimizePresentation"
-    options = ".options:OPTIONS"
-    reader = ".options:read"
+    reader = ".request:read"
     reports = "report"
     form = Form(
         top=("data", "task", "prepare", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),

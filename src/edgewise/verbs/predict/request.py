@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from edgewise.verbs import words
+from edgewise.verbs.option import option
 from edgewise.verbs.request import FilePath, Number, Request
+from edgewise.verbs.shared_options import LIMITS, VARY
 
 
 class PredictRequest(Request):
@@ -24,5 +27,21 @@ class PredictRequest(Request):
     verb: Literal["predict"] = "predict"
     models: tuple[FilePath, ...] = Field(min_length=1)
     device: str
-    targets: dict[str, Number] = Field(default_factory=dict)
-    anyway: bool = False
+    targets: Annotated[
+        dict[str, Number],
+        option(
+            "--target latency=30ms",
+            LIMITS,
+            "For a calibrated device: also print the probability of a value at or below this; repeatable",
+            read=words.limits,
+        ),
+    ] = Field(default_factory=dict)
+    anyway: Annotated[
+        bool,
+        option(
+            "--anyway",
+            VARY,
+            "For a calibrated device: widen the interval of models that the measured ones say little about (another "
+            "precision, size or kind of operators), instead of refusing them",
+        ),
+    ] = False

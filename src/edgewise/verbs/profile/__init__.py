@@ -14,8 +14,7 @@ class Profile(Verb):
     request = ".request:ProfileRequest"
     work = "edgewise.verbs.measuring:measure"
     shown = ".presentation:ProfilePresentation"
-    options = ".options:OPTIONS"
-    reader = ".options:read"
+    reader = ".request:read"
     form = Form(
         top=("device", "runtime", "threads", "duration"),
         also=("estimate",),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from edgewise.errors import BadField
 from edgewise.record import Stopping
 from edgewise.text import listing
+from edgewise.units import parse_duration
+from edgewise.verbs import choices
+from edgewise.verbs.declared import declared_options, request_of
 from edgewise.verbs.estimate.request import EstimateRequest, is_estimated
-from edgewise.verbs.request import Case, Request, Whole
+from edgewise.verbs.fields import Cases, Device, EngineSettings, Models
+from edgewise.verbs.option import Values, option, worded
+from edgewise.verbs.request import Number, Request, Whole
 from edgewise.verbs.shared import ProtocolRequest, check_cases
+from edgewise.verbs.shared_options import BUILD, MEASURE, OUTPUTS, REPORTING, TOP, models_or_factory
 
 
 class ProfileRequest(ProtocolRequest):
@@ -21,9 +29,47 @@ class ProfileRequest(ProtocolRequest):
         set: settings of the engines; where `device` can only be estimated, of the estimator, see `in_effect`.
     """
 
+    OTHER_OPTIONS = (
+        BUILD,
+        TOP,
+        OUTPUTS.worded(
+            "Also write .html, .md, .csv, .json, .trace.json (Perfetto), .nodes.json (Model Explorer), .mltk.json, "
+            ".svg or .png; of a device that is estimated, the files of 'edgewise estimate'; repeatable"
+        ),
+        *REPORTING,
+    )
+
     verb: Literal["profile"] = "profile"
-    cases: tuple[Case, ...] = ({},)
-    sessions: Whole = 3
+    models: Annotated[
+        Models, worded(".onnx, .tflite, OpenVINO .xml, .pt2 or .keras files, or FILE.py:FUNCTION.", optional=True)
+    ] = Field(min_length=1)
+    device: Annotated[
+        Device,
+        worded(
+            "Device to measure on: its name, or a URL such as ssh://USER@HOST; or one to estimate, such as cortex-m33",
+            choices=choices.devices,
+        ),
+    ] = "local"
+    set: Annotated[
+        EngineSettings,
+        worded(
+            "Setting of the engine by its own name, such as channels_last=true for torch; or of the estimator; "
+            "repeatable"
+        ),
+    ] = Field(default_factory=dict)
+    duration: Annotated[
+        Number | None,
+        option(
+            "--duration 5s",
+            MEASURE,
+            "Time of inferences with and without the profiler, in turns, per session",
+            read=parse_duration,
+        ),
+    ] = None
+    cases: Cases = ({},)
+    sessions: Annotated[
+        Whole, option("--sessions N", MEASURE, "Number of fresh processes that time latency and layers")
+    ] = 3
 
     def stopping(self) -> Stopping:
         """As a job has it."""
@@ -64,3 +110,9 @@ class ProfileRequest(ProtocolRequest):
                 advice="estimate them one by one",
             )
         return EstimateRequest(model=models[0], signature="".join(signatures), **found)
+
+
+def read(values: Values) -> ProfileRequest:
+    """The request that the options describe. Raises `BadInput`."""
+    models = models_or_factory(values["models"], values["build"])
+    return request_of(ProfileRequest, declared_options(ProfileRequest), values, models=models)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from edgewise.verbs.option import option
 from edgewise.verbs.request import FilePath, Request, Whole
+from edgewise.verbs.shared_options import MEASURE
 
 
 class SuggestRequest(Request):
@@ -24,7 +26,18 @@ class SuggestRequest(Request):
 
     verb: Literal["suggest"] = "suggest"
     name: str
-    suggest: Whole = Field(ge=1)
+    suggest: Annotated[
+        Whole,
+        option(
+            "--suggest K",
+            MEASURE,
+            "Instead of learning: write K reference networks to measure next on DEVICE to the folder of -o (default: "
+            "DEVICE-models), and print the commands to run",
+            optional=True,
+        ),
+    ] = Field(ge=1)
     folder: FilePath | None = None
-    format: Literal["onnx", "tflite"] = "onnx"
+    format: Annotated[
+        Literal["onnx", "tflite"], option("--format FORMAT", MEASURE, "Of the networks of --suggest: onnx or tflite")
+    ] = "onnx"
     force: bool = False

@@ -1,0 +1,121 @@
+"""Fields that requests of several verbs have: each with its type, and the option that fills it on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from edgewise.units import parse_duration, parse_size
+from edgewise.verbs import choices, words
+from edgewise.verbs.option import argument, option
+from edgewise.verbs.request import Case, FilePath, Number, Settings, Shapes, Texts, Whole
+from edgewise.verbs.shared_options import DATA, MEASURE, MODEL, SIGNATURE, VARY
+
+Models = Annotated[
+    tuple[FilePath, ...],
+    argument(
+        "models",
+        ".onnx, .ort, .tflite, OpenVINO .xml, .pt2, .keras, .pb, .pdmodel, a SavedModel's folder, or FILE.py:FUNCTION.",
+        list[str],
+        metavar="MODEL",
+    ),
+]
+Cases = Annotated[
+    tuple[Case, ...],
+    option(
+        "--what-if NAME=VALUE",
+        MODEL,
+        "Keyword argument of the factory; several values (width=0.5,1) make one model each; repeatable",
+        read=words.cases,
+    ),
+]
+Runtimes = Annotated[
+    Texts,
+    option(
+        "-r --runtime A,B", VARY, "Runtimes by name or name/provider (default: all installed)", choices=choices.runtimes
+    ),
+]
+Device = Annotated[
+    str,
+    option(
+        "-d --device NAME",
+        VARY,
+        "Device to measure on: its name, or a URL such as ssh://USER@HOST",
+        choices=choices.measured_devices,
+    ),
+]
+Providers = Annotated[Texts, option("--provider A,B", VARY, "Providers by name (default: each runtime's first)")]
+Threads = Annotated[tuple[Whole, ...], option("-t --threads 1,2", VARY, "Thread counts (default: 1)")]
+EngineSettings = Annotated[
+    Settings,
+    option(
+        "--set NAME=VALUE",
+        VARY,
+        "Setting of the engine by its own name, such as channels_last=true for torch; repeatable",
+    ),
+]
+Precisions = Annotated[
+    Texts,
+    option("--precision P,…", VARY, "f32 or fp32, bf16, f16 or fp16 (default: f32)", choices=("f32", "bf16", "f16")),
+]
+Signature = Annotated[str, SIGNATURE]
+Signatures = Annotated[
+    Texts,
+    option(
+        "--signature NAME,…",
+        VARY,
+        "Entry points of files with several signatures, such as a .tflite with encode and decode (default: the first)",
+    ),
+]
+Environments = Annotated[
+    Texts,
+    option(
+        "--environment REQ",
+        VARY,
+        "Python environment with the engine: onnxruntime==1.30.0, which is made once, or the path of one; repeatable",
+        list[str],
+        read=tuple,
+    ),
+]
+InputShapes = Annotated[
+    Shapes,
+    option(
+        "--shape NAME=1x3x224x224", MEASURE, "Shape of an input with open dimensions; repeatable", read=words.shapes
+    ),
+]
+InputData = Annotated[
+    FilePath | None,
+    option(
+        "--input-data F.npz",
+        MEASURE,
+        "File with one array per input; its sizes also fix open dimensions (default: random inputs)",
+        Path,
+    ),
+]
+Seed = Annotated[Whole, option("--seed N", MEASURE, "Random seed")]
+Fps = Annotated[Number | None, option("--fps N", MEASURE, "Inputs per second in the scenario paced")]
+Warmup = Annotated[
+    Whole | None,
+    option("--warmup N", MEASURE, "Number of warm-up inferences per session (default: found from the data)"),
+]
+Timeout = Annotated[
+    Number,
+    option(
+        "--timeout T", MEASURE, "Kill a worker that has been silent for this long", read=parse_duration, default="120s"
+    ),
+]
+MemoryLimit = Annotated[
+    Whole | None,
+    option(
+        "--memory-limit 2GiB", MEASURE, "Memory that a worker may allocate (default: available memory)", read=parse_size
+    ),
+]
+Prepare = Annotated[
+    Texts,
+    option(
+        "--prepare STEP=VALUE",
+        DATA,
+        "Preparation of a sample, in order: resize=256, crop=224, scale=1/255; replaces the YAML's steps",
+        list[str],
+    ),
+]
