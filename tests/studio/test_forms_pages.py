@@ -185,7 +185,7 @@ def test_a_browser_makes_a_job_by_the_keyboard_alone(open_page, forms):
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.name") == "provider"
+    assert page.evaluate("document.activeElement.name") == "scenario"
     page.locator("input[name=runtime][value=onnxruntime]").focus()
     page.keyboard.press("Space")
     expect(command).to_contain_text("--runtime onnxruntime")

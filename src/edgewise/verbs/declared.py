@@ -46,8 +46,12 @@ def declared_options(kind: type[Request], *others: type[Request]) -> tuple[Optio
 
 
 def _options_of_fields(kind: type[Request]) -> list[Option]:
+    """The options of the fields that `kind` itself declares, which are about what it does, then those of its bases."""
     options = []
-    for name, info in kind.model_fields.items():
+    names = dict.fromkeys(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
+    for name in names:
+        if (info := kind.model_fields.get(name)) is None:
+            continue
         option: Option | None = None
         for item in info.metadata:
             if isinstance(item, Option):
