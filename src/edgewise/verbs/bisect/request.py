@@ -1,0 +1,59 @@
+"""The request of ``bisect``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from edgewise.device.environments import ENGINES
+from edgewise.errors import BadField
+from edgewise.run.limits import require_at_least, require_time
+from edgewise.units import parse_duration
+from edgewise.verbs.option import argument, option
+from edgewise.verbs.request import FilePath, Number, Request, Whole
+from edgewise.verbs.shared_options import MEASURE, VARY
+
+
+class BisectRequest(Request):
+    """Find the release of an engine that made a model slower or larger.
+
+    Attributes:
+        engine: the package whose releases are searched.
+        good, bad: releases before and after the change.
+        on: what is compared.
+        time_budget: s, of each comparison.
+        most_probes: of comparisons after that of `bad` with `good`.
+        profile: whether the operators of the two neighbouring releases are profiled at the end.
+    """
+
+    PATHS = ("model",)
+
+    verb: Literal["bisect"] = "bisect"
+    model: Annotated[FilePath, argument("model", "A model file.", str, metavar="MODEL")]
+    engine: Annotated[
+        str, option("--engine NAME", VARY, "Package of the engine, such as onnxruntime", choices=tuple(ENGINES))
+    ] = "onnxruntime"
+    good: Annotated[str, option("--good VERSION", VARY, "A release before the change")]
+    bad: Annotated[str, option("--bad VERSION", VARY, "A release after the change")]
+    on: Annotated[Literal["latency", "memory"], option("--on METRIC", VARY, "What is compared: latency or memory")] = (
+        "latency"
+    )
+    threads: Annotated[Whole, option("--threads -t N", VARY, "Number of inference threads", int)] = 1
+    time_budget: Annotated[
+        Number, option("--time-budget T", MEASURE, "Time limit of each comparison", read=parse_duration)
+    ] = 60.0
+    most_probes: Annotated[
+        Whole, option("--most-probes N", MEASURE, "Most releases to measure between the two", int)
+    ] = 12
+    profile: Annotated[
+        bool, option("--profile/--no-profile", MEASURE, "Profile the operators of both neighbours", bool)
+    ] = True
+
+    def check(self) -> None:
+        """Reject amounts that mean nothing, and engines whose versions are not known."""
+        require_at_least(1, threads=self.threads, most_probes=self.most_probes)
+        require_time(time_budget=self.time_budget)
+        if not ENGINES.get(self.engine):
+            known = ", ".join(name for name, runtime in ENGINES.items() if runtime)
+            raise BadField(f"{{engine}} {self.engine!r} is not known", advice=f"one of: {known}")
+        if self.good == self.bad:
+            raise BadField("{good} and {bad} are the same release", advice="name two releases")

@@ -1,0 +1,158 @@
+"""What a bisection gives: the releases that were measured, and the first that is slower or larger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from edgewise.formatting import ratio_text
+from edgewise.record import Run
+from edgewise.report.conditions import processor_of, system_of
+from edgewise.report.document import Cell, Column, Document, Section, Table, absent
+from edgewise.report.profile_diff import diff_table
+from edgewise.text import listing, one_line
+
+SCHEMA = 1
+WORDS = {"latency": "slower", "memory": "larger in memory"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release, compared with the good one.
+
+    Attributes:
+        ratio, low, high: its value over that of the good one with its 95 % interval; None where it was not measured.
+        pairs: pairs of fresh processes in all its comparisons.
+        skipped: why it could not be measured; "" where it was, or was not needed.
+    """
+
+    version: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    pairs: int = 0
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectResult:
+    """The releases from the good one to the bad one.
+
+    Attributes:
+        first: the first release that is worse; None where the bad one is not shown to be worse.
+        probability: of `first`.
+        others: other releases that may be the first.
+        between: releases whose ratio is between the two levels: more than one release changed it.
+        profiles: of the release before `first` and of `first`; empty where there are none.
+        command: that makes this again.
+        undecided: whether more measuring might show that the bad release is worse.
+    """
+
+    model: Mapping[str, Any]
+    engine: str
+    on: str
+    releases: Sequence[Release]
+    first: str | None
+    probability: float | None
+    others: Sequence[str] = ()
+    between: Sequence[str] = ()
+    profiles: Sequence[Run] = ()
+    command: str = ""
+    conditions: Sequence[str] = field(default=())
+    interrupted: bool = False
+    undecided: bool = False
+
+    @property
+    def before(self) -> str | None:
+        """The release before the first that is worse."""
+        versions = [release.version for release in self.releases]
+        return None if self.first is None else versions[versions.index(self.first) - 1]
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        return {
+            "schema": SCHEMA, "model": dict(self.model), "engine": self.engine, "on": self.on,
+            "releases": [asdict(release) for release in self.releases], "first": self.first,
+            "probability": self.probability, "others": list(self.others), "between": list(self.between),
+            "profiles": [run.id for run in self.profiles], "command": self.command,
+        }  # fmt: skip
+
+    def describe(self) -> Document:
+        """The answer, the releases, the operators that changed, and what makes it again."""
+        tables = [self._table()]
+        changed = diff_table(self.profiles) if len(self.profiles) == 2 else None
+        sections = [Section(title="To make it again", lines=tuple(self._again()))]
+        sections += [Section(title="Machine", lines=tuple(self.conditions))] if self.conditions else []
+        return Document(
+            title=f"{self.engine}: which release made {one_line(str(self.model['name']))} {WORDS[self.on]}",
+            answer=tuple(self._answer()),
+            tables=tuple([*tables, changed] if changed is not None else tables),
+            sections=tuple(sections),
+        )
+
+    def _answer(self) -> list[str]:
+        name, worse = one_line(str(self.model["name"])), WORDS[self.on]
+        last = self.releases[-1]
+        if self.first is None:
+            ratio = _ratio_words(last)
+            undecided = "; not decided: give more --time-budget" if self.undecided else ""
+            return [f"{name} is not shown to be {worse} with {self.engine} {last.version} than with "
+                    f"{self.releases[0].version}{ratio}{undecided}"]  # fmt: skip
+        share = "" if self.probability is None else f" (probability {self.probability:.0%})"
+        lines = [f"{self.engine} {self.first} is the first release with which {name} is {worse}{share}; "
+                 f"{self.before} is not"]  # fmt: skip
+        measured = next(release for release in self.releases if release.version == self.first)
+        if measured.ratio is not None:
+            lines.append(f"{self.first} against {self.releases[0].version}{_ratio_words(measured)}")
+        if self.others:
+            lines.append(f"it may also be {listing(self.others)}")
+        if self.between:
+            lines.append(f"{listing(self.between)}: between both levels, so more than one release changed it")
+        return lines
+
+    def _table(self) -> Table:
+        def cells(release: Release) -> tuple[Cell, ...]:
+            reference = release is self.releases[0]
+            why = release.skipped or "it was not needed"
+            ratio = Cell(text="1") if reference else absent(why)
+            if release.ratio is not None:
+                text = ratio_text(release.ratio, release.low, release.high)
+                ratio = Cell(text=text, value=release.ratio, low=release.low, high=release.high)
+            mark = "good" if reference else "← first" if release.version == self.first else ""
+            return Cell(text=release.version), ratio, Cell(text=str(release.pairs or "")), Cell(text=mark)
+
+        columns = (
+            Column(title="Release"),
+            Column(title=f"Against {self.releases[0].version} (95 % interval)", numeric=True),
+            Column(title="Pairs", numeric=True),
+            Column(title=""),
+        )
+        return Table(title=f"Releases of {self.engine}", columns=columns, rows=tuple(map(cells, self.releases)))
+
+    def _again(self) -> list[str]:
+        lines = [self.command]
+        if self.first is not None:
+            lines += [
+                f"edgewise compare MODEL --vary {self.engine}={self.before},{self.first}",
+                f"environments: pip install {self.engine}=={self.before} numpy; "
+                f"pip install {self.engine}=={self.first} numpy",
+            ]
+        sha256 = self.model.get("sha256")
+        return [*lines, f"model: {one_line(str(self.model['name']))}, {self.model.get('format')}, sha256 {sha256}"]
+
+
+def conditions_of(runs: Sequence[Run]) -> list[str]:
+    """The machine on which `runs` were made, and the packages of their environments."""
+    lines = []
+    if runs:
+        lines.append(", ".join(filter(None, (processor_of(runs[0]), system_of(runs[0])))))
+    for run in runs:
+        packages = run.environment.get("packages")
+        if isinstance(packages, Mapping):
+            lines.append("; ".join(f"{name} {version}" for name, version in packages.items()))
+    return list(dict.fromkeys(map(one_line, lines)))
+
+
+def _ratio_words(release: Release) -> str:
+    return "" if release.ratio is None else f": ratio {ratio_text(release.ratio, release.low, release.high)}"

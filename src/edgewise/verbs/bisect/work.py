@@ -1,0 +1,191 @@
+"""Carries out `bisect`: compares releases with the good one until one is likely enough to be the first bad one."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from edgewise.child_process import run_child
+from edgewise.device.environments import ENGINES
+from edgewise.errors import BadInput, EdgewiseError, Unavailable
+from edgewise.model.identity import open_model
+from edgewise.progress import StageStarted, emit
+from edgewise.record import Run
+from edgewise.text import one_line
+from edgewise.verbs.bisect.result import BisectResult, Release, conditions_of
+from edgewise.verbs.bisect.search import Search
+from edgewise.verbs.verb import carry_out, command_of
+
+if TYPE_CHECKING:
+    from edgewise.comparing.comparison import Comparison
+    from edgewise.verbs.bisect.request import BisectRequest
+    from edgewise.verbs.context import Context
+
+_METRICS = {"latency": "latency", "memory": "memory_peak"}
+_LIST_S = 120.0
+_VERSION = re.compile(r"\d+(\.\d+)*(\.post\d+)?")
+"""A final release; candidates and development releases are left out."""
+
+
+def releases_of(package: str) -> list[str]:
+    """The final releases of `package` that the index has for this Python, the oldest first. Raises `Unavailable`."""
+    command = [sys.executable, "-m", "pip", "index", "versions", package, "--disable-pip-version-check"]
+    done = run_child(command, seconds=_LIST_S)
+    found = re.search(r"^Available versions: (.*)$", done.output.decode(errors="replace"), re.MULTILINE)
+    if done.failure or found is None:
+        lines = done.tail.strip().splitlines()
+        reason = one_line(lines[-1])[:200] if lines else done.failure or "no answer"
+        raise Unavailable(f"pip can't list the releases of {package}: {reason}", advice="check the package index")
+    versions = [word.strip() for word in found[1].split(",") if _VERSION.fullmatch(word.strip())]
+    return sorted(versions, key=_order)
+
+
+def _order(version: str) -> tuple[list[int], int]:
+    release, _, post = version.partition(".post")
+    return [int(part) for part in release.split(".")], int(post or -1)
+
+
+def bisect(request: BisectRequest, context: Context) -> BisectResult:
+    """Find the first release that is worse than the good one.
+
+    Raises:
+        BadInput: a release that the index does not have, or in the wrong order.
+        Unavailable: no index, or the good or the bad release can't be measured.
+    """
+    ref = open_model(request.model).ref
+    versions = _between(releases_of(request.engine), request)
+    steps = _Steps(request=request, context=context, releases=[Release(version=one) for one in versions])
+    model = {"name": ref.name, "format": ref.format, "sha256": ref.sha256}
+    result = BisectResult(
+        model=model, engine=request.engine, on=request.on, releases=steps.releases, first=None, probability=None,
+        command=command_of(request),
+    )  # fmt: skip
+    last = len(versions) - 1
+    row = steps.compare(last)
+    if row is None:
+        raise Unavailable(f"{request.engine} {request.bad} can't be compared: {steps.releases[last].skipped}")
+    if row.verdict != "slower":
+        undecided = row.verdict == "inconclusive"
+        return replace(result, releases=steps.releases, conditions=conditions_of(steps.runs), undecided=undecided)
+    search = Search(number=last, change=math.log(row.ratio or 1.0), spread=_spread(row))
+    interrupted = False
+    try:
+        steps.search(search)
+    except KeyboardInterrupt:
+        interrupted = True
+    first, probability = search.first
+    profiles: Sequence[Run] = ()
+    if request.profile and not interrupted:
+        profiles = steps.profile(versions[first - 1], versions[first])
+    return replace(
+        result,
+        releases=steps.releases,
+        first=versions[first],
+        probability=probability,
+        others=[versions[at] for at in search.candidates() if at != first],
+        between=[versions[at] for at in search.between],
+        profiles=profiles,
+        conditions=conditions_of(profiles or steps.runs[-2:]),
+        interrupted=interrupted,
+    )
+
+
+def _between(versions: Sequence[str], request: BisectRequest) -> list[str]:
+    """The releases from the good one to the bad one. Raises `BadInput`."""
+    for flag, version in (("good", request.good), ("bad", request.bad)):
+        if version not in versions:
+            near = ", ".join(versions[-5:])
+            raise BadInput(
+                f"the index has no {request.engine} {version} for this Python ({flag})", advice=f"newest: {near}"
+            )
+    first, last = versions.index(request.good), versions.index(request.bad)
+    if first > last:
+        raise BadInput(f"{request.good} is newer than {request.bad}", advice="the good release is the older one")
+    return list(versions[first : last + 1])
+
+
+def _spread(row: Comparison) -> float:
+    """Standard deviation of the logarithm of a ratio, by the interval for another time where there is one."""
+    low, high = (row.rerun_low, row.rerun_high) if row.rerun_low and row.rerun_high else (row.low, row.high)
+    if not low or not high:
+        return 1e-6  # exact numbers
+    return max((math.log(high) - math.log(low)) / (2 * 1.96), 1e-6)
+
+
+@dataclass(kw_only=True)
+class _Steps:
+    """The comparisons of a bisection."""
+
+    request: BisectRequest
+    context: Context
+    releases: list[Release]
+    runs: list[Run] = field(default_factory=list)
+
+    def search(self, search: Search) -> None:
+        """Compare releases until one is likely enough, none can tell more, or there were enough."""
+        unmeasurable: set[int] = set()
+        probes = 0
+        while not search.is_sure and probes < self.request.most_probes:
+            at = search.next(unmeasurable)
+            if at is None:
+                return
+            probes += 1
+            row = self.compare(at)
+            if row is None or not row.ratio:
+                unmeasurable.add(at)
+            else:
+                search.update(at, math.log(row.ratio), _spread(row))
+
+    def compare(self, at: int) -> Comparison | None:
+        """Compare a release with the good one; None where it can't be measured, which is noted.
+
+        Raises KeyboardInterrupt, and `BadInput`, `BadModel` for the model itself.
+        """
+        from edgewise.verbs.compare.request import CompareRequest
+
+        request, metric = self.request, _METRICS[self.request.on]
+        release = self.releases[at]
+        names = [f"{request.engine}=={one}" for one in (request.good, release.version)]
+        emit(StageStarted(title=f"{request.engine} {release.version} against {request.good}"))
+        asked = CompareRequest(
+            subjects=(request.model,), environments=tuple(names), runtimes=(ENGINES[request.engine],),
+            threads=(request.threads,), time_budget=request.time_budget, until=metric,
+        )  # fmt: skip
+        try:
+            found = carry_out(asked, replace(self.context, progress=None, cancel=None))
+        except EdgewiseError as error:
+            self.releases[at] = replace(release, skipped=f"{error.message}")
+            return None
+        if found.interrupted:
+            raise KeyboardInterrupt
+        self.runs += [variant.run for variant in found.variants if variant.run is not None]
+        row: Comparison | None = next((row for row in found.comparisons if row.metric == metric), None)
+        if row is None or row.ratio is None:
+            why = "; ".join(found.failures.values()) or (row.because if row is not None else "") or "no ratio"
+            self.releases[at] = replace(release, skipped=why)
+            return None
+        self.releases[at] = replace(
+            release, ratio=row.ratio, low=row.low, high=row.high, pairs=release.pairs + (found.pairs or 0)
+        )
+        return row
+
+    def profile(self, before: str, after: str) -> Sequence[Run]:
+        """Profiles of two releases; none where they can't be had."""
+        from edgewise.verbs.profile.request import ProfileRequest
+
+        request = self.request
+        emit(StageStarted(title=f"The operators of {request.engine} {before} and {after}"))
+        asked = ProfileRequest(
+            models=(request.model,), environments=tuple(f"{request.engine}=={one}" for one in (before, after)),
+            runtimes=(ENGINES[request.engine],), threads=(request.threads,),
+        )  # fmt: skip
+        try:
+            found = carry_out(asked, replace(self.context, progress=None, cancel=None))
+        except EdgewiseError:
+            return ()
+        runs = [run for run in found.runs if run.profile is not None]
+        return runs if len(runs) == 2 else ()
