@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from edgewise.stats.diagnosis import drift, modes
 from edgewise.stats.intervals import location, mean_interval, median_interval, relative_half_width
-from edgewise.stats.outliers import outlier_mask
-from edgewise.stats.summary import summarise
+from edgewise.stats.summary import outlier_mask, summarise
 from edgewise.stats.warmup import warmup_length
 
 POSITIVE = st.floats(1e-7, 1e3)

@@ -106,7 +106,7 @@ def test_a_wrong_folder_is_named_with_what_was_taken_for_its_classes(tmp_path: P
     for source in (".", "photos/.."):
         data = next(iter(open_data(source).values()))
         with pytest.raises(BadInput) as caught:
-            Labels(replace(context((1, 10)), data=data), count=10)
+            Labels(replace(context((1, 10)), data=data)).settle(10)
         assert caught.value.message == wording("model-outputs", data="wrong", own="1 class", count=10)
         assert caught.value.advice == (
             "is it the right folder? Its sub-folders were taken for the classes: photos; if they are, name the outputs with "

@@ -99,8 +99,7 @@ def test_one_process_each_has_no_error():
 
 def test_an_error_that_more_processes_do_not_reduce_is_added_in_quadrature():
     a, b = values(5, seed=1), values(5, seed=2)
-    for make in (contrast_groups, lambda a, b, error=0.0: contrast_pairs(a, b, sequential=False, error=error)):
-        assert make(a, b, error=0.03).error == pytest.approx(math.hypot(make(a, b).error, 0.03))
+    assert contrast_groups(a, b, error=0.03).error == pytest.approx(math.hypot(contrast_groups(a, b).error, 0.03))
 
 
 def test_equal_processes_have_no_error():

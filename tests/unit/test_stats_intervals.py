@@ -1,6 +1,5 @@
 """Intervals: closed forms, scipy, the rules between sessions, and what they promise."""
 
-import itertools
 import math
 
 import numpy as np
@@ -94,14 +93,6 @@ def test_correlation_widens():
     assert relative_half_width(fast) < 0.002
     assert 0.004 < relative_half_width(slow) < 0.008  # 100 independent values: 1.96 · 1.25 · 0.02 / √100 = 0.0049
     assert "correlation" in median_interval(slow, (3000,)).method
-
-
-def test_confidence_orders_widths():
-    for lengths in ((60,), (20, 20, 20), (6,)):
-        samples = noise(sum(lengths))
-        for method in (median_interval, mean_interval):
-            found = [method(samples, lengths, confidence=level) for level in (0.5, 0.9, 0.95, 0.99)]
-            assert all(a.low > b.low and a.high < b.high for a, b in itertools.pairwise(found))
 
 
 def test_mean_of_one_session_is_students_t():

@@ -20,7 +20,7 @@ from edgewise.run.limit_cautions import about_limits
 from edgewise.run.stopping import TIME_BUDGET
 from edgewise.runtime.arrays import MOST_TOLD
 from edgewise.stats import diagnosis
-from edgewise.stats.outliers import outlier_mask
+from edgewise.stats.summary import outlier_mask
 from edgewise.units import format_quantity
 from edgewise.workload.input_shapes import ASSUMED
 from edgewise.workload.inputs import CONVERTED

@@ -118,12 +118,11 @@ class Contrast:
         return self.error * t_quantile(1.0 - risk / 2.0, self.degrees) if self.error else 0.0
 
 
-def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool, error: float = 0.0) -> Contrast:
+def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool) -> Contrast:
     """From processes that took turns: ``a[i]`` and ``b[i]`` belong together.
 
     Args:
         a, b: one positive value per process, shape (n,) each, n ≥ 1.
-        error: a standard error of the logarithm that more pairs do not reduce; added in quadrature.
 
     Raises:
         BadInput: unequal lengths, no values, or one that is not positive and finite.
@@ -132,10 +131,9 @@ def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool, 
         raise BadInput(f"pairs need the same number of values of A and B, not {len(a)} and {len(b)}")
     differences = _logarithms(b) - _logarithms(a)
     count = len(differences)
-    scatter = float(differences.std(ddof=1)) / math.sqrt(count) if count > 1 else None
     return Contrast(
         log_ratio=float(differences.mean()),
-        error=None if scatter is None else math.hypot(scatter, error),
+        error=float(differences.std(ddof=1)) / math.sqrt(count) if count > 1 else None,
         degrees=float(max(1, count - 1)),
         replicates=count,
         sequential=sequential,

@@ -33,6 +33,9 @@ from edgewise.stats.distributions import normal_quantile, t_quantile
 LEAST = 3
 """With fewer samples there is no interval."""
 
+UPPER = 0.975
+"""Probability below the upper end of an interval: all intervals are 95 % ones."""
+
 RANKS_FROM = 9
 """From this number of samples on, ranks give a 95 % interval with room for error; fewer need an assumed shape."""
 
@@ -67,15 +70,14 @@ def location(samples: ArrayLike, session_lengths: Sequence[int]) -> float:
     return float(np.median(np.concatenate(split_sessions(samples, session_lengths))))
 
 
-def median_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confidence: float = 0.95) -> Interval | None:
-    """The interval of the median: of this process with one session, of fresh processes with several.
+def median_interval(samples: ArrayLike, session_lengths: Sequence[int]) -> Interval | None:
+    """Return the 95 % interval of the median: of this process with one session, of fresh processes with several.
 
     With two sessions it is wide (t = 12.7), because two numbers hardly tell how far a third may be.
 
     Args:
         samples: shape (n,), in time order, session after session.
         session_lengths: how many samples belong to each session.
-        confidence: probability that the method covers the true median.
 
     Returns:
         None with fewer than 3 samples.
@@ -87,19 +89,17 @@ def median_interval(samples: ArrayLike, session_lengths: Sequence[int], *, confi
     if sum(map(len, sessions)) < LEAST:
         return None
     if len(sessions) > 1:
-        return _between(sessions, confidence)
+        return _between(sessions)
     session = sessions[0]
     if len(session) < RANKS_FROM:
-        return _few(session, confidence)
-    low, high, correlated = _rank_interval(session, [session], confidence)
+        return _few(session)
+    low, high, correlated = _rank_interval(session, [session])
     words = "corrected for the correlation of neighbours" if correlated else "samples uncorrelated"
     return Interval(low, high, f"ranks around the median of one process, {words}")
 
 
-def mean_interval(
-    samples: ArrayLike, session_lengths: Sequence[int], *, confidence: float = 0.95, ratio: bool = True
-) -> Interval | None:
-    """The interval of the mean of all samples; like `median_interval`, between sessions where there are several.
+def mean_interval(samples: ArrayLike, session_lengths: Sequence[int], *, ratio: bool = True) -> Interval | None:
+    """Return the 95 % interval of the mean of all samples; of several sessions between them, like `median_interval`.
 
     Student's t with the long-run variance of one session, or with the variance between the sessions' means (weighted
     by their lengths), whichever is wider. Positive samples get an interval of ratios, m·exp(±h/m), which stays above 0.
@@ -109,7 +109,6 @@ def mean_interval(
     Args:
         samples: shape (n,), in time order, session after session.
         session_lengths: how many samples belong to each session.
-        confidence: probability that the method covers the true mean.
         ratio: False for differences, whose mean may be 0: the interval is m ± h.
 
     Returns:
@@ -123,17 +122,16 @@ def mean_interval(
     if len(pooled) < LEAST:
         return None
     mean, count = float(pooled.mean()), len(sessions)
-    probability = (1.0 + confidence) / 2.0
     unit = float(np.abs(pooled).max()) or 1.0  # squares of tiny numbers would vanish
     noise = long_run([session / unit for session in sessions])
-    half = unit * t_quantile(probability, noise.degrees) * math.sqrt(noise.variance / len(pooled))
+    half = unit * t_quantile(UPPER, noise.degrees) * math.sqrt(noise.variance / len(pooled))
     method = "t for the mean of one process, corrected for the correlation of neighbours"
     if count > 1:
         weights = np.array([len(session) for session in sessions]) / len(pooled)
         deviations = (np.array([session.mean() for session in sessions]) - mean) / unit
         shared = float(weights @ weights)
         scatter = float(weights @ deviations**2) / (1.0 - shared) * shared
-        half = max(half, t_quantile(probability, float(count - 1)) * unit * math.sqrt(scatter))
+        half = max(half, t_quantile(UPPER, float(count - 1)) * unit * math.sqrt(scatter))
         method = f"t between the means of {count} processes"
     if np.ptp(pooled) == 0.0:
         return Interval(float(pooled[0]), float(pooled[0]), method)
@@ -143,7 +141,7 @@ def mean_interval(
     if half > mean:
         high = min(high, math.e * half)
     if half > mean * math.log(2.0):
-        median = median_interval(samples, session_lengths, confidence=confidence)
+        median = median_interval(samples, session_lengths)
         assert median is not None
         low = max(low, min(mean, median.low / 2.0))
     return Interval(low, high, method)
@@ -175,12 +173,12 @@ def _ratio_interval(centre: float, exponent: float) -> tuple[float, float]:
     return centre / factor, min(centre * factor, sys.float_info.max)
 
 
-def _few(session: Samples, confidence: float) -> Interval:
+def _few(session: Samples) -> Interval:
     """Student's t, on logarithms where all are positive: ranks of so few samples can't reach 95 %."""
     middle = float(np.median(session))
     logarithmic = float(session.min()) > 0.0
     values = _logarithms(session, middle) if logarithmic else session - middle
-    t = t_quantile((1.0 + confidence) / 2.0, float(len(session) - 1))
+    t = t_quantile(UPPER, float(len(session) - 1))
     centre, half = float(values.mean()), t * float(values.std(ddof=1)) / math.sqrt(len(session))
     low, high = min(0.0, centre - half), max(0.0, centre + half)
     method = f"t of the {'logarithms of ' if logarithmic else ''}few samples of one process"
@@ -189,7 +187,7 @@ def _few(session: Samples, confidence: float) -> Interval:
     return Interval(middle + low, middle + high, method)
 
 
-def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: float) -> tuple[float, float, bool]:
+def _rank_interval(values: Samples, sessions: Sequence[Samples]) -> tuple[float, float, bool]:
     """The interval of the median of `values` between order statistics, and whether the sessions are correlated.
 
     The median lies between ranks n/2 ± t·√(n·V)/2, V the long-run variance of sign(x − median), which is 1 for
@@ -202,8 +200,7 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: flo
         sessions: the same samples by session, in time order.
     """
     noise = long_run([np.sign(session - np.median(session)) for session in sessions])
-    probability = (1.0 + confidence) / 2.0
-    t = t_quantile(probability, noise.degrees) if noise.correlated else normal_quantile(probability)
+    t = t_quantile(UPPER, noise.degrees) if noise.correlated else normal_quantile(UPPER)
     variance = noise.variance if noise.correlated else 1.0
     count = len(values)
     ordered = np.sort(values)
@@ -223,21 +220,20 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples], confidence: flo
     return centre - deviations * (centre - low), centre + deviations * (high - centre), noise.correlated
 
 
-def _between(sessions: Sequence[Samples], confidence: float) -> Interval:
+def _between(sessions: Sequence[Samples]) -> Interval:
     """The interval from the sessions' medians; see the module's text for the method."""
     count = len(sessions)
-    probability = (1.0 + confidence) / 2.0
     headline = float(np.median(np.concatenate(sessions)))
     logarithmic = min(float(session.min()) for session in sessions) > 0.0
     if logarithmic:
         medians = _logarithms(np.array([np.median(session) for session in sessions]), headline)
-        own = _sampling_variance([_logarithms(session, headline) for session in sessions], confidence)
+        own = _sampling_variance([_logarithms(session, headline) for session in sessions])
     else:
         medians = np.array([np.median(session) for session in sessions]) - headline
-        own = _sampling_variance(sessions, confidence)
+        own = _sampling_variance(sessions)
     centre = float(medians.mean())
-    scatter = t_quantile(probability, float(count - 1)) * float(medians.std(ddof=1)) / math.sqrt(count)
-    noise = normal_quantile(probability) * math.sqrt(own * sum(1.0 / len(session) for session in sessions)) / count
+    scatter = t_quantile(UPPER, float(count - 1)) * float(medians.std(ddof=1)) / math.sqrt(count)
+    noise = normal_quantile(UPPER) * math.sqrt(own * sum(1.0 / len(session) for session in sessions)) / count
     half = max(scatter, noise)
     # One session in another mode moves the mean of medians past the pooled one; the headline stays inside.
     below, above = max(0.0, half - centre), max(0.0, half + centre)
@@ -252,11 +248,11 @@ def _logarithms(values: Samples, reference: float) -> Samples:
     return np.where(values == reference, 0.0, np.log(values) - math.log(reference))
 
 
-def _sampling_variance(sessions: Sequence[Samples], confidence: float) -> float:
+def _sampling_variance(sessions: Sequence[Samples]) -> float:
     """The variance of a session's median times its number of samples, pooled over sessions; 0 where unknown."""
     noise = [session - np.median(session) for session in sessions]
     pooled = np.concatenate(noise)
     if len(pooled) < LEAST or np.ptp(pooled) == 0.0:
         return 0.0
-    low, high, _ = _rank_interval(pooled, noise, confidence)
-    return float(len(pooled) * ((high - low) / 2.0 / normal_quantile((1.0 + confidence) / 2.0)) ** 2)
+    low, high, _ = _rank_interval(pooled, noise)
+    return float(len(pooled) * ((high - low) / 2.0 / normal_quantile(UPPER)) ** 2)

@@ -10,13 +10,14 @@ import math
 
 from edgewise.stats.distributions import normal_quantile
 
-CONFIDENCE = 0.95
+UPPER = 0.975
+"""Probability below the upper end of an interval: all intervals are 95 % ones."""
 _NEGLIGIBLE = 1e-17
 _STEPS = 200
 
 
-def wilson_interval(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The score interval of a proportion; inside [0, 1], and of some width even at 0 of n and n of n.
+def wilson_interval(successes: int, n: int) -> tuple[float, float]:
+    """Return the 95 % score interval of a proportion; inside [0, 1], and of some width even at 0 of n and n of n.
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
 
@@ -25,7 +26,7 @@ def wilson_interval(successes: int, n: int, *, confidence: float = CONFIDENCE) -
     """
     if not 0 <= successes <= n or n < 1:
         raise ValueError(f"{successes} of {n} is not a proportion")
-    z = normal_quantile(0.5 + confidence / 2.0)
+    z = normal_quantile(UPPER)
     share, square = successes / n, z * z
     centre = (share + square / (2.0 * n)) / (1.0 + square / n)
     half = z / (1.0 + square / n) * math.sqrt(share * (1.0 - share) / n + square / (4.0 * n * n))
@@ -44,8 +45,8 @@ def mcnemar_exact(lost: int, gained: int) -> float:
     return min(1.0, 2.0 * _tail(min(lost, gained), lost + gained))
 
 
-def paired_interval(lost: int, gained: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Tango's score interval of a paired difference of proportions, (gained − lost) / n; inside [−1, 1].
+def paired_interval(lost: int, gained: int, n: int) -> tuple[float, float]:
+    """Return Tango's 95 % score interval of a paired difference of proportions, (gained − lost) / n; inside [−1, 1].
 
     All differences d that the score test of "the difference is d" does not reject. Source: T. Tango, "Equivalence test
     and confidence interval for the difference in proportions for the paired-sample design", Statistics in Medicine 17
@@ -56,7 +57,7 @@ def paired_interval(lost: int, gained: int, n: int, *, confidence: float = CONFI
     """
     if lost < 0 or gained < 0 or lost + gained > n or n < 1:
         raise ValueError(f"{lost} lost and {gained} gained are more than {n} samples")
-    z = normal_quantile(0.5 + confidence / 2.0)
+    z = normal_quantile(UPPER)
     found = (gained - lost) / n
     low = _cross(-1.0, found, z, lost=lost, gained=gained, n=n)
     high = _cross(1.0, found, -z, lost=lost, gained=gained, n=n)

@@ -1,21 +1,29 @@
-"""The descriptive statistics of raw samples."""
+"""The descriptive statistics of raw samples. Those far from the rest are counted and shown, never dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from edgewise.record import Summary
-from edgewise.stats.autocorrelation import Samples, split_sessions
-from edgewise.stats.outliers import median_absolute_deviation, outlier_mask
+from edgewise.stats.autocorrelation import Samples, checked, split_sessions
 
 PERCENTILES: dict[str, float] = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 """Name → percent."""
 
 NEGLIGIBLE = 1e-12
 """Of a mean beside the largest value: nothing is relative to it."""
+
+FAR = 10.0
+"""Modified z-score above which a sample is an outlier; the usual 3.5 flags the shoulder of any skewed distribution."""
+
+MAD_TO_SIGMA = 1.4826
+"""Median absolute deviation to standard deviation of a normal distribution."""
+
+MEAN_DEVIATION_TO_SIGMA = 1.2533
+"""Mean absolute deviation to standard deviation of a normal distribution, √(π/2)."""
 
 BEYOND = 10
 """A percentile is given only where at least this number of samples is expected above it: n ≥ 10/(1 − p)."""
@@ -37,20 +45,43 @@ def summarise(samples: ArrayLike, session_lengths: Sequence[int]) -> Summary:
     """
     sessions = split_sessions(samples, session_lengths)
     pooled = np.concatenate(sessions)
-    low, high = float(pooled.min()), float(pooled.max())
+    low, high, middle = float(pooled.min()), float(pooled.max()), float(np.median(pooled))
     return Summary(
         n=len(pooled),
         mean=min(max(float(pooled.mean()), low), high),  # rounding must not carry it past the samples
         std=float(pooled.std(ddof=1)) if low < high else 0.0,
         min=low,
         max=high,
-        median=float(np.median(pooled)),
-        mad=median_absolute_deviation(pooled),
+        median=middle,
+        mad=float(np.median(np.abs(pooled - middle))),
         percentiles=_percentiles(pooled),
         outliers=int(outlier_mask(pooled).sum()),
         autocorrelation=_autocorrelation(sessions),
         between_sessions=_between_sessions(sessions),
     )
+
+
+def outlier_mask(samples: ArrayLike) -> NDArray[np.bool_]:
+    """True where a sample's modified z-score, |x − median| / (1.4826 · MAD), is above 10.
+
+    Where more than half of the samples are equal the MAD is 0; then 1.2533 times the mean absolute deviation is the
+    scale, after Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993). All equal: no outliers.
+
+    Args:
+        samples: shape (n,), in any order.
+
+    Returns:
+        Shape (n,).
+
+    Raises:
+        BadInput: not finite, or not flat.
+    """
+    array = checked(samples)
+    if not len(array):
+        return np.zeros(0, dtype=np.bool_)
+    distances: Samples = np.abs(array - np.median(array))
+    scale = MAD_TO_SIGMA * float(np.median(distances)) or MEAN_DEVIATION_TO_SIGMA * float(distances.mean())
+    return distances > FAR * scale
 
 
 def _percentiles(pooled: Samples) -> dict[str, float]:

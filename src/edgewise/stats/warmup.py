@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edgewise.stats.autocorrelation import Samples, checked
-from edgewise.stats.outliers import MAD_TO_SIGMA
+from edgewise.stats.summary import MAD_TO_SIGMA
 
 LEAST = 8
 """Fewer samples have no second half to compare with; nothing is called warm-up."""

@@ -153,13 +153,13 @@ def to_stored(boxes: Array, preparation: Preparation) -> Array:
     return result
 
 
-def one_image(output: Array, rank: int) -> Array:
-    """`output` of one image with `rank` dimensions left: the leading ones of size 1 go. Raises `UnreadableOutputs`."""
+def rows_of_image(output: Array) -> Array:
+    """Return the output of one image as rows [N, M]: leading dimensions of size 1 go. Raises `UnreadableOutputs`."""
     shape = output.shape
-    while output.ndim > rank and output.shape[0] == 1:
+    while output.ndim > 2 and output.shape[0] == 1:
         output = output[0]
-    if output.ndim != rank:
-        raise UnreadableOutputs(f"an output of shape {shape} is not of one image with {rank} dimensions")
+    if output.ndim != 2:
+        raise UnreadableOutputs(f"an output of shape {shape} is not of one image with 2 dimensions")
     return output
 
 
@@ -187,10 +187,10 @@ def read_outputs(outputs: Sequence[Array], reading: BoxDecoding, *, known: int) 
     if reading.decode == "ssd":
         if reading.anchors is None:
             raise UnreadableOutputs("there are no anchors")
-        encodings, raw = one_image(parts["boxes"], 2), one_image(parts["scores"], 2)
+        encodings, raw = rows_of_image(parts["boxes"]), rows_of_image(parts["scores"])
         scores = activate(raw, reading.activation, background=reading.background)
         return read_ssd(encodings, scores, reading.anchors, above=reading.confidence), scores.shape[1]
-    rows = one_image(parts["boxes"], 2)
+    rows = rows_of_image(parts["boxes"])
     if reading.decode == "yolov8" and _by_columns(rows, reading, known=known):
         rows = rows.T
     if reading.normalised is None and len(rows) >= _TELLING and np.abs(rows[:, :4]).max() <= 2:
@@ -219,7 +219,7 @@ def read_listed(boxes: Array, scores: Array | None, classes: Array | None, count
 
     Boxes stay in the order of the model. Without classes there is one, without scores all boxes are sure.
     """
-    boxes = one_image(boxes, 2)
+    boxes = rows_of_image(boxes)
     if boxes.shape[1] != 4:
         raise UnreadableOutputs(f"boxes of shape {boxes.shape} have not four numbers each")
     size = len(boxes)
@@ -238,7 +238,7 @@ def read_rows(rows: Array) -> Detections:
     """Rows of seven (image, class, score, left, top, right, bottom: OpenVINO's DetectionOutput, ended by an image of
     -1) or of six (left, top, right, bottom, score, class).
     """
-    rows = one_image(rows, 2)
+    rows = rows_of_image(rows)
     if rows.shape[1] == 7:
         ends = np.flatnonzero(rows[:, 0] < 0)
         rows = rows[: ends[0]] if ends.size else rows

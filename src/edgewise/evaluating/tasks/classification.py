@@ -48,17 +48,13 @@ class ClassificationTable(Table):
     """Labels and answers of many samples.
 
     Args:
-        labels, answers: numbers of classes, `NO_ANSWER` where there was no answer.
+        labels, answers: numbers of classes, `NO_ANSWER` where outputs were NaN: wrong, and no class's.
         ranks: how many classes were before the label's; -1 where the model gives only its best class.
         classes: of the model; 0 where that is not known.
-
-    Attributes:
-        unanswered: samples whose outputs were NaN; they count as wrong and as no class's.
     """
 
     def __init__(self, labels: Integers, answers: Integers, ranks: Integers, *, classes: int) -> None:
         self.n = int(labels.size)
-        self.unanswered = int(np.count_nonzero(answers == NO_ANSWER))
         self._ranked = classes > TOP and not bool((ranks < 0).any())
         right = labels == answers
         near = (ranks < TOP) & (ranks >= 0)

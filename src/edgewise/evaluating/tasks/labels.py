@@ -30,7 +30,7 @@ class Labels:
         BadInput: names that can't be matched, or as many names as there are no outputs.
     """
 
-    def __init__(self, context: TaskContext, *, offset: int = 0, count: int | None = None) -> None:
+    def __init__(self, context: TaskContext, *, offset: int = 0) -> None:
         self._data, self._format = context.data.name, context.data.format
         self._own = [str(name) for name in context.data.classes]
         self._model = [str(name) for name in context.classes]
@@ -48,8 +48,6 @@ class Labels:
                     advice="leave offset out, or leave the names of the model's classes out",
                 )
             self.by_name = _match(self._own, self._model, self._data)
-        if count is not None:
-            self.settle(count)
 
     @property
     def settings(self) -> dict[str, Any]:
