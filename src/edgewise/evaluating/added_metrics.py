@@ -39,7 +39,7 @@ class AddedMetric(Protocol):
         """What the record of a sample keeps for the metric, JSON-shaped."""
 
     def tabulate(self, kept: Sequence[Any], records: Sequence[Record], scorer: Scorer | None) -> MetricTable:
-        """The table, from what `keep` gave for each sample, and the task's records with their scorer."""
+        """Return the table, from what `keep` gave for each sample, and the task's records with their scorer."""
 
 
 class JoinedTable(Table):
@@ -72,7 +72,7 @@ class CustomScorer:
         for each in metrics:
             settings[each.group] = [*settings.get(each.group, ()), each.settings]
         self.settings: Mapping[str, Any] = settings
-        for name in ("run_model", "begin_batch", "top_classes"):  # optional abilities are recognised by their methods
+        for name in ("run_model", "top_classes"):  # optional abilities are recognised by their methods
             if hasattr(scorer, name):
                 setattr(self, name, getattr(scorer, name))
 

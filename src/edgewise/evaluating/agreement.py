@@ -69,13 +69,13 @@ class AgreementTable(Table):
         return found
 
     def worst_output(self) -> int | None:
-        """The number of the output with the lowest signal-to-noise ratio; None where that is not known."""
+        """Return the number of the output with the lowest signal-to-noise ratio; None where that is not known."""
         sums = self._outputs.sum(axis=0).tolist()
         ratios = [(_decibels(*each), number) for number, each in enumerate(sums) if each[1] != 0.0]
         return None if not ratios or any(math.isnan(each) for each, _ in ratios) else min(ratios)[1]
 
     def explain(self, metric: str) -> str | None:
-        """Why `metric` is not defined."""
+        """Return why `metric` is not defined."""
         if metric == "agreement_top1":
             return "no output has rows of two or more elements"
         broken = int(np.count_nonzero(~np.isfinite(self._noise + self._signal + self._worst)))
@@ -91,7 +91,7 @@ class AgreementTable(Table):
 def compare_sample(
     outputs: Sequence[Array], reference: Sequence[Array], *, probabilities: Sequence[bool] | None = None
 ) -> Record:
-    """How far one sample's outputs are from the reference's.
+    """Return how far one sample's outputs are from the reference's.
 
     A record is ``[rows, same, signal, noise, worst]``, of several outputs followed by the signal and the noise of each.
     Rows run along the last dimension of outputs with two or more; of equally large elements any counts, for ties are
@@ -138,7 +138,7 @@ def compare_sample(
 
 
 def tabulate(records: Sequence[Record]) -> AgreementTable:
-    """The table of all samples."""
+    """Return the table of all samples."""
     columns: Any = np.array(records, dtype=np.float64).reshape(len(records), -1) if records else np.zeros((0, 5))
     rows, same, signal, noise, worst = columns[:, :5].T
     outputs = columns[:, 5:].reshape(len(columns), (columns.shape[1] - 5) // 2, 2)
@@ -146,13 +146,13 @@ def tabulate(records: Sequence[Record]) -> AgreementTable:
 
 
 def _decibels(signal: float, noise: float) -> float:
-    """The ratio of two powers; NaN where it is not defined."""
+    """Return the ratio of two powers; NaN where it is not defined."""
     defined = math.isfinite(signal) and math.isfinite(noise) and signal > 0.0 and noise > 0.0
     return 10.0 * math.log10(signal / noise) if defined else math.nan
 
 
 def _count_same(a: Floats, b: Floats) -> tuple[int, int]:
-    """Rows of `b` without NaN, and those of them where `a`'s largest element is one of `b`'s largest."""
+    """Return rows of `b` without NaN, and those of them where `a`'s largest element is one of `b`'s largest."""
     whole = ~np.isnan(b).any(axis=-1)
     a, b = a[whole], b[whole]
     chosen = np.take_along_axis(b, a.argmax(axis=-1)[:, None], axis=-1)[:, 0]
@@ -194,5 +194,5 @@ class BoxTable(Table):
         return {"agreement_boxes": float(2.0 * matched / total) if total > 0 else float("nan")}
 
     def explain(self, metric: str) -> str | None:
-        """Why it is not defined."""
+        """Return why it is not defined."""
         return "neither model found a box"

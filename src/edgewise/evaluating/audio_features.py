@@ -22,7 +22,7 @@ _BLOCK_ITEMS = 2**21
 
 @lru_cache(maxsize=8)
 def _polyphase(up: int, down: int) -> Array:
-    """The filter of a resampler by phase: [phase][tap], float64.
+    """Return the filter of a resampler by phase: [phase][tap], float64.
 
     A sinc at the lower of the two Nyquist frequencies under a Kaiser window (β = 5), 10 zero crossings to each side,
     its sum scaled to `up`: the default of scipy.signal.resample_poly.
@@ -83,7 +83,7 @@ def to_mel(hertz: Array, scale: str) -> Array:
 
 
 def from_mel(mel: Array, scale: str) -> Array:
-    """The inverse of `to_mel`, Hz."""
+    """Return the inverse of `to_mel`, Hz."""
     if scale == "htk":
         return 700.0 * (10.0 ** (mel / 2595.0) - 1.0)
     return np.where(mel < 15.0, mel * 200.0 / 3.0, 1000.0 * np.exp((mel - 15.0) * (np.log(6.4) / 27.0)))
@@ -156,7 +156,7 @@ def magnitudes(wave: Array, *, window: int, step: int, fft: int, kind: str, edge
 
 
 def cosine_transform(values: Array, count: int, *, scaling: str) -> Array:
-    """The first `count` coefficients of the DCT-II along the last axis of `values` (…, N).
+    """Return the first `count` coefficients of the DCT-II along the last axis of `values` (…, N).
 
     X_k = s_k Σ x_n cos(π k (2n + 1) / 2N), with s_k = √(2/N) (``htk``, as TensorFlow), and for ``ortho``
     s_0 = √(1/N), all others √(2/N).

@@ -78,7 +78,7 @@ class Checkpoint:
 
 
 def checkpoint_path(identity: Mapping[str, Any], *, folder: Path | None = None) -> Path:
-    """The checkpoint file of the evaluation with this identity, in `folder`, by default the user's cache."""
+    """Return the checkpoint file of the evaluation with this identity, in `folder`, by default the user's cache."""
     from platformdirs import user_cache_path
 
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), default=str)
@@ -87,7 +87,7 @@ def checkpoint_path(identity: Mapping[str, Any], *, folder: Path | None = None) 
 
 
 def _read(path: Path) -> Iterator[Entry]:
-    """The valid lines of a checkpoint; an incomplete last line is left out."""
+    """Yield the valid lines of a checkpoint; an incomplete last line is left out."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:

@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 2**20
 
 
 def read_class_names(model: Path, form: str) -> tuple[str, ...]:
-    """Class names in the file of the model; empty where it has none that can be read.
+    """Return class names in the file of the model; empty where it has none that can be read.
 
     Args:
         form: its format.

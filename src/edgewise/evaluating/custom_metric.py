@@ -83,7 +83,7 @@ class CustomMetric:
         return {"metric": self.metric, "function": self.target, "one_sample_at_a_time": self.single, "source": source}
 
     def call(self, outputs: Any, labels: Any) -> float | bool:
-        """The function's number, NaN and infinity included. Raises `BadInput` naming the function."""
+        """Return the function's number, NaN and infinity included. Raises `BadInput` naming the function."""
         with running(self.target):
             if not self.single:
                 return self._number(self._function(outputs, labels))
@@ -160,7 +160,7 @@ class MeanTable(Table):
         return {self._metric: float(counts[used] @ self._values[used]) / total if total > 0.0 else math.nan}
 
     def explain(self, metric: str) -> str | None:
-        """Why there is no mean."""
+        """Return why there is no mean."""
         return f"{self._target} gave no finite number for {int(np.isnan(self._values).sum())} of {self.n} samples"
 
 
@@ -193,12 +193,12 @@ class WholeTable(Table):
         return {metric: found.get(metric, math.nan) for metric in self._whole}
 
     def explain(self, metric: str) -> str | None:
-        """Why there is no value."""
+        """Return why there is no value."""
         return f"{self._name} gave no finite number"
 
 
 def encode(value: Any) -> Any:
-    """Outputs and labels as JSON; `decode` is the inverse. Raises `BadInput`."""
+    """Return outputs and labels as JSON; `decode` is the inverse. Raises `BadInput`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -221,7 +221,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """The inverse of `encode`."""
+    """Return the inverse of `encode`."""
     if isinstance(value, list):
         return [decode(each) for each in value]
     if not isinstance(value, dict):

@@ -49,12 +49,12 @@ class DataOptions:
 
 
 def open_splits(wish: DataOptions) -> Mapping[str, Dataset]:
-    """The splits of the data. Raises `BadInput`, `Unavailable`."""
+    """Return the splits of the data. Raises `BadInput`, `Unavailable`."""
     return open_data(wish.source, form=wish.format, options=wish.options)
 
 
 def select_samples(wish: DataOptions, splits: Mapping[str, Dataset]) -> SampleSelection:
-    """The samples of one split. Raises `BadInput`, `Unavailable`."""
+    """Return the samples of one split. Raises `BadInput`, `Unavailable`."""
     data = choose_split(splits, wish.split, SPLITS_TO_JUDGE)
     for name, reason in getattr(data, "absent", ())[:1] if wish.strict else ():
         raise BadInput(f"{name} can't be used: {reason}", advice="fix it, or omit --strict to skip it")
@@ -72,7 +72,7 @@ def assume_task(name: str | None, instructions: Instructions, data: Dataset) -> 
 
 
 def find_task(name: str | None, instructions: Instructions, data: Dataset) -> Task:
-    """The requested task, else that of the instructions, else what `assume_task` assumes, which is reported.
+    """Return the requested task, else that of the instructions, else what `assume_task` assumes, which is reported.
 
     Raises `BadInput` where there is none.
     """
@@ -86,6 +86,6 @@ def find_task(name: str | None, instructions: Instructions, data: Dataset) -> Ta
 
 
 def read_instructions(model: Path, wish: DataOptions) -> Instructions:
-    """The instructions beside the model, with the user's options. Raises `BadModel`, `BadInput`."""
+    """Return the instructions beside the model, with the user's options. Raises `BadModel`, `BadInput`."""
     form = open_model(model).ref.format if model.exists() and model.suffix != ".py" else ""
     return find_instructions(model, form=form, flags=wish.prepare, file=wish.file)

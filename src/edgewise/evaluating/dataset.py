@@ -120,10 +120,10 @@ class Dataset(Protocol):
     labelled: bool
 
     def __len__(self) -> int:
-        """How many samples there are, found without reading them."""
+        """Return how many samples there are, found without reading them."""
 
     def read(self, index: int) -> Sample:
-        """The sample of that number, read now; nothing is kept.
+        """Return the sample of that number, read now; nothing is kept.
 
         Raises:
             CorruptSample: this one can't be used.
@@ -131,7 +131,7 @@ class Dataset(Protocol):
         """
 
     def stamp(self) -> str:
-        """A digest of paths, sizes and times that changes with the stored data; no sample is read."""
+        """Return a digest of paths, sizes and times that changes with the stored data; no sample is read."""
 
 
 class DataFormat(Protocol):
@@ -146,7 +146,7 @@ class DataFormat(Protocol):
     title: str
 
     def matches(self, path: Path) -> bool:
-        """Whether `path` looks like one, from its name and a glance; never raises."""
+        """Return whether `path` looks like one, from its name and a glance; never raises."""
 
     def open(self, path: Path, options: Mapping[str, str]) -> Mapping[str, Dataset]:
         """Its splits by name, without reading samples.
@@ -161,12 +161,12 @@ class DataFormat(Protocol):
 
 
 def data_formats() -> Registry[DataFormat]:
-    """All formats, built-in and plugged in."""
+    """Return all formats, built-in and plugged in."""
     return Registry("edgewise.datasets", "data format")
 
 
 def refuse_unlabelled(data: Dataset, purpose: str = "") -> BadInput:
-    """The error of data without labels.
+    """Return the error of data without labels.
 
     Args:
         purpose: what needs them, as the end of a sentence.
@@ -217,7 +217,7 @@ def _exists(path: Path) -> bool:
 
 
 def choose_split(splits: Mapping[str, Dataset], asked: str | None, order: Sequence[str]) -> Dataset:
-    """The requested split, else the first existing one of `order`, else the first. Raises `Unavailable`."""
+    """Return the requested split, else the first existing one of `order`, else the first. Raises `Unavailable`."""
     if asked is not None:
         if asked not in splits:
             raise Unavailable(f"the data has no split {asked!r}", advice=f"it has: {', '.join(splits)}")
@@ -226,7 +226,7 @@ def choose_split(splits: Mapping[str, Dataset], asked: str | None, order: Sequen
 
 
 def choose_samples(size: int, *, limit: int | None, seed: int, leave_out: Sequence[int] = ()) -> list[int]:
-    """Numbers of the samples to use, ascending: all, or `limit` chosen at random, the same for the same seed.
+    """Return numbers of the samples to use, ascending: all, or `limit` chosen at random, the same for the same seed.
 
     A larger limit with the same seed contains the samples of a smaller one.
 

@@ -94,7 +94,7 @@ class EvaluationPlan:
         return "own" if self.task is None else self.task.name
 
     def model(self, job: Job) -> ModelUnderTest:
-        """The model of `job` with its instructions. Raises `BadInput`."""
+        """Return the model of `job` with its instructions. Raises `BadInput`."""
         path, options = Path(job.model.path), self.data
         found = find_instructions(path, form=job.model.format, flags=options.prepare, file=options.file)
         return ModelUnderTest(job=job, instructions=found)
@@ -113,7 +113,7 @@ def plan_evaluation(
     keep_state: bool = False,
     fresh: bool = False,
 ) -> EvaluationPlan:
-    """The plan of `edgewise evaluate`.
+    """Return the plan of `edgewise evaluate`.
 
     Args:
         own: custom metrics.
@@ -275,7 +275,7 @@ class _Evaluator:
         self._outputs = OutputCache()
 
     def admit(self, job: Job) -> tuple[ModelUnderTest, Scorer]:
-        """The model with its instructions and its scorer. Raises `BadInput`, `Unavailable`."""
+        """Return the model with its instructions and its scorer. Raises `BadInput`, `Unavailable`."""
         plan = self._plan
         tested = plan.model(job)
         scorer = self._make_scorer(tested)
@@ -285,7 +285,7 @@ class _Evaluator:
         return tested, scorer
 
     def evaluate(self, tested: ModelUnderTest, scorer: Scorer, run: Run) -> tuple[ModelEvaluation, bool]:
-        """The run with its scores, saved; and whether it was interrupted."""
+        """Return the run with its scores, saved; and whether it was interrupted."""
         identity = {
             "task": self._plan.task_name,
             "settings": dict(scorer.settings),

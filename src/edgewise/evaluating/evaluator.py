@@ -178,7 +178,7 @@ class ModelAdapter:
         return [each for results in split for each in results][: len(feeds)]
 
     def join(self, feeds: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """The arrays in batches of the model's size; the last batch is filled up with its last sample."""
+        """Return the arrays in batches of the model's size; the last batch is filled up with its last sample."""
         if self._batch == 1:
             return [list(preparation) for preparation in feeds]
         if len({tuple(array.shape for array in preparation) for preparation in feeds}) > 1:
@@ -200,11 +200,11 @@ class ModelAdapter:
                 self.times.append((sum(known), engine, sum(reading[part])))
 
     def is_late(self) -> bool:
-        """Whether the time budget is used up."""
+        """Return whether the time budget is used up."""
         return self._end_by is not None and now() > self._end_by
 
     def room(self, preparation: Sequence[Array], sample: Sample) -> int:
-        """How many samples like this one to hand to the worker at once."""
+        """Return how many samples like this one to hand to the worker at once."""
         data = list(sample.data.values()) if isinstance(sample.data, Mapping) else [sample.data]
         stored = [array for array in data if isinstance(array, np.ndarray)]
         # An image may be far larger as it is stored than as it is fed.
@@ -307,7 +307,7 @@ def run_samples(
 
 
 def _tell_state(job: Job, inference: Inference) -> Iterator[str]:
-    """How the state of the model was treated, where it keeps one or that was expected."""
+    """Yield how the state of the model was treated, where it keeps one or that was expected."""
     names = ", ".join(map(str, inference.effective.get("states", ())))
     if names and job.workload.keep_state:
         yield f"{STATE} ({names}), kept from sample to sample as one sequence (--keep-state)"
@@ -319,7 +319,7 @@ def _tell_state(job: Job, inference: Inference) -> Iterator[str]:
 
 
 def fit_sizes(tested: ModelUnderTest, selection: SampleSelection, *, builder: RunBuilder) -> ModelUnderTest:
-    """The model with the input sizes of the first usable sample, where sizes were assumed.
+    """Return the model with the input sizes of the first usable sample, where sizes were assumed.
 
     Raises `BadInput`, `Unavailable` for data that does not fit the model.
     """
@@ -486,7 +486,7 @@ def _digest_files(instructions: Instructions) -> dict[str, str]:
 
 
 def _dequantize(array: Array, scale: Quantization | None, name: str) -> Array:
-    """Quantised integers as real numbers; everything else as it is."""
+    """Return quantised integers as real numbers; everything else as it is."""
     if scale is None or not np.issubdtype(array.dtype, np.integer):
         return array
     if scale.channels != 1:

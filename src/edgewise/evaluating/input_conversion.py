@@ -168,7 +168,7 @@ class InputPlan:
         return f"{spec.name}: {done} → {end}"
 
     def apply(self, item: Item) -> Array:
-        """The sample in exactly the input's shape and type, contiguous.
+        """Return the sample in exactly the input's shape and type, contiguous.
 
         Where the size of an open dimension was assumed a sample keeps its own.
 
@@ -249,7 +249,7 @@ def quantize(values: Array, scale: float, zero_point: int, dtype: np.dtype[Any])
 
 
 def _advise_shape(have: tuple[int, ...], want: tuple[int, ...], item: Item) -> str:
-    """Steps that would bring one shape to the other, where that is clear."""
+    """Return steps that would bring one shape to the other, where that is clear."""
     body = list(want)
     while len(body) > len(have) and body[0] == 1:
         body.pop(0)

@@ -88,7 +88,7 @@ def _to_entry(step: Step) -> Any:
 
 
 def find_instructions(model: Path, *, form: str, flags: Sequence[str] = (), file: Path | None = None) -> Instructions:
-    """All instructions for the model at `model`.
+    """Return all instructions for the model at `model`.
 
     Args:
         form: the model's format.
@@ -240,7 +240,7 @@ def _read_steps(raw: Any, folder: Path, where: str) -> tuple[Step, ...]:
 
 
 def _resolve(step: Step, folder: Path | None, where: str) -> Step:
-    """The step with the absolute path of its file: relative to `folder`, else to the current folder."""
+    """Return the step with the absolute path of its file: relative to `folder`, else to the current folder."""
     if not isinstance(step, Tokenize):
         return step
     path = Path(step.file).absolute() if folder is None else find_beside(step.file, folder, where)
@@ -248,7 +248,7 @@ def _resolve(step: Step, folder: Path | None, where: str) -> Step:
 
 
 def find_beside(word: str, folder: Path, where: str) -> Path:
-    """The file that a document in `folder` names.
+    """Return the file that a document in `folder` names.
 
     Raises:
         BadInput: it is outside the folder, by its name or through a link, or is not there.
@@ -269,7 +269,7 @@ def find_beside(word: str, folder: Path, where: str) -> Path:
 
 
 def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
-    """Steps by input from ``STEP=VALUE`` words, as `find_instructions` has them. Raises `BadInput`."""
+    """Return steps by input from ``STEP=VALUE`` words, as `find_instructions` has them. Raises `BadInput`."""
     if list(flags) == ["none"]:
         return {"": ()}
     found: dict[str, list[Step]] = {}
@@ -292,7 +292,7 @@ def read_flags(flags: Sequence[str]) -> dict[str, tuple[Step, ...]]:
 
 
 def write_flags(steps: Mapping[str, Sequence[Step]]) -> list[str]:
-    """Steps as ``STEP=VALUE`` words, which `read_flags` reads back."""
+    """Return steps as ``STEP=VALUE`` words, which `read_flags` reads back."""
     found = []
     for name, listed in steps.items():
         for step in listed:

@@ -45,7 +45,7 @@ class LitertMetadata:
 
 
 def read_litert_metadata(path: Path) -> LitertMetadata | None:
-    """The metadata of the model at `path`; None where it has none.
+    """Return the metadata of the model at `path`; None where it has none.
 
     Raises:
         BadInput: it has some, and they are damaged; or it is no TFLite model or can't be read.
@@ -67,7 +67,7 @@ def read_litert_metadata(path: Path) -> LitertMetadata | None:
 
 
 def _read(path: Path, tables: Tables) -> tuple[dict[str, tuple[tuple[str, Any], ...]], str | None] | None:
-    """Steps of the inputs, and the name of the file with labels; None where the model has no metadata."""
+    """Return steps of the inputs, and the name of the file with labels; None where the model has no metadata."""
     model = tables.read_model()
     place = next((entry["buffer"] for entry in model["metadata"] if entry["name"] == NAME), None)
     if place is None:

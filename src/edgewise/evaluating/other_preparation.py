@@ -43,7 +43,7 @@ _MOVING = (Resize, Crop, Letterbox, Pad)
 
 
 def check_range(fed: Mapping[str, tuple[float, float]]) -> Caution | None:
-    """A caution where the values of pictures lie far outside what networks take.
+    """Return a caution where the values of pictures lie far outside what networks take.
 
     Args:
         fed: input → smallest and largest value, as real numbers.
@@ -62,7 +62,7 @@ def find_better(
     run: Callable[[ModelUnderTest, SampleSelection], SampleResults],
     compare: Callable[[SampleResults], MetricDifference | None],
 ) -> Caution | None:
-    """A caution where another usual way to the input's size scores clearly better on a part of the samples.
+    """Return a caution where another usual way to the input's size scores clearly better on a part of the samples.
 
     Args:
         run: gives the answers of the model to a part of the samples.
@@ -116,7 +116,7 @@ def doubt_preparation(
 
 
 def _others(instructions: Instructions, samples: Sequence[Sample]) -> Iterator[Instructions]:
-    """The same preparation with another usual way to the input's size.
+    """Yield the same preparation with another usual way to the input's size.
 
     What the steps make of `samples` tells the size, and whether a way is another one: many words give the same.
     """
@@ -164,7 +164,7 @@ def _pictures(name: str, steps: Sequence[Step], samples: Sequence[Sample]) -> li
 
 
 def _same(one: Sequence[Array], other: Sequence[Array]) -> bool:
-    """Whether pictures are the same but for rounding."""
+    """Return whether pictures are the same but for rounding."""
     pairs = list(zip(one, other, strict=False))
     return len(one) == len(other) and all(
         a.shape == b.shape and np.allclose(a, b, rtol=0, atol=_ROUNDING * float(np.ptp(b))) for a, b in pairs
@@ -172,7 +172,7 @@ def _same(one: Sequence[Array], other: Sequence[Array]) -> bool:
 
 
 def _read(selection: SampleSelection) -> list[Sample]:
-    """The first few samples that can be read."""
+    """Return the first few samples that can be read."""
     found: list[Sample] = []
     for index in selection.indices:
         if len(found) == _FEW:

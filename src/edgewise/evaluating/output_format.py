@@ -66,7 +66,7 @@ class Boxes:
     classes: int = 0
 
     def find(self, outputs: Sequence[Array]) -> Detections:
-        """The boxes of one sample that are left after suppression. Raises `UnreadableOutputs`."""
+        """Return the boxes of one sample that are left after suppression. Raises `UnreadableOutputs`."""
         if self.classes:
             array = outputs[0]
             size = self.classes + (5 if self.reading.decode == "yolov5" else 4)
@@ -181,7 +181,7 @@ def _read_boxes(context: TaskContext, *, asked: bool) -> tuple[Boxes | None, str
 
 
 def _ends_in_probabilities(graph: Graph, output: str) -> bool:
-    """Whether the last operator that changes values before an output is a sigmoid or a softmax."""
+    """Return whether the last operator that changes values before an output is a sigmoid or a softmax."""
     producers, name = graph.producers(), output
     for _ in range(len(graph.operators)):
         place = producers.get(name)
@@ -199,7 +199,7 @@ def _ends_in_probabilities(graph: Graph, output: str) -> bool:
 
 
 def _class_scores(samples: Sequence[Sequence[Array]], *, names: int) -> str:
-    """Why the outputs are class scores; empty where they are not, or it is not sure.
+    """Return why the outputs are class scores; empty where they are not, or it is not sure.
 
     Whole numbers beside them, such as the number of the best class, don't matter.
     """
@@ -230,7 +230,7 @@ def _are_probabilities(array: Array) -> bool:
 
 
 def _find_yolo(samples: Sequence[Sequence[Array]], image: tuple[int, int] | None) -> tuple[Boxes | None, str]:
-    """How the boxes of a YOLO are read, and the evidence: their number follows from the input's size."""
+    """Return how the boxes of a YOLO are read, and the evidence: their number follows from the input's size."""
     if image is None or len(samples[0]) != 1 or samples[0][0].ndim != 3 or samples[0][0].shape[0] != 1:
         return None, ""
     cells = sum(math.prod(-(-size // stride) for size in image) for stride in _STRIDES)

@@ -25,7 +25,7 @@ _CLEAR = 0.5
 def check_plausible(
     scores: Sequence[Score], table: MetricTable, *, headline: str, results: SampleResults, settings: Mapping[str, Any]
 ) -> Caution | None:
-    """A caution where a model is no better than guessing, with what it was fed and how labels were read.
+    """Return a caution where a model is no better than guessing, with what it was fed and how labels were read.
 
     Args:
         headline: the metric that the task is about.

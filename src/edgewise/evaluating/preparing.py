@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def prepare_as_written(
     model: str, sample: Any, *, kind: Kind = "array", shapes: Mapping[str, tuple[int, ...]] | None = None
 ) -> list[Array]:
-    """The arrays that the model is fed for one sample, prepared by the instructions beside it.
+    """Return the arrays that the model is fed for one sample, prepared by the instructions beside it.
 
     Args:
         sample: a stored image or array, or a mapping from inputs to arrays.
@@ -107,7 +107,7 @@ class Preparer:
             return None
 
     def prepare(self, sample: Sample) -> tuple[list[Array], Preparation]:
-        """One array per input, of exactly its shape and dtype, and how an image was brought there.
+        """Return one array per input, of exactly its shape and dtype, and how an image was brought there.
 
         An error with the first sample is taken as an error of the data set; after one has been prepared, as an error of
         the sample.
@@ -141,7 +141,7 @@ class Preparer:
         return arrays, replace(preparation, changes=tuple(changes))
 
     def _take(self, plan: InputPlan, sample: Sample) -> Item:
-        """The part of a sample that goes to an input. Raises `BadInput` and `CorruptSample`."""
+        """Return the part of a sample that goes to an input. Raises `BadInput` and `CorruptSample`."""
         import numpy as np
 
         data, name = sample.data, plan.spec.name

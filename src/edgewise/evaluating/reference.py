@@ -33,7 +33,7 @@ class OutputCache:
         self._outputs: dict[int, list[Array]] = {}
 
     def get(self, index: int) -> list[Array] | None:
-        """The outputs for a sample; None where they are not in the cache."""
+        """Return the outputs for a sample; None where they are not in the cache."""
         return self._outputs.get(index)
 
     def add(self, index: int, outputs: list[Array]) -> None:
@@ -111,7 +111,7 @@ class ReferenceScorer:
             self._cache.add(sample.index, outputs)
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
-        """The difference from the other model's outputs. Raises `BadInput` where they can't be compared."""
+        """Return the difference from the other model's outputs. Raises `BadInput` where they can't be compared."""
         form, reference = self._form, self._outputs[sample.index]
         if form is None or form.kind == "classes":
             return [compare_sample(outputs, reference), _best_classes(outputs, reference)]

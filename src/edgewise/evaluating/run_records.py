@@ -30,7 +30,7 @@ _MOST_NAMED = 3
 
 
 def measurement_of(score: Score) -> Measurement:
-    """The score as a run has it; of a proportion the samples are 1.0 or 0.0 each, so that runs can be paired."""
+    """Return the score as a run has it; of a proportion the samples are 1.0 or 0.0 each, so that runs can be paired."""
     return Measurement(
         metric=score.metric,
         unit=METRICS[score.metric].unit,
@@ -48,7 +48,7 @@ def measurement_of(score: Score) -> Measurement:
 def inference_time(
     results: SampleResults, scorer: Scorer, *, task: str, variation: Variation | None, untimed: str = ""
 ) -> Measurement:
-    """The time of a whole inference: preparing the sample, the engine, and reading the answer.
+    """Return the time of a whole inference: preparing the sample, the engine, and reading the answer.
 
     Args:
         untimed: why the engine's times say nothing; "" where they do.
@@ -94,7 +94,7 @@ def describe(
     classes: Sequence[str] = (),
     reference: str | None = None,
 ) -> Evaluation:
-    """The conditions of an accuracy, as a run keeps them."""
+    """Return the conditions of an accuracy, as a run keeps them."""
     data = selection.data
     confusion = table.confusion() if isinstance(table, HasConfusion) else None
     # Data sets of plug-ins and of users need not have the attribute.

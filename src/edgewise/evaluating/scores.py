@@ -68,7 +68,7 @@ class ExplainsAbsence(Protocol):
     """A table that explains why a metric is not defined."""
 
     def explain(self, metric: str) -> str | None:
-        """Why `metric` is NaN; None where there is nothing to add."""
+        """Return why `metric` is NaN; None where there is nothing to add."""
 
 
 @runtime_checkable
@@ -94,7 +94,7 @@ class Composed(Protocol):
 
 
 def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = None) -> tuple[Score, ...]:
-    """Every metric of `table`: Wilson's interval for proportions, else a BCa bootstrap over samples.
+    """Return every metric of `table`: Wilson's interval for proportions, else a BCa bootstrap over samples.
 
     The number of resamples is the largest of a few that fits a few seconds; `Score.method` has it.
 
@@ -131,7 +131,7 @@ def score(table: MetricTable, *, seed: int = 0, only: Sequence[str] | None = Non
 def _interval(
     estimate: Estimate | None, reason: str, bounds: tuple[float, float], value: float
 ) -> tuple[float | None, float | None, str]:
-    """The interval, and the method; None twice where there is none for `reason` or the estimate's own."""
+    """Return the interval, and the method; None twice where there is none for `reason` or the estimate's own."""
     if estimate is None or estimate.bootstrap is None:
         return None, None, f"no interval: {reason if estimate is None else estimate.method}"
     low, high = estimate.bootstrap.interval()
@@ -142,7 +142,7 @@ def _interval(
 def compare_tables(
     a: MetricTable, b: MetricTable, *, seed: int = 0, only: Sequence[str] | None = None
 ) -> tuple[MetricDifference, ...]:
-    """Every metric that both have, B less A; sample i of both is the same sample.
+    """Return every metric that both have, B less A; sample i of both is the same sample.
 
     Proportions as `difference_of_outcomes`; others by percentiles of a bootstrap in which both count the same samples
     equally often, its p-value the least risk at which the interval leaves out 0 (twice the share of resamples

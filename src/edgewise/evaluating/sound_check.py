@@ -25,7 +25,7 @@ _SAME_LENGTH = 0.01
 
 
 def guess_rate(frames: int, rate: int, wanted: int) -> int | None:
-    """The sampling rate that a model with an input of `wanted` frames probably has; None where it may be `rate`.
+    """Return the sampling rate that a model with an input of `wanted` frames probably has; None where it may be `rate`.
 
     That at which the recording fills the input; else a usual one at which the input lasts whole milliseconds.
 
@@ -57,7 +57,7 @@ class SoundCheck:
         self._first: Sample | None = None
 
     def check(self, sample: Sample) -> None:
-        """Raises `BadInput` for a recording that does not fit the input, or is unlike the first one."""
+        """Raise `BadInput` for a recording that does not fit the input, or is unlike the first one."""
         if self._first is None:
             self._check_fit(sample)
             self._first = sample
@@ -98,7 +98,7 @@ class SoundCheck:
         return prod(shape) // (channels if channels in shape[1:] else 1)
 
     def _steps(self, sample: Sample) -> list[str]:
-        """The steps that bring the recording to the input."""
+        """Return the steps that bring the recording to the input."""
         frames, wanted = len(sample.data), self._wanted(sample)
         rate = None if sample.rate is None else guess_rate(frames, sample.rate, wanted)
         mono = _channels(sample) not in (1, *self._spec.shape[1:])

@@ -114,20 +114,20 @@ class Step(BaseModel):
 
     @classmethod
     def settings(cls) -> dict[str, FieldInfo]:
-        """The settings by their names in YAML."""
+        """Return the settings by their names in YAML."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     def to_document(self) -> dict[str, Any]:
-        """The settings, defaults included, JSON-shaped."""
+        """Return the settings, defaults included, JSON-shaped."""
         return self.model_dump(by_alias=True)
 
     def is_default(self, key: str, value: Any) -> bool:
-        """Whether a setting need not be written."""
+        """Return whether a setting need not be written."""
         setting = self.settings()[key]
         return not setting.is_required() and bool(value == setting.default)
 
     def describe(self) -> str:
-        """The step in a few words, without settings at their default: ``resize 224,224``."""
+        """Return the step in a few words, without settings at their default: ``resize 224,224``."""
         words = [self.name]
         for key, value in self.to_document().items():
             if not self.is_default(key, value):
@@ -144,7 +144,7 @@ class Accepts:
 
 
 def accepted(annotation: Any, metadata: Iterable[Any] = ()) -> str:
-    """The values that a type accepts, in words: from `Accepts`, bounds or a `Literal`, the outermost first."""
+    """Return the values that a type accepts, in words: from `Accepts`, bounds or a `Literal`, the outermost first."""
     flat = [inner for each in metadata for inner in (each.metadata if isinstance(each, FieldInfo) else [each])]
     words = [each.words for each in flat if isinstance(each, Accepts)]
     if words:
@@ -159,7 +159,7 @@ def accepted(annotation: Any, metadata: Iterable[Any] = ()) -> str:
 
 
 def parse_settings(kind: type[Step], raw: Any, where: str) -> Step:
-    """A step with its settings.
+    """Return a step with its settings.
 
     Args:
         raw: a bare value, a mapping, or None (or "") for none at all.
@@ -202,7 +202,7 @@ def _describe(kind: type[Step]) -> str:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """The nearest of the known words, and all of them."""
+    """Return the nearest of the known words, and all of them."""
     names = [name for name in known if name]
     near = difflib.get_close_matches(word, names, n=1)
     listed = f"possible: {', '.join(names)}" if names else "there are none"
@@ -210,13 +210,13 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as it was written, on one short line."""
+    """Return a value as it was written, on one short line."""
     text = one_line(repr(value) if isinstance(value, str) else str(value))
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def to_number(value: Any) -> float:
-    """The value of a canonical number."""
+    """Return the value of a canonical number."""
     if isinstance(value, str):
         above, below = value.split("/")
         return float(above) / float(below)
@@ -227,12 +227,12 @@ def to_number(value: Any) -> float:
 
 
 def _not_a_bool(value: Any) -> Any:
-    """A bool as text: it is not a number, although pydantic takes it for one."""
+    """Return a bool as text: it is not a number, although pydantic takes it for one."""
     return str(value) if isinstance(value, bool) else value
 
 
 def _split(value: Any) -> list[Any]:
-    """A list, or text with commas, as a list; one value as a list of one."""
+    """Return a list, or text with commas, as a list; one value as a list of one."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     parts = list(value) if isinstance(value, list | tuple) else [value]

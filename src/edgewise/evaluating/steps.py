@@ -15,7 +15,7 @@ STEPS: Mapping[str, type[Step]] = {
 
 
 def parse_step(name: str, raw: Any, *, where: str) -> Step:
-    """The step called `name` with its settings.
+    """Return the step called `name` with its settings.
 
     Args:
         raw: a bare value, a mapping of settings, or None.

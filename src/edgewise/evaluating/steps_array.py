@@ -89,7 +89,7 @@ def find_axis(shape: Sequence[int], count: int, axis: int | None) -> int:
 
 
 def _per_channel(values: Sequence[Any], axis: int | None, item: Item) -> Any:
-    """One value for all, or one per channel in a shape that broadcasts along that axis only, float32."""
+    """Return one value for all, or one per channel in a shape that broadcasts along that axis only, float32."""
     found = np.asarray([to_number(value) for value in values], dtype=np.float32)
     if found.size == 1:
         return found[0]
@@ -118,7 +118,7 @@ _LAYOUTS = {("nhwc", "nchw"): (2, 0, 1), ("nchw", "nhwc"): (1, 2, 0)}
 
 
 def check_finite(values: Array, sample: str, what: str) -> None:
-    """Raises `CorruptSample` for values that are not numbers or infinite."""
+    """Raise `CorruptSample` for values that are not numbers or infinite."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise CorruptSample(sample, f"{what} has values that are not numbers or infinite")
 
@@ -276,7 +276,7 @@ class Layout(Step, name="layout", main="to", takes=_ALL):
     source: _Layout = Field("nhwc", alias="from", description="where an array has them; those of an image are last")
 
     def resolve(self, name: str, shape: Sequence[int]) -> Layout:
-        """The step for the input `name` of this shape; the same unless it is ``auto``. Raises `BadInput`."""
+        """Return the step for the input `name` of this shape; the same unless it is ``auto``. Raises `BadInput`."""
         if self.to != "auto":
             return self
         body = list(shape)[-3:]

@@ -156,7 +156,7 @@ class _Mel(Step):
             raise BadInput(f"{self.name}: silence has no logarithm", advice="give an offset above 0, such as 1e-6")
 
     def spectrum(self, item: Item) -> Array:
-        """The mel spectrum of a waveform, (frames, bands), as its logarithm if `log` names one."""
+        """Return the mel spectrum of a waveform, (frames, bands), as its logarithm if `log` names one."""
         _check_wave(item, self.name)
         rate = _rate_of(item, self.name)
         wave = item.data

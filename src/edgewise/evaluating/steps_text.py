@@ -27,7 +27,7 @@ _PADS = ("[PAD]", "<pad>", "<|pad|>", "<PAD>")
 
 
 def load_tokenizer(path: Path) -> tuple[Any, str]:
-    """The tokenizer in a file, and the file's SHA-256. Raises `BadInput`, `Unavailable`."""
+    """Return the tokenizer in a file, and the file's SHA-256. Raises `BadInput`, `Unavailable`."""
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -51,7 +51,7 @@ def load_tokenizer(path: Path) -> tuple[Any, str]:
 
 @lru_cache(maxsize=4)
 def _open(path: str, stamp: tuple[int, int], length: int | None, pad: int | None) -> Any:
-    """The tokenizer at `path`, set to cut and pad to `length`. `stamp` changes with the file."""
+    """Return the tokenizer at `path`, set to cut and pad to `length`. `stamp` changes with the file."""
     found, _ = load_tokenizer(Path(path))
     if length is not None:
         number, word = _find_pad(found, path, pad)

@@ -139,7 +139,7 @@ def _choose_size(each: float, most: int, *, seconds: float) -> int | None:
 
 
 def _timed(evaluate: Callable[[Floats], Floats], draws: Iterator[Floats]) -> tuple[Floats, float]:
-    """The statistics of the next resample, and how many seconds it took."""
+    """Return the statistics of the next resample, and how many seconds it took."""
     started = time.perf_counter()
     found = evaluate(next(draws))
     return found, time.perf_counter() - started

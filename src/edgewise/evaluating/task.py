@@ -76,7 +76,7 @@ class MetricTable(Protocol):
     bounds: Mapping[str, tuple[float, float]]
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """Every metric of the task, in the order in which they are shown; NaN where it is not defined.
+        """Return every metric of the task, in the order in which they are shown; NaN where it is not defined.
 
         Args:
             weights: how often each sample counts, float64 of length n; None: once.
@@ -91,7 +91,7 @@ class Table:
     bounds: Mapping[str, tuple[float, float]] = {}
 
     def counts(self, weights: Array | None) -> Array:
-        """How often each sample counts, float64 (n,)."""
+        """Return how often each sample counts, float64 (n,)."""
         import numpy as np
 
         return np.ones(self.n) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -109,7 +109,7 @@ class Scorer(Protocol):
     settings: Mapping[str, Any]
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
-        """The record of one sample.
+        """Return the record of one sample.
 
         Args:
             outputs: of this sample alone, the leading batch dimension of size 1 included, floats (quantised outputs
@@ -120,7 +120,7 @@ class Scorer(Protocol):
         """
 
     def tabulate(self, records: Sequence[Record]) -> MetricTable:
-        """The records of one model, or of a part of the samples."""
+        """Return the records of one model, or of a part of the samples."""
 
 
 @runtime_checkable
@@ -136,7 +136,7 @@ class RunsModel(Protocol):
     """A scorer that runs the model itself, more than once per sample (text generation)."""
 
     def run_model(self, infer: Any, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
-        """The outputs of one sample. `infer(arrays) -> outputs` runs the model once."""
+        """Return the outputs of one sample. `infer(arrays) -> outputs` runs the model once."""
 
 
 @runtime_checkable
@@ -190,9 +190,9 @@ class Task(Protocol):
     metrics: Sequence[str]
 
     def prepare(self, context: TaskContext) -> Scorer:
-        """The scorer. Raises `BadInput` for a model, labels or options that don't fit, `Unavailable`."""
+        """Return the scorer. Raises `BadInput` for a model, labels or options that don't fit, `Unavailable`."""
 
 
 def tasks() -> Registry[Task]:
-    """All tasks, built-in and plugged in."""
+    """Return all tasks, built-in and plugged in."""
     return Registry("edgewise.tasks", "task")

@@ -46,7 +46,7 @@ def checked(samples: ArrayLike) -> Samples:
 
 
 def split_sessions(samples: ArrayLike, session_lengths: Sequence[int]) -> list[Samples]:
-    """One array per session that has samples, in order.
+    """Return one array per session that has samples, in order.
 
     Raises:
         BadInput: the lengths do not add up to the samples, or there is no sample.
@@ -69,7 +69,7 @@ def autocovariance_sums(deviations: Samples, lags: int) -> Samples:
 
 
 def _batched(sessions: Sequence[Samples]) -> tuple[list[Samples], int]:
-    """Means of consecutive batches of each session, less the session's mean, and the length of a batch."""
+    """Return means of consecutive batches of each session, less the session's mean, and the length of a batch."""
     length = max(1, max(map(len, sessions)) // BATCHES)
     batches = []
     for session in sessions:

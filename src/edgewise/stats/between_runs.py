@@ -46,7 +46,7 @@ class Scatter:
 
 
 def pool(estimates: Sequence[Scatter], *, floor: float) -> Scatter:
-    """One estimate from several of about the same variance; `degrees` is the sum of their weights.
+    """Return one estimate from several of about the same variance; `degrees` is the sum of their weights.
 
     Logarithms are averaged, since estimates may be wrong by a factor: in a mean of the variances themselves, a guess
     of 2 % would outweigh twenty runs that differ by 0.2 %.
@@ -61,7 +61,7 @@ def pool(estimates: Sequence[Scatter], *, floor: float) -> Scatter:
 
 
 def add(parts: Sequence[Scatter]) -> Scatter:
-    """The variance of a sum, with Satterthwaite's degrees of freedom."""
+    """Return the variance of a sum, with Satterthwaite's degrees of freedom."""
     variance = sum(part.variance for part in parts)
     squares = sum(part.variance**2 / part.degrees for part in parts)
     return Scatter(variance, variance**2 / squares)
@@ -137,7 +137,7 @@ class BetweenRuns:
 
 
 def join_blocks(times: Sequence[float], seconds: Sequence[float]) -> ReadingBlocks:
-    """Blocks of `LEAST_IN_BLOCK` to `BLOCK_READINGS` readings; those that lie alone are left out.
+    """Return blocks of `LEAST_IN_BLOCK` to `BLOCK_READINGS` readings; those that lie alone are left out.
 
     Args:
         times: when each reading was taken, s, in any order.
@@ -205,7 +205,7 @@ def _weights(times: Samples) -> tuple[Samples, float]:
 
 
 def _weighted_median(values: Samples, weights: Samples) -> float:
-    """Where half the weight lies below; the median where all weigh the same."""
+    """Return where half the weight lies below; the median where all weigh the same."""
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order]) - weights[order] / 2.0
     return float(np.interp(weights.sum() / 2.0, below, values[order]))

@@ -103,7 +103,7 @@ class Contrast:
         return min(1.0, raw * RISK_FACTOR) if self.sequential else raw
 
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the ratio that is quoted; None without an error."""
+        """Return the 95 % interval of the ratio that is quoted; None without an error."""
         reach = self._reach(1.0 - STOPPED_LEVEL if self.sequential else 1.0 - LEVEL)
         return None if reach is None else (_exp(self.log_ratio - reach), _exp(self.log_ratio + reach))
 
@@ -286,7 +286,7 @@ def decide(contrast: Contrast, *, margin: float, p_adjusted: float | None) -> De
 
 
 def decide_limit(contrast: Contrast, *, limit: float, tests: int = 1) -> Literal["within", "beyond", "inconclusive"]:
-    """Whether the true ratio is at most ``1 + limit`` (of a metric where less is better).
+    """Return whether the true ratio is at most ``1 + limit`` (of a metric where less is better).
 
     Args:
         limit: 0.03 for 3 %; may be negative, where an improvement is required.
@@ -302,7 +302,7 @@ def decide_limit(contrast: Contrast, *, limit: float, tests: int = 1) -> Literal
 
 
 def replicates_to_decide(contrast: Contrast, *, margin: float, tests: int = 1) -> int | None:
-    """How many pairs, or processes a side, would decide if the ratio and the scatter stay what they are.
+    """Return how many pairs, or processes a side, would decide if the ratio and the scatter stay what they are.
 
     Args:
         tests: how many metrics are tested, for the correction.

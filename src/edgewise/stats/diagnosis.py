@@ -54,7 +54,7 @@ class SpeedMode:
 
 
 def drift(samples: ArrayLike, session_lengths: Sequence[int]) -> Drift | None:
-    """The trend within sessions: Theil and Sen's slope and Mann and Kendall's test on block medians.
+    """Return the trend within sessions: Theil and Sen's slope and Mann and Kendall's test on block medians.
 
     Each session is cut into up to 20 blocks, whose medians are free of outliers and nearly so of fast correlation; what
     is left of it widens the test: the variance of Kendall's S is multiplied by (1 + ρ)/(1 − ρ) of detrended ranks,
@@ -99,7 +99,7 @@ def _pairs(blocks: Samples) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _slopes(blocks: Samples) -> Samples:
-    """Changes per session length between all pairs of blocks."""
+    """Return changes per session length between all pairs of blocks."""
     first, second = _pairs(blocks)
     return (blocks[second] - blocks[first]) * len(blocks) / (second - first)
 
@@ -139,7 +139,7 @@ def _inflation(series: Sequence[Samples]) -> float:
 
 
 def _ranks(blocks: Samples) -> Samples:
-    """Ranks less their mean; equal values share theirs."""
+    """Return ranks less their mean; equal values share theirs."""
     _, inverse, counts = np.unique(blocks, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     ranks: Samples = (ends - (counts - 1) / 2.0)[inverse]
@@ -172,7 +172,7 @@ def modes(samples: ArrayLike) -> tuple[SpeedMode, ...]:
 
 
 def _cuts(ordered: Samples) -> list[int]:
-    """Indices into the sorted samples where the density has a deep valley."""
+    """Return indices into the sorted samples where the density has a deep valley."""
     values = np.log(ordered / ordered[0]) if ordered[0] > 0.0 else ordered
     grid, density = _density(values)
     if not len(grid):
@@ -192,7 +192,7 @@ def _cuts(ordered: Samples) -> list[int]:
 
 
 def _depth(valley: float, peak: float) -> float:
-    """The valley's density over the peak's; 1 where the difference is within three standard errors.
+    """Return the valley's density over the peak's; 1 where the difference is within three standard errors.
 
     The density is a sum of kernels of height 1, so its variance is about its height over √2.
     """

@@ -17,7 +17,7 @@ _NORMAL_ABOVE = 1e8
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by the modified Lentz method.
+    """Return the continued fraction of the incomplete beta function, by the modified Lentz method.
 
     Source: DLMF 8.17.22 (https://dlmf.nist.gov/8.17#v). For x < (a + 1)/(a + b + 2) it converges in
     O(√max(a, b)) steps.
@@ -40,7 +40,7 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 
 def _beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b), 0 ≤ x ≤ 1."""
+    """Return the regularised incomplete beta function I_x(a, b), 0 ≤ x ≤ 1."""
     if x <= 0.0 or x >= 1.0:
         return 0.0 if x <= 0.0 else 1.0
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
@@ -57,7 +57,7 @@ def t_tail(t: float, degrees: float) -> float:
 
 @lru_cache(maxsize=1024)
 def t_quantile(probability: float, degrees: float) -> float:
-    """The quantile of Student's t distribution, to a relative error below 1e-9.
+    """Return the quantile of Student's t distribution, to a relative error below 1e-9.
 
     Args:
         probability: strictly between 0 and 1.
@@ -84,7 +84,7 @@ def t_quantile(probability: float, degrees: float) -> float:
 
 
 def normal_quantile(probability: float) -> float:
-    """The quantile of the standard normal distribution."""
+    """Return the quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(probability)
 
 

@@ -53,7 +53,7 @@ class Interval:
 
 
 def location(samples: ArrayLike, session_lengths: Sequence[int]) -> float:
-    """The headline that goes with `median_interval`: the median of all samples pooled.
+    """Return the headline that goes with `median_interval`: the median of all samples pooled.
 
     By simulation: where sessions differ no more than samples do, its error is within 2 % of that of the geometric mean
     of the sessions' medians. Where they differ ten times as much it is up to 18 % larger; where bursts put one short
@@ -188,7 +188,7 @@ def _few(session: Samples) -> Interval:
 
 
 def _rank_interval(values: Samples, sessions: Sequence[Samples]) -> tuple[float, float, bool]:
-    """The interval of the median of `values` between order statistics, and whether the sessions are correlated.
+    """Return the interval of the median of `values` between order statistics, and whether the sessions are correlated.
 
     The median lies between ranks n/2 ± t·√(n·V)/2, V the long-run variance of sign(x − median), which is 1 for
     independent samples. Ranks in between are interpolated. Where correlation leaves too few independent samples for
@@ -221,7 +221,7 @@ def _rank_interval(values: Samples, sessions: Sequence[Samples]) -> tuple[float,
 
 
 def _between(sessions: Sequence[Samples]) -> Interval:
-    """The interval from the sessions' medians; see the module's text for the method."""
+    """Return the interval from the sessions' medians; see the module's text for the method."""
     count = len(sessions)
     headline = float(np.median(np.concatenate(sessions)))
     logarithmic = min(float(session.min()) for session in sessions) > 0.0
@@ -244,12 +244,12 @@ def _between(sessions: Sequence[Samples]) -> Interval:
 
 
 def _logarithms(values: Samples, reference: float) -> Samples:
-    """Logarithms of `values` over `reference`: finite where the ratio is not, and exactly 0 where they agree."""
+    """Return logarithms of `values` over `reference`: finite where the ratio is not, and exactly 0 where they agree."""
     return np.where(values == reference, 0.0, np.log(values) - math.log(reference))
 
 
 def _sampling_variance(sessions: Sequence[Samples]) -> float:
-    """The variance of a session's median times its number of samples, pooled over sessions; 0 where unknown."""
+    """Return the variance of a session's median times its number of samples, pooled over sessions; 0 where unknown."""
     noise = [session - np.median(session) for session in sessions]
     pooled = np.concatenate(noise)
     if len(pooled) < LEAST or np.ptp(pooled) == 0.0:

@@ -44,7 +44,7 @@ class LevelChange:
 def level_changes(
     values: Sequence[float], lows: Sequence[float | None] = (), highs: Sequence[float | None] = ()
 ) -> list[LevelChange]:
-    """The changes of level in `values`, in their order.
+    """Return the changes of level in `values`, in their order.
 
     Without a change, at most one series in a hundred of independent values has a reported change. This rate was
     simulated for normal, Laplace and t-distributed noise (three degrees of freedom) and 6 to 300 values.
@@ -81,7 +81,7 @@ def level_changes(
 
 
 def _threshold(number: int) -> float:
-    """The size that the largest split of `number` values without a change exceeds in 1 % of series, or fewer.
+    """Return the size that the largest split of `number` values without a change exceeds in 1 % of series, or fewer.
 
     Fitted above the simulated quantiles: 12.8 for 6 values, 9.3 for 8, 6.9 for 15, 6.3 for 60 and 7.9 for 300.
     """
@@ -126,7 +126,7 @@ def _size(values: Sequence[float], *, ratio: bool) -> float:
 
 
 def _largest(values: Sequence[float], start: int, stop: int, noise: float) -> tuple[float, int]:
-    """The size and the place of the split of ``values[start:stop]`` that the clipped cumulative sum proposes."""
+    """Return the size and the place of the split of ``values[start:stop]`` that the clipped cumulative sum proposes."""
     part = values[start:stop]
     length, middle = len(part), median(part)
     clipped = [min(_CLIP, max(-_CLIP, (value - middle) / noise)) for value in part]
@@ -141,7 +141,7 @@ def _largest(values: Sequence[float], start: int, stop: int, noise: float) -> tu
 
 
 def _difference(values: Sequence[float], start: int, split: int, stop: int, noise: float) -> float:
-    """The difference of the medians before and after a split, in units of its standard error."""
+    """Return the difference of the medians before and after a split, in units of its standard error."""
     error = noise * math.sqrt(1 / (split - start) + 1 / (stop - split))
     return abs(median(values[split:stop]) - median(values[start:split])) / error
 

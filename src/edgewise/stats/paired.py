@@ -15,7 +15,7 @@ Interruptions hardly move the quartiles."""
 
 
 def paired_ratio(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The median over pairs of the second time over the first, and the half-width of its 95 % interval.
+    """Return the median over pairs of the second time over the first, and the half-width of its 95 % interval.
 
     A ratio that chance explains is 1. A single pair tells no interval: its half-width is 0.
 

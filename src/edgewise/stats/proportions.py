@@ -37,7 +37,7 @@ def wilson_interval(successes: int, n: int) -> tuple[float, float]:
 
 
 def mcnemar_exact(lost: int, gained: int) -> float:
-    """The two-sided p-value of no difference: of `lost` + `gained` fair coins, so few or fewer on one side.
+    """Return the two-sided p-value of no difference: of `lost` + `gained` fair coins, so few or fewer on one side.
 
     Never above its level, whatever the numbers. Source: Q. McNemar, "Note on the sampling error of the difference
     between correlated proportions or percentages", Psychometrika 12 (1947); exact form: binomial with 1/2.
@@ -65,7 +65,7 @@ def paired_interval(lost: int, gained: int, n: int) -> tuple[float, float]:
 
 
 def _cross(outer: float, inner: float, z: float, *, lost: int, gained: int, n: int) -> float:
-    """Where between `inner` (the difference found) and `outer` (±1) the score statistic is z."""
+    """Return where between `inner` (the difference found) and `outer` (±1) the score statistic is z."""
     if inner == outer:
         return outer
     for _ in range(_STEPS):
@@ -80,7 +80,7 @@ def _cross(outer: float, inner: float, z: float, *, lost: int, gained: int, n: i
 
 
 def _score_statistic(difference: float, *, lost: int, gained: int, n: int) -> float:
-    """How far the counts are from `difference`, in standard errors under it."""
+    """Return how far the counts are from `difference`, in standard errors under it."""
     a = 2.0 * n
     b = -lost - gained + (2.0 * n - gained + lost) * difference
     c = -lost * difference * (1.0 - difference)

@@ -49,7 +49,7 @@ class Resampler:
         self.sizes = np.bincount(self._groups).astype(np.float64)
 
     def draw(self) -> Iterator[Floats]:
-        """Counts of the groups, (G,), that add up to n: one resample after the other, without end."""
+        """Yield counts of the groups, (G,), that add up to n: one resample after the other, without end."""
         source = np.random.default_rng(self._seed)
         cells = self.sizes.size
         shares = self.sizes / self.n
@@ -61,7 +61,7 @@ class Resampler:
                 yield np.bincount(chosen, minlength=cells).astype(np.float64)
 
     def leave_out(self, parts: int) -> Iterator[tuple[Floats, float]]:
-        """Counts with a part of the samples left out, and how many such parts there are: for the acceleration.
+        """Yield counts with a part of the samples left out, and how many such parts there are: for the acceleration.
 
         One sample of each group in turn where there are no more than `parts` groups, else `parts` random parts of
         about the same size.
@@ -94,13 +94,13 @@ class Bootstrap:
     acceleration: float
 
     def interval(self, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """The BCa interval; it always holds `value`."""
+        """Return the BCa interval; it always holds `value`."""
         z = normal_quantile(0.5 + confidence / 2.0)
         ends = [float(np.quantile(self.replicates, self._level(side))) for side in (-z, z)]
         return min(ends[0], self.value), max(ends[1], self.value)
 
     def p_value(self, *, of: float = 0.0) -> float:
-        """The least risk at which the two-sided interval would leave out `of`; never below 2 / (resamples + 1).
+        """Return the least risk at which the two-sided interval would leave out `of`; never below 2 / (resamples + 1).
 
         Without corrections: twice the share of resamples that are `of` or on its other side, `of` itself and the
         samples as they are counted to both.
@@ -123,7 +123,7 @@ class Bootstrap:
         return _normal_cdf(distance / shrink - self.bias)
 
     def _level(self, z: float) -> float:
-        """The percentile that corresponds to the normal quantile z."""
+        """Return the percentile that corresponds to the normal quantile z."""
         moved = self.bias + z
         shrink = 1.0 - self.acceleration * moved
         if shrink <= 0.0:
@@ -132,7 +132,7 @@ class Bootstrap:
 
 
 def bootstrap(value: float, replicates: ArrayLike, left_out: ArrayLike = (), counts: ArrayLike = ()) -> Bootstrap:
-    """A statistic's resamples, ready for intervals.
+    """Return a statistic's resamples, ready for intervals.
 
     Args:
         replicates: the statistic of each resample; what is not finite is left out.

@@ -74,7 +74,7 @@ def least_disturbed(parts: Times, *, steps: int, processor: Sequence[float] = ()
 
 
 def usual_times(parts: Times, *, steps: int, processor: Sequence[float] = ()) -> tuple[Times, float]:
-    """The mean of each part, and of the whole; as `least_disturbed`."""
+    """Return the mean of each part, and of the whole; as `least_disturbed`."""
     kept, whole = least_disturbed(parts, steps=steps, processor=processor)
     return kept.mean(axis=1), whole
 

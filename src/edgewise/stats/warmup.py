@@ -28,7 +28,7 @@ UNSETTLED = 0.05
 
 
 def warmup_length(samples: ArrayLike) -> int | None:
-    """How many samples to drop at the beginning of one session.
+    """Return how many samples to drop at the beginning of one session.
 
     For window lengths 1, 4, 16 … the windows from the beginning on are warm-up as long as their levels differ from the
     second half's by more than 1 % and 4 robust standard deviations of its window levels (both up to five times as much
@@ -63,7 +63,7 @@ def _window_medians(session: Samples, length: int) -> Samples:
 
 
 def _prefix(levels: Samples) -> int:
-    """How many leading windows lie outside what the second half's windows show, given the level of each."""
+    """Return how many leading windows lie outside what the second half's windows show, given the level of each."""
     tail = levels[len(levels) - len(levels) // 2 :]
     level = float(np.median(tail))
     sigma = MAD_TO_SIGMA * float(np.median(np.abs(tail - level)))
@@ -78,7 +78,7 @@ def _prefix(levels: Samples) -> int:
 
 
 def _is_unsettled(session: Samples) -> bool:
-    """Whether one change splits 16 block medians into two groups without overlap, 4 at least on either side.
+    """Return whether one change splits 16 block medians into two groups without overlap, 4 at least on either side.
 
     In samples without order this happens with a probability of 0.4 %: 2/C(16, s), summed over the splits s.
     """

@@ -131,7 +131,7 @@ def open_array(path: Path) -> StoredArray:
 
 
 def open_archive(path: Path) -> dict[str, StoredArray]:
-    """The arrays of an ``.npz`` file by name: headers are read, data is not.
+    """Return the arrays of an ``.npz`` file by name: headers are read, data is not.
 
     Raises:
         BadInput: no such file, not an archive, damaged, too large, or with an entry that is not an array of numbers.
@@ -180,7 +180,7 @@ def _open_entry(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) ->
 
 
 def _find_data(path: Path, entry: zipfile.ZipInfo) -> int:
-    """Where an entry that is not compressed begins. Raises `BadZipFile` where it is incomplete."""
+    """Return where an entry that is not compressed begins. Raises `BadZipFile` where it is incomplete."""
     with path.open("rb") as stream:
         end = stream.seek(0, io.SEEK_END)
         stream.seek(entry.header_offset)

@@ -91,7 +91,7 @@ def resolve_inputs(
     attempt: int = 0,
     given: bool = False,
 ) -> tuple[InputSpec, ...]:
-    """A concrete shape for every input, in the model's order, with a note on whatever was assumed.
+    """Return a concrete shape for every input, in the model's order, with a note on whatever was assumed.
 
     An open first dimension is the batch, unless its name says that it is something else; so is any open dimension whose
     name says batch. Where no input has an open batch dimension, a fixed 1 in front may be reshaped to `batch`, which
@@ -157,7 +157,7 @@ def open_axes(spec: InputSpec) -> frozenset[int]:
 
 
 def with_sizes_of(specs: Sequence[InputSpec], arrays: Sequence[Array], sample: str) -> tuple[InputSpec, ...]:
-    """The inputs with the sizes of a sample's arrays where sizes were assumed."""
+    """Return the inputs with the sizes of a sample's arrays where sizes were assumed."""
     found = []
     for spec, array in zip(specs, arrays, strict=True):
         notes = [f"open dimension {axis} is {array.shape[axis]}, as in {sample}" for axis in sorted(open_axes(spec))]
@@ -169,7 +169,7 @@ def with_sizes_of(specs: Sequence[InputSpec], arrays: Sequence[Array], sample: s
 def other_inputs(
     signature: Signature, *, batch: int, overrides: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[InputSpec, ...], ...]:
-    """Other plausible inputs, the likeliest first, for an engine that refuses what `resolve_inputs` assumed."""
+    """Return other plausible inputs, the likeliest first, for an engine that refuses what `resolve_inputs` assumed."""
     first = resolve_inputs(signature, batch=batch, overrides=overrides)
     if not any(ASSUMED in spec.note for spec in first):
         return ()
@@ -191,7 +191,7 @@ def batch_of(signature: Signature, specs: Sequence[InputSpec]) -> int:
 
 
 def _name_overrides(signature: Signature, overrides: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
-    """The overrides by real names. Raises `BadInput` for a name the model doesn't have."""
+    """Return the overrides by real names. Raises `BadInput` for a name the model doesn't have."""
     names = [spec.name for spec in signature.inputs]
     known = f"its inputs: {', '.join(names) or 'none'}"
     if "" in overrides and "" not in names:
@@ -362,7 +362,7 @@ class _Resolver:
         return self.sizes[name][0]
 
     def _resolve_front(self, spec: TensorSpec, size: int, notes: list[str]) -> int:
-        """A fixed first dimension. Where another input has an open batch, this one stays as it is."""
+        """Return the size of a fixed first dimension, which stays where another input has an open batch."""
         if self.batch == 1 or self.open_batch or size == self.batch:
             return size
         if size == 1:

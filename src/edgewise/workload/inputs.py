@@ -25,7 +25,7 @@ TEXT = "string"
 
 
 def make_arrays(specs: Sequence[InputSpec], *, seed: int) -> list[Array]:
-    """Random arrays, the same for the same seed and position wherever and with whatever numpy they are made.
+    """Return random arrays, the same for the same seed and position wherever and with whatever numpy they are made.
 
     Floats are uniform in [0, 1): the range of normalised images, and never negative under a logarithm or a root.
     8-bit integers take their whole range, as quantised data does. Wider integers are 0 or 1: they are indices, tokens
@@ -74,7 +74,7 @@ def _fill(stream: Any, count: int, spec: InputSpec) -> Array:
 
 
 def read_shapes(path: Path, inputs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
-    """The shapes of an ``.npz`` file's arrays, for inputs with open dimensions that they fit.
+    """Return the shapes of an ``.npz`` file's arrays, for inputs with open dimensions that they fit.
 
     `read_arrays` raises the error about a file that can't be read or doesn't fit.
     """
@@ -96,7 +96,7 @@ def load_arrays(path: Path, specs: Sequence[InputSpec]) -> list[Array]:
 
 
 def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tuple[str, ...]]:
-    """The arrays of an ``.npz`` file and, for each, a note on how it was converted, empty where it was not.
+    """Return the arrays of an ``.npz`` file and, for each, a note on how it was converted, empty where it was not.
 
     Arrays go to inputs by name. A single array of any name goes to a single input, and unnamed arrays (``arr_0``,
     ``arr_1`` … of ``numpy.savez(file, a, b)``) go by position. Floats may be given in another precision and integers
@@ -121,7 +121,7 @@ def read_arrays(path: Path, specs: Sequence[InputSpec]) -> tuple[list[Array], tu
 
 
 def _match_names(path: Path, found: list[str], specs: Sequence[InputSpec | TensorSpec]) -> list[str]:
-    """The archive's name for every input."""
+    """Return the archive's name for every input."""
     wanted = [spec.name for spec in specs]
     if sorted(found) == sorted(wanted):
         return wanted

@@ -40,7 +40,7 @@ def read_resolved_graph(
     hash_weights: bool = False,
     attempt: int = 0,
 ) -> ResolvedGraph:
-    """The network in a file, its open inputs given concrete shapes by the rules of benchmarking.
+    """Return the network in a file, its open inputs given concrete shapes by the rules of benchmarking.
 
     Args:
         shapes: input name → shape, wins over every default; the name ``""`` is the only input.
@@ -69,7 +69,7 @@ def read_resolved_graph(
 def resolve_shapes(
     graph: Graph, shapes: Mapping[str, tuple[int, ...]], *, attempt: int = 0
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Concrete shapes for the inputs of `graph`, none where they are all fixed, and what had to be assumed."""
+    """Return concrete shapes for the inputs of `graph`, none where they are all fixed, and what had to be assumed."""
     specs = tuple(_spec(graph.tensors[name]) for name in graph.inputs)
     if not shapes and not any(spec.dynamic for spec in specs):
         return {}, []

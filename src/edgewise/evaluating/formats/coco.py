@@ -68,7 +68,7 @@ class Coco(BuiltInFormat):
 
 
 def _name_files(files: Sequence[Path]) -> list[str]:
-    """A split for every file: the one that its name, or its folder's, contains."""
+    """Return a split for every file: the one that its name, or its folder's, contains."""
     found = []
     for file in files:
         words = [*file.stem.replace("-", "_").replace(".", "_").split("_"), file.parent.name]
@@ -96,7 +96,7 @@ def _open_file(path: Path, file: Path, split: str, images: Path | None) -> Boxed
 
 
 def _load(file: Path) -> dict[str, Any]:
-    """The document without the outlines of objects, which are most of its size. Raises `BadInput`."""
+    """Return the document without the outlines of objects, which are most of its size. Raises `BadInput`."""
 
     def thin(entry: dict[str, Any]) -> dict[str, Any]:
         entry.pop("segmentation", None)
@@ -161,7 +161,7 @@ def _read_images(
 def _read_boxes(
     entries: Sequence[Mapping[str, Any]], file: Path, image_ids: Sequence[int], category_ids: Sequence[int]
 ) -> list[tuple[Box, ...]]:
-    """The objects of every image, in the order of the file."""
+    """Return the objects of every image, in the order of the file."""
     images: dict[int, list[Box]] = {number: [] for number in image_ids}
     categories = {number: index for index, number in enumerate(category_ids)}
     for position, entry in enumerate(entries):
@@ -190,7 +190,7 @@ def _read_boxes(
 
 
 def _find_images(file: Path, first: list[str], asked: Path | None) -> Path:
-    """The folder that the names of images are relative to."""
+    """Return the folder that the names of images are relative to."""
     advice = "set their folder: images=FOLDER"
     if asked is not None:
         if not asked.is_dir():

@@ -63,7 +63,7 @@ class TableRows(Split):
         return len(self.lines)
 
     def read(self, index: int) -> Sample:
-        """The sample."""
+        """Return the sample."""
         label = None if self.labels is None else self.labels[index]
         name = f"{self.name}, line {self.lines[index]}"
         return Sample(index=index, name=name, data=self.data[index], label=label)
@@ -219,7 +219,7 @@ def _kind_of(name: str, place: str) -> Kind:
 
 
 def _read_labels(file: Path, table: _Table, options: Mapping[str, str]) -> Labels | None:
-    """The labels of all rows; None where no row has one."""
+    """Return the labels of all rows; None where no row has one."""
     kind = options.get("label_kind")
     if kind is None and table.columns.label_name.strip().lower() in _REFERENCES:
         kind = "text"
@@ -239,7 +239,7 @@ def _read_labels(file: Path, table: _Table, options: Mapping[str, str]) -> Label
 
 
 def _find_columns(file: Path, names: Sequence[str], options: Mapping[str, str]) -> _Columns:
-    """The columns' roles: from the user, else by their names.
+    """Return the columns' roles: from the user, else by their names.
 
     Raises:
         BadInput: a column that is not there, or names that could mean two things.
@@ -318,7 +318,7 @@ def _read_rows(file: Path, options: Mapping[str, str]) -> Iterator[tuple[int, li
 
 
 def _find_delimiter(file: Path, head: str, options: Mapping[str, str]) -> str:
-    """The user's; a tab in a ``.tsv``; else the most frequent of comma, semicolon and tab in the first line."""
+    """Return the user's delimiter, else a tab in a ``.tsv``, else the most frequent of comma, semicolon and tab."""
     if "delimiter" in options:
         found = _DELIMITERS.get(options["delimiter"], options["delimiter"])
         if len(found) != 1 or found in '"\r\n ':

@@ -36,7 +36,7 @@ class Files(Split):
         return len(self.files)
 
     def read(self, index: int) -> Sample:
-        """The sample, decoded now. Raises `CorruptSample`."""
+        """Return the sample, decoded now. Raises `CorruptSample`."""
         name = self.files[index]
         file = find_inside(self.root, name) if self.confined else self.root / name
         found = self._decode(file, index)
@@ -72,14 +72,14 @@ def decode_file(source: Path | bytes, kind: Kind, name: str) -> Decoded:
 
 
 def require_decoder(kind: Kind) -> None:
-    """Raises `Unavailable` where the package that decodes files of this kind is not installed."""
+    """Raise `Unavailable` where the package that decodes files of this kind is not installed."""
     needed: Mapping[Kind, Callable[[], None]] = {"image": require_pillow, "audio": require_soundfile}
     if kind in needed:
         needed[kind]()
 
 
 def check_name(name: str, place: str, *, advice: str) -> None:
-    """Raises `BadInput` for a name that leads out of the folder it is relative to, by its text."""
+    """Raise `BadInput` for a name that leads out of the folder it is relative to, by its text."""
     if not name.strip() or "\0" in name:
         raise BadInput(f"{place} names no file", advice=advice)
     if name.startswith(("/", "\\", "~")) or name[1:2] == ":" or ".." in name.replace("\\", "/").split("/"):
@@ -87,7 +87,7 @@ def check_name(name: str, place: str, *, advice: str) -> None:
 
 
 def find_inside(root: Path, name: str) -> Path:
-    """The file, if it exists and, links followed, is inside of `root`. Raises `CorruptSample`."""
+    """Return the file, if it exists and, links followed, is inside of `root`. Raises `CorruptSample`."""
     try:
         file = (root / name).resolve(strict=True)
         if not file.is_relative_to(root.resolve()):
@@ -102,6 +102,6 @@ def find_inside(root: Path, name: str) -> Path:
 
 
 def check_some_there(root: Path, names: Sequence[str], *, advice: str) -> None:
-    """Raises `BadInput` where none of the first files exists: the folder is the wrong one, not a file missing."""
+    """Raise `BadInput` where none of the first files exists: the folder is the wrong one, not a file missing."""
     if names and not any((root / name).exists() for name in names):
         raise BadInput(f"none of the first {len(names)} files, such as {names[0]}, is in {root}", advice=advice)

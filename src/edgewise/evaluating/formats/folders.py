@@ -86,7 +86,7 @@ def open_class_folders(
     leave_out: Collection[str] = (),
     divide: Callable[[Path, Listed], dict[str, Listed]] | None = None,
 ) -> dict[str, Dataset]:
-    """The splits of class folders, by the options ``label`` and ``sort``.
+    """Return the splits of class folders, by the options ``label`` and ``sort``.
 
     Args:
         what: the files, in messages.
@@ -151,7 +151,7 @@ def _name_classes(folder: Path, leave_out: Collection[str], *, by_number: bool) 
 def _list_classes(
     path: Path, below: str, names: list[str], endings: Collection[str], unreadable: Collection[str]
 ) -> Listed:
-    """The files of class folders. Files beside these belong to no class.
+    """Return the files of class folders. Files beside these belong to no class.
 
     Where there are no folders, all files are samples without labels.
     """
@@ -186,6 +186,6 @@ def _list_prefixes(path: Path, below: str, endings: Collection[str], unreadable:
 
 
 def check_folder(path: Path) -> None:
-    """Raises `BadInput` where `path` is not a folder."""
+    """Raise `BadInput` where `path` is not a folder."""
     if not path.is_dir():
         raise BadInput(f"{path} is not a folder", advice="give the folder that holds a folder for every class")

@@ -54,7 +54,7 @@ class TableSplit(Split):
         return len(self.table)
 
     def read(self, index: int) -> Sample:
-        """The sample, decoded now. Raises `CorruptSample`."""
+        """Return the sample, decoded now. Raises `CorruptSample`."""
         name = f"{self.split}[{index}]"
         try:
             row = self.table[index]
@@ -125,7 +125,7 @@ def _find_folders(path: Path) -> dict[str, Path]:
 
 
 def _load(folder: Path) -> Any:
-    """The `datasets.Dataset`, mapped and not read. Raises `BadInput`, `Unavailable`."""
+    """Return the `datasets.Dataset`, mapped and not read. Raises `BadInput`, `Unavailable`."""
     files = _read_json(folder / "state.json").get("_data_files")
     names = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
     if not all(isinstance(name, str) and _is_plain(name) for name in names):
@@ -234,7 +234,7 @@ def _check_arrays(path: Path, features: Mapping[str, Any], names: Sequence[str])
 
 
 def _read_labels(table: Any, column: str, feature: Any, *, split: str, kind: str | None) -> Labels | None:
-    """All labels of a split; None where it has none, which is written as -1 or as nothing."""
+    """Return all labels of a split; None where it has none, which is written as -1 or as nothing."""
 
     def place(index: int) -> str:
         return f"{split}[{index}]"
@@ -253,7 +253,7 @@ def _read_labels(table: Any, column: str, feature: Any, *, split: str, kind: str
 
 
 def _read_lazy_label(value: Any, name: str) -> Any:
-    """A list of texts, of which any counts, or of numbers."""
+    """Return a list of texts, of which any counts, or of numbers."""
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return tuple(value)
     return _to_array(value, "its label", name)
@@ -270,7 +270,7 @@ def _to_array(value: Any, column: str, name: str) -> Any:
 
 
 def _content(value: Any, folder: Path, name: str) -> Path | bytes:
-    """A file stored in the table or in its folder."""
+    """Return a file stored in the table or in its folder."""
     if not isinstance(value, dict) or not (value.get("bytes") or value.get("path")):
         raise CorruptSample(name, "nothing is stored")
     if isinstance(value.get("bytes"), bytes):

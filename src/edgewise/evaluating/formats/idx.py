@@ -42,31 +42,27 @@ class Idx(BuiltInFormat):
         """Its splits. Raises `BadInput`, `Unavailable`."""
         check_options(options, known=("prefix",), form=self.name)
         if path.is_dir():
-            return {
-                split: _open_split(path, split, images, labels)
-                for split, (images, labels) in _find_pairs(path, options.get("prefix")).items()
-            }
+            pairs = _find_pairs(path, options.get("prefix"))
+            return {split: _open_split(path, split, path, pair) for split, pair in pairs.items()}
         found = IDX_NAME.fullmatch(path.name)
         if found is None or not path.is_file():
             raise BadInput(
                 f"{path} is not an IDX file",
                 advice="give a file named like train-images-idx3-ubyte, or a folder of them",
             )
-        pairs = _pair_names(list_folder(path.absolute().parent)[1])
-        images, labels = pairs.get(found["stem"], (None, None))
+        pair = _pair_names(list_folder(path.absolute().parent)[1])[found["stem"]]
         if found["what"].lower() == "images":
-            images = path.name
-        if images is None:
+            pair["images"] = path.name
+        if "images" not in pair:
             raise BadInput(f"{path} has labels only", advice="its images are named like train-images-idx3-ubyte")
         split = _split_of(found["stem"])[1]
-        beside = path.parent
-        return {split: _open_split(path, split, beside / images, beside / labels if labels else None)}
+        return {split: _open_split(path, split, path.parent, pair)}
 
 
-def _find_pairs(folder: Path, prefix: str | None) -> dict[str, tuple[Path, Path | None]]:
-    """Split → files of images and labels."""
-    pairs = _pair_names(list_folder(folder)[1])
-    prefixes = sorted({_split_of(stem)[0] for stem, (images, _) in pairs.items() if images})
+def _find_pairs(folder: Path, prefix: str | None) -> dict[str, dict[str, str]]:
+    """Return split → names of the files of its images and, where there are any, its labels. Raises `BadInput`."""
+    pairs = {stem: pair for stem, pair in _pair_names(list_folder(folder)[1]).items() if "images" in pair}
+    prefixes = sorted({_split_of(stem)[0] for stem in pairs})
     if not prefixes:
         raise BadInput(f"{folder} has no IDX files of images", advice="they are named like train-images-idx3-ubyte")
     if prefix is None and len(prefixes) > 1:
@@ -74,26 +70,15 @@ def _find_pairs(folder: Path, prefix: str | None) -> dict[str, tuple[Path, Path 
     wanted = prefixes[0] if prefix is None else prefix.removesuffix("-")
     if wanted not in prefixes:
         raise BadInput(f"{folder} holds no files of {wanted!r}", advice=f"prefix= one of: {', '.join(prefixes)}")
-    found: dict[str, tuple[Path, Path | None]] = {}
-    for stem, (images, labels) in sorted(pairs.items()):
-        own, split = _split_of(stem)
-        if own == wanted and images:
-            found[split] = folder / images, folder / labels if labels else None
-    return found
+    return {_split_of(stem)[1]: pairs[stem] for stem in sorted(pairs) if _split_of(stem)[0] == wanted}
 
 
-def _pair_names(names: Sequence[str]) -> dict[str, tuple[str | None, str | None]]:
-    """Stem → names of its images and labels; of a file that is there both packed and not, the one that is not."""
-    pairs: dict[str, tuple[str | None, str | None]] = {}
-    for name in sorted(names, key=lambda each: (_is_packed(Path(each)), each)):
-        found = IDX_NAME.fullmatch(name)
-        if found:
-            images, labels = pairs.get(found["stem"], (None, None))
-            if found["what"].lower() == "images":
-                images = images or name
-            else:
-                labels = labels or name
-            pairs[found["stem"]] = images, labels
+def _pair_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return stem → ``images`` and ``labels`` → name; of a file that is there packed and not, the one that is not."""
+    pairs: dict[str, dict[str, str]] = {}
+    for name in sorted(names, key=lambda name: (_is_packed(Path(name)), name)):
+        if match := IDX_NAME.fullmatch(name):
+            pairs.setdefault(match["stem"], {}).setdefault(match["what"].lower(), name)
     return pairs
 
 
@@ -106,10 +91,12 @@ def _split_of(stem: str) -> tuple[str, str]:
     return (before, split) if split else (stem, ALL)
 
 
-def _open_split(path: Path, split: str, images: Path, labels: Path | None) -> Rows:
+def _open_split(path: Path, split: str, folder: Path, pair: Mapping[str, str]) -> Rows:
+    images = folder / pair["images"]
     rows = _open_file(images)
     values = None
-    if labels is not None:
+    if "labels" in pair:
+        labels = folder / pair["labels"]
         found = _open_file(labels)
         if len(found.shape) != 1 or len(found) != len(rows):
             raise BadInput(
@@ -125,7 +112,7 @@ def _open_split(path: Path, split: str, images: Path, labels: Path | None) -> Ro
     return Rows(
         name=path.name, path=path, format="idx", split=split, kind="image" if is_image else "array",
         labelled=values is not None, inputs={images.name: rows}, labels=values,
-        stored=[images] if labels is None else [images, labels],
+        stored=[folder / pair[what] for what in ("images", "labels") if what in pair],
     )  # fmt: skip
 
 

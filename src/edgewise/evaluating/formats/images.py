@@ -29,7 +29,7 @@ _MODES = {
 
 
 def require_pillow() -> None:
-    """Raises `Unavailable` where Pillow is not installed."""
+    """Raise `Unavailable` where Pillow is not installed."""
     try:
         import PIL.Image  # noqa: F401
     except ImportError as error:
@@ -37,7 +37,7 @@ def require_pillow() -> None:
 
 
 def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int] | None = None) -> Decoded:
-    """The pixels of an image, upright: uint8 of shape (height, width, 3), or (height, width, 1) of a grey one.
+    """Return the pixels of an image, upright: uint8 of shape (height, width, 3), or (height, width, 1) of a grey one.
 
     Palettes become colours and transparency is dropped; of 16 bits of grey the upper 8 are kept. The first picture of
     several counts. What a camera noted of its orientation is applied. `Decoded.stored` and `Decoded.changes` name
@@ -65,7 +65,7 @@ def decode_image(source: Path | bytes, name: str, *, stored_size: tuple[int, int
 
 
 def decode_mask(source: Path | bytes, name: str) -> Array:
-    """Class indices per pixel, (height, width), as they are stored: a palette's numbers, not its colours.
+    """Return class indices per pixel, (height, width), as they are stored: a palette's numbers, not its colours.
 
     Raises:
         CorruptSample: no image, damaged, too large, or colours instead of indices.
@@ -125,7 +125,7 @@ def _turn_upright(image: Any, stored_size: tuple[int, int] | None) -> Any:
 
 
 def picture_to_array(image: Any, name: str) -> Decoded:
-    """The pixels of a picture of Pillow as `decode_image` gives them. Raises `CorruptSample`."""
+    """Return the pixels of a picture of Pillow as `decode_image` gives them. Raises `CorruptSample`."""
     import numpy as np
 
     mode = str(image.mode)
@@ -144,7 +144,7 @@ def picture_to_array(image: Any, name: str) -> Decoded:
 
 
 def _is_transparent(image: Any) -> bool:
-    """Whether a pixel of the picture is not fully opaque."""
+    """Return whether a pixel of the picture is not fully opaque."""
     if image.mode[-1] not in "aA" and "transparency" not in image.info:
         return False
     shown = image.convert("LA" if image.mode in ("LA", "La") else "RGBA")

@@ -35,7 +35,7 @@ class Labels:
 def read_labels(
     values: Array, *, kind: str | None, place: Callable[[int], str], classes: Sequence[str] = ()
 ) -> Labels | None:
-    """The labels in an array of numbers or texts; None where each is an array, to be read with its sample.
+    """Return the labels in an array of numbers or texts; None where each is an array, to be read with its sample.
 
     Args:
         kind, place, classes: as for `read_words`.
@@ -61,7 +61,7 @@ def read_words(
     separator: str | None = None,
     classes: Sequence[str] = (),
 ) -> Labels:
-    """Labels that are text in a table.
+    """Return labels that are text in a table.
 
     Whole numbers are class indices and other numbers are values to predict, if all of them are; anything else are names
     of classes, numbered in the order of their names.
@@ -143,7 +143,7 @@ def check_indices(values: Array, place: Callable[[int], str]) -> Sequence[int]:
 
 
 def is_number(word: str) -> bool:
-    """Whether `word` is a number as tables have them."""
+    """Return whether `word` is a number as tables have them."""
     try:
         float(word)
     except ValueError:

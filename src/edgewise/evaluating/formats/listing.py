@@ -28,7 +28,7 @@ _DEPTH = 12
 
 
 def suffix_of(name: str) -> str:
-    """The ending of a file's name, small, with its dot."""
+    """Return the ending of a file's name, small, with its dot."""
     return os.path.splitext(name)[1].lower()  # noqa: PTH122 - a million of them
 
 
@@ -64,7 +64,7 @@ def _scan(folder: str | Path, limit: int | None = None) -> tuple[list[str], list
 
 
 def walk_files(root: str | Path, below: str, endings: Collection[str]) -> Iterator[str]:
-    """Files with one of these endings in the folder `below` of `root` and in its sub-folders, relative to `root`.
+    """Yield files with one of these endings in the folder `below` of `root` and in its sub-folders, relative to `root`.
 
     Every real folder is visited once, so that links which lead back up do no harm.
     """

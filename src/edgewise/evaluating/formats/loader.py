@@ -78,7 +78,7 @@ class Items(Split):
         return len(self.items)
 
     def read(self, index: int) -> Sample:
-        """The item as a sample. Raises `CorruptSample`; `BadInput` for errors of the user's code."""
+        """Return the item as a sample. Raises `CorruptSample`; `BadInput` for errors of the user's code."""
         name = f"{self.target}[{index}]"
         item = _get(self.items, index, self.target, method="read" if self.own else "__getitem__")
         if isinstance(item, Sample):
@@ -173,7 +173,7 @@ def _wrap_arrays(x: Any, y: Any, common: Mapping[str, Any]) -> Items:
 
 
 def _wrap_sequence(items: Any, common: Mapping[str, Any]) -> Items:
-    """The first item decides what all are: it is the only one that is looked at."""
+    """Wrap a sequence. Only the first item is read here; it decides the kind of all. Raises `BadInput`."""
     target = common["target"]
     if not len(items):
         raise BadInput(f"{target} gave no samples for {common['split']!r}", advice="give some")
@@ -190,7 +190,7 @@ def _wrap_sequence(items: Any, common: Mapping[str, Any]) -> Items:
 
 
 def _get(items: Any, index: int, target: str, method: str = "__getitem__") -> Any:
-    """An item. What the user's code raises is `BadInput`, but for `CorruptSample`."""
+    """Return an item. What the user's code raises is `BadInput`, but for `CorruptSample`."""
     corrupt: CorruptSample | None = None
     with running(target):
         try:
@@ -222,7 +222,7 @@ def _kind_of(data: Any) -> Kind:
 
 
 def _to_data(data: Any, kind: Kind, name: str) -> Decoded:
-    """A sample's data as its kind has it. Raises `CorruptSample`."""
+    """Return a sample's data as its kind has it. Raises `CorruptSample`."""
     if kind == "text":
         if not isinstance(data, str):
             raise CorruptSample(name, f"{type(data).__name__} where the first sample is text")
@@ -242,7 +242,7 @@ def _to_data(data: Any, kind: Kind, name: str) -> Decoded:
 
 
 def _to_label(label: Any, name: str) -> Any:
-    """A label of an item: a whole number, a fraction, text, texts, or an array; boxes stay what they are."""
+    """Return a label of an item: a whole number, a fraction, text, texts, or an array; boxes stay what they are."""
     if isinstance(label, str) or (
         isinstance(label, tuple) and not all(isinstance(each, int | float) for each in label)
     ):

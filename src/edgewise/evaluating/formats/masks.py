@@ -76,7 +76,7 @@ def find_mask_folders(root: Path, masks: str | None) -> dict[str, tuple[str, str
 
 
 def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) -> dict[str, Dataset]:
-    """The splits of what `find_mask_folders` found.
+    """Return the splits of what `find_mask_folders` found.
 
     Args:
         suffix: what the name of a mask has after that of its image, such as ``_mask``.

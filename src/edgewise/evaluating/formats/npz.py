@@ -119,7 +119,7 @@ def _open_split(
 
 
 def _find_kind(path: Path, inputs: Mapping[str, StoredArray], asked: str | None) -> Kind:
-    """The kind of samples: the requested one if it fits, else by the shape and type of the array."""
+    """Return the kind of samples: the requested one if it fits, else by the shape and type of the array."""
     entry = next(iter(inputs.values()))
     shape, dtype = entry.shape[1:], entry.dtype
     texts = [name for name, each in inputs.items() if each.dtype.kind == "U"]

@@ -20,12 +20,12 @@ class BuiltInFormat:
     name: str
 
     def matches(self, path: Path) -> bool:
-        """Whether it looks like one."""
+        """Return whether it looks like one."""
         return recognise(path) == self.name
 
 
 def recognise(path: Path) -> str | None:
-    """The name of the format, from the path and a glance; None where it is none of them. Never raises."""
+    """Return the name of the format, from the path and a glance; None where it is none of them. Never raises."""
     from edgewise.model.callable_loader import is_factory
 
     try:
@@ -77,7 +77,7 @@ def find_instances(folder: Path) -> list[Path]:
 
 
 def is_instances(file: Path) -> bool:
-    """Whether the beginning and the end of a JSON file have the keys of COCO. Never raises."""
+    """Return whether the beginning and the end of a JSON file have the keys of COCO. Never raises."""
     try:
         if not file.is_file() or file.name.startswith("."):
             return False

@@ -36,7 +36,7 @@ class Rows(Split):
         return len(next(iter(self.inputs.values())))
 
     def read(self, index: int) -> Sample:
-        """The sample, decoded now. Raises `CorruptSample`, and `BadInput` where a file is damaged."""
+        """Return the sample, decoded now. Raises `CorruptSample`, and `BadInput` where a file is damaged."""
         first, array = next(iter(self.inputs.items()))
         name = f"{first}[{index}]"
         data: Array | str | Mapping[str, Array]
@@ -68,7 +68,7 @@ class Rows(Split):
 
 
 def _as_kind(row: Array, kind: Kind) -> Array:
-    """A row in the shape and type that samples of its kind have."""
+    """Return a row in the shape and type that samples of its kind have."""
     if kind == "image" and row.ndim == 2:
         return row[:, :, None]
     if kind == "audio":

@@ -22,7 +22,7 @@ _UNKNOWN_SIZE = 0x7FFFF000
 
 
 def require_soundfile() -> None:
-    """Raises `Unavailable` where soundfile, or the library below it, is not installed."""
+    """Raise `Unavailable` where soundfile, or the library below it, is not installed."""
     try:
         import soundfile  # noqa: F401
     except (ImportError, OSError) as error:
@@ -65,7 +65,7 @@ def decode_sound(source: Path | bytes, name: str) -> tuple[Array, int]:
 
 
 def _check_whole(stream: BinaryIO, name: str) -> None:
-    """Raises `CorruptSample` for a WAV file that was cut off, which libsndfile reads as a shorter one."""
+    """Raise `CorruptSample` for a WAV file that was cut off, which libsndfile reads as a shorter one."""
     if stream.read(4) != b"RIFF":
         return
     end = stream.seek(0, os.SEEK_END)

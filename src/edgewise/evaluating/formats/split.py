@@ -38,19 +38,19 @@ class Split:
 
 
 def find_split(word: str) -> str | None:
-    """The split that a folder or file of that name holds: ``val2017`` → ``val``; None where it names none."""
+    """Return the split that a folder or file of that name holds: ``val2017`` → ``val``; None where it names none."""
     plain = word.lower().rstrip("0123456789")
     return _OWN_WORDS.get(plain, plain if plain in _KNOWN else None)
 
 
 def name_splits(words: Sequence[str]) -> list[str]:
-    """A name for each: that of the split if it is unique, else the word itself."""
+    """Return a name for each: that of the split if it is unique, else the word itself."""
     found = [find_split(word) or word for word in words]
     return [name if found.count(name) == 1 else word for name, word in zip(found, words, strict=True)]
 
 
 def check_options(options: Mapping[str, str], *, known: Sequence[str], form: str) -> None:
-    """Raises `BadInput` for an option that the format does not know, or one without a value."""
+    """Raise `BadInput` for an option that the format does not know, or one without a value."""
     for name, value in options.items():
         if name not in known:
             raise BadInput(
@@ -62,7 +62,7 @@ def check_options(options: Mapping[str, str], *, known: Sequence[str], form: str
 
 
 def choose(options: Mapping[str, str], name: str, possible: Sequence[str]) -> str | None:
-    """The value of an option that is one of a few words; None where it is not given. Raises `BadInput`."""
+    """Return the value of an option that is one of a few words; None where it is not given. Raises `BadInput`."""
     value = options.get(name)
     if value is not None and value not in possible:
         raise BadInput(f"the data option {name} can't be {value}", advice=f"one of: {', '.join(possible)}")
@@ -94,7 +94,7 @@ def stamp_files(root: Path, files: Iterable[str], *, extra: object = None) -> st
 
 
 def read_names(file: Path, what: str, *, most: int = 4 * 2**20, gaps: bool = False) -> list[str]:
-    """The lines of a text file in UTF-8 of at most `most` bytes. Raises `BadInput`.
+    """Return the lines of a text file in UTF-8 of at most `most` bytes. Raises `BadInput`.
 
     Args:
         what: they are, in messages.

@@ -41,7 +41,7 @@ class Wav(BuiltInFormat):
 
 
 def _split_by_lists(root: Path, everything: Listed) -> dict[str, Listed]:
-    """The splits by Speech Commands' lists: files on none of them are for training. Without lists: not split."""
+    """Return the splits by Speech Commands' lists: files on none of them are for training. Without lists: not split."""
     owner: dict[str, str] = {}
     for split, list_name in _LISTS.items():
         if (root / list_name).is_file():

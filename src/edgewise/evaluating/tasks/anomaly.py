@@ -112,7 +112,7 @@ class AnomalyTable(Table):
         return float(gained @ below) / (float(found[-1]) * others), average
 
     def explain(self, metric: str) -> str | None:
-        """Why `metric` is not defined: one kind of sample is missing."""
+        """Return why `metric` is not defined: one kind of sample is missing."""
         return f"all {self.n} samples are {'anomalies' if self._all_anomalies else 'normal'}"
 
     def _confusion(self) -> Sequence[Sequence[int]]:
@@ -190,7 +190,7 @@ class Anomaly(OutputTask):
 
 
 def _reconstruction_error(array: Floats, sample: Sample, preparation: Preparation) -> float:
-    """The mean squared difference from what was fed; of several windows, over them all."""
+    """Return the mean squared difference from what was fed; of several windows, over them all."""
     stored = preparation.fed[0] if preparation.fed else sample.data
     if not isinstance(stored, np.ndarray) or stored.size != array.size:
         size = f"{stored.size} numbers" if isinstance(stored, np.ndarray) else "no single array"
@@ -215,7 +215,7 @@ def _choose_score(context: TaskContext, number: int) -> str:
 
 
 def _find_normal(context: TaskContext, asked: str | None) -> int | None:
-    """Which of the data's classes is the normal one; None where labels are 0 and 1 already."""
+    """Return which of the data's classes is the normal one; None where labels are 0 and 1 already."""
     names = [str(name) for name in context.data.classes]
     if asked is not None:
         if asked not in names:

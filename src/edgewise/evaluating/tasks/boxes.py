@@ -203,7 +203,7 @@ def read_outputs(outputs: Sequence[Array], reading: BoxDecoding, *, known: int) 
 
 
 def _by_columns(rows: Array, reading: BoxDecoding, *, known: int) -> bool:
-    """Whether every column is a box."""
+    """Return whether every column is a box."""
     if reading.columns is not None:
         return reading.columns
     fits = [known > 0 and size == 4 + known for size in rows.shape]
@@ -276,7 +276,7 @@ def read_ssd(encodings: Array, scores: Array, anchors: Anchors, *, above: float)
 
 
 def read_yolo(rows: Array, *, objectness: bool, above: float, every_class: bool) -> Detections:
-    """Rows of centre x, centre y, width, height, (objectness,) and one score per class; boxes come as they are.
+    """Return rows of centre x, centre y, width, height, (objectness,) and one score per class; boxes come as they are.
 
     Args:
         rows: [N, 4 + C], or [N, 5 + C] with objectness, which is multiplied into the scores.
@@ -316,7 +316,7 @@ def activate(scores: Array, activation: str, *, background: int | None) -> Array
 
 
 def _above(scores: Array, above: float, *, every_class: bool) -> tuple[Array, Array]:
-    """Rows and classes of the scores that are larger; all scores must be numbers."""
+    """Return rows and classes of the scores that are larger; all scores must be numbers."""
     if np.isnan(scores).any():
         raise UnreadableOutputs("some scores are not numbers")
     if every_class:
@@ -338,7 +338,7 @@ def _detections(boxes: Array, scores: Array, classes: Array) -> Detections:
 
 
 def _class_numbers(values: Array) -> Array:
-    """Class numbers as whole numbers; any other becomes -1, which the scorer refuses if its score counts."""
+    """Return class numbers as whole numbers; any other becomes -1, which the scorer refuses if its score counts."""
     values = np.where(np.abs(values) < 2**31, values, -1).astype(np.float64)  # neither NaN nor infinity is smaller
     nearest = np.rint(values)
     return np.where(np.abs(values - nearest) < 1e-3, nearest, -1).astype(np.int64)

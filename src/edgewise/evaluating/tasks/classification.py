@@ -108,7 +108,7 @@ class ClassificationTable(Table):
         return count_confusion(self._labels, self._answers, self._sizes, classes=self.classes)
 
     def accuracy_shifted(self, by: int) -> float:
-        """The share of samples whose answer is their label plus `by`."""
+        """Return the share of samples whose answer is their label plus `by`."""
         shifted = (self._answers >= 0) & (self._answers == self._labels + by)
         return float(self._sizes[shifted].sum()) / self.n if self.n else 0.0
 
@@ -128,7 +128,7 @@ class ClassificationTable(Table):
         return sum(count for _, count in usual.values()) / self.n if self.n else None
 
     def only_answer(self) -> int | None:
-        """The class that every sample of several labels is answered with; None where there is no such class."""
+        """Return the class that every sample of several labels is answered with; None where there is no such class."""
         answers = np.unique(self._answers)
         several = np.unique(self._labels).size > 1
         return int(answers[0]) if answers.size == 1 and several and answers[0] >= 0 else None

@@ -50,7 +50,7 @@ class CocoTable(Table):
     matches: Matches
 
     def values(self, weights: Array | None = None) -> Mapping[str, float]:
-        """The four metrics; NaN where no sample with weight has an object that counts.
+        """Return the four metrics; NaN where no sample with weight has an object that counts.
 
         Args:
             weights: how often each image occurs, whole numbers. Copies of an image are adjacent: of detections with
@@ -148,7 +148,7 @@ def _hits_needed(objects: Array) -> Array:
 
 
 def _of_category(found: list[tuple[int, Any]], *, n: int) -> Matches:
-    """One category's images, by falling score."""
+    """Return one category's images, by falling score."""
     found = sorted(found, key=lambda each: each[0])
     scores = np.concatenate([np.asarray(each["dtScores"], np.float64) for _, each in found])
     order = np.argsort(-scores, kind="mergesort")
@@ -199,7 +199,7 @@ def _evaluate(records: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def _annotation(image: int, row: Sequence[Any]) -> dict[str, Any]:
-    """An object, or a detection, as pycocotools takes it; `row` is one of a record."""
+    """Return an object, or a detection, as pycocotools takes it; `row` is one of a record."""
     left, top, right, bottom, category, *rest = row
     width, height = right - left, bottom - top
     common = {"image_id": image, "category_id": int(category), "bbox": [left, top, width, height]}

@@ -41,7 +41,7 @@ class Detection:
     metrics: Sequence[str] = ("map_50_95", "map_50", "map_75", "recall_100")
 
     def prepare(self, context: TaskContext) -> Scorer:
-        """The scorer. Raises `BadInput` for ambiguous options and outputs, `Unavailable` without pycocotools."""
+        """Return the scorer. Raises `BadInput` for ambiguous options and outputs, `Unavailable` without pycocotools."""
         if find_spec("pycocotools") is None:
             raise Unavailable("COCO's mean average precision needs pycocotools", advice="pip install 'edgewise[data]'")
         check_labelled(context, self.name)
@@ -85,7 +85,7 @@ class DetectionScorer:
     mapped: bool
 
     def record(self, outputs: Sequence[Array], sample: Sample, preparation: Preparation) -> Record:
-        """One image's objects and detections. Raises `BadInput` for outputs or labels that can't be read."""
+        """Return one image's objects and detections. Raises `BadInput` for outputs or labels that can't be read."""
         objects = self._objects(sample)
         try:
             found = self._decode(outputs, preparation, sample)
@@ -133,7 +133,7 @@ class DetectionScorer:
         )
 
     def _category(self, number: int, sample: Sample) -> int | None:
-        """The data's category of a class of the model; None where the data has no such one."""
+        """Return the data's category of a class of the model; None where the data has no such one."""
         background = self.reading.background
         if background is not None and self.reading.decode != "ssd":
             # An SSD's background was taken out with its scores.
@@ -149,7 +149,7 @@ class DetectionScorer:
         return number if self.classes is None else self.classes[number]
 
     def _objects(self, sample: Sample) -> list[list[Any]]:
-        """The label as rows. Raises `BadInput` where it is none."""
+        """Return the label as rows. Raises `BadInput` where it is none."""
         if not isinstance(sample.label, tuple | list) or not all(isinstance(each, Box) for each in sample.label):
             raise BadInput(f"{sample.name} has no boxes as its label", advice="detection needs COCO-style annotations")
         rows: list[list[Any]] = []

@@ -87,7 +87,7 @@ class DetectionOptions(common.TaskOptions):
 def read_decoding(
     options: DetectionOptions, outputs: Sequence[TensorSpec], *, categories: int
 ) -> tuple[BoxDecoding, dict[str, Any]]:
-    """The decoding, and its description for the record.
+    """Return the decoding, and its description for the record.
 
     Args:
         outputs: of the model.
@@ -164,7 +164,7 @@ def read_class_map(context: TaskContext, word: str | None) -> tuple[tuple[int | 
 
 
 def _says_nothing(context: TaskContext) -> bool:
-    """Whether the names in the model's own file are none of the data's, and both have as many classes."""
+    """Return whether the names in the model's own file are none of the data's, and both have as many classes."""
     same_number = len(context.classes) == len(context.data.classes)
     return bool(context.classes_from) and same_number and not share_names(context.data.classes, context.classes)
 
@@ -210,7 +210,7 @@ def _normalised(given: str | None, decode: str, outputs: Sequence[TensorSpec]) -
 
 
 def _anchors(options: DetectionOptions) -> Anchors:
-    """The anchors of ``anchors=FILE``, as centre x, centre y, width, height."""
+    """Return the anchors of ``anchors=FILE``, as centre x, centre y, width, height."""
     path = options.anchors
     if path is None:
         raise BadInput("an SSD needs its anchors", advice="anchors=FILE.npy or .csv with 4 columns")
@@ -235,7 +235,7 @@ def _read_anchors(path: Path) -> Array:
 
 
 def _told(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[str, Any]:
-    """The decoding for the record, JSON-shaped."""
+    """Return the decoding for the record, JSON-shaped."""
     told: dict[str, Any] = {
         "decode": reading.decode,
         "decode_from": chosen_by,
@@ -261,7 +261,7 @@ def _told(reading: BoxDecoding, *, chosen_by: str, order: str | None) -> dict[st
 def _recognise(
     outputs: Sequence[TensorSpec], *, roles: tuple[str, ...], anchors: bool, categories: int
 ) -> tuple[str, str]:
-    """The only decoder that fits the outputs, and what showed it. Raises `BadInput` with the decoders."""
+    """Return the only decoder that fits the outputs, and what showed it. Raises `BadInput` with the decoders."""
     shapes = [each.shape for each in outputs]
     if anchors and len(outputs) == 2:
         return "ssd", "anchors= and two outputs"
@@ -296,7 +296,7 @@ def _list_decoders() -> str:
 
 
 def _read_roles(given: str | None, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
-    """The roles of ``outputs=boxes,scores,…``, empty without that option. Raises `BadInput`."""
+    """Return the roles of ``outputs=boxes,scores,…``, empty without that option. Raises `BadInput`."""
     if given is None:
         return ()
     roles = tuple(word.strip() for word in given.split(","))
@@ -331,7 +331,7 @@ def _roles_of(decode: str, outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
 
 
 def _named_roles(outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
-    """The role of every output by names and shapes, each role once; empty where that is ambiguous."""
+    """Return the role of every output by names and shapes, each role once; empty where that is ambiguous."""
     if len(outputs) < 2:
         return ()
     if _is_postprocess(outputs):
@@ -349,6 +349,6 @@ def _named_roles(outputs: Sequence[TensorSpec]) -> tuple[str, ...]:
 
 
 def _is_postprocess(outputs: Sequence[TensorSpec]) -> bool:
-    """Whether they are those of TensorFlow Lite's custom operator, whose order and units are known."""
+    """Return whether they are those of TensorFlow Lite's custom operator, whose order and units are known."""
     names = [each.name for each in outputs]
     return names == [_POSTPROCESS, *(f"{_POSTPROCESS}:{number}" for number in (1, 2, 3))]

@@ -93,7 +93,7 @@ class HuggingFaceMetric:
 
 
 def read_metric(word: str) -> HuggingFaceMetric:
-    """The metric of ``hf:FOLDER`` or ``hf:FOLDER=lower`` (less is better).
+    """Return the metric of ``hf:FOLDER`` or ``hf:FOLDER=lower`` (less is better).
 
     Raises:
         BadInput: no such folder, or nothing in it that can be loaded without downloading.
@@ -119,7 +119,7 @@ def read_metric(word: str) -> HuggingFaceMetric:
 
 
 def _load(folder: Path, script: Path) -> Any:
-    """The module in `script`, from this machine alone. Raises `BadInput`, `Unavailable`."""
+    """Return the module in `script`, from this machine alone. Raises `BadInput`, `Unavailable`."""
     with _offline():
         try:
             import evaluate
@@ -163,7 +163,7 @@ def _offline() -> Iterator[None]:
 
 
 def _takes_lists(module: Any) -> bool:
-    """Whether the module takes several references per sample."""
+    """Return whether the module takes several references per sample."""
     from datasets import Value
 
     kinds = module.features if isinstance(module.features, list) else [module.features]

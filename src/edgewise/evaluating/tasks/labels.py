@@ -96,7 +96,7 @@ class Labels:
         return f"is it the right folder? Its sub-folders were taken for the classes: {named}; if they are, {advice}"
 
     def read(self, sample: Sample) -> int:
-        """The output that is right for `sample`. Raises `BadInput` naming the sample and its label."""
+        """Return the output that is right for `sample`. Raises `BadInput` naming the sample and its label."""
         label = scalar_label(sample)
         if not isinstance(label, int):
             raise BadInput(
@@ -106,7 +106,7 @@ class Labels:
         return self.output_of(label, sample.name)
 
     def output_of(self, label: int, name: str) -> int:
-        """The output for `label`, of the sample called `name`. Raises `BadInput`."""
+        """Return the output for `label`, of the sample called `name`. Raises `BadInput`."""
         if self.by_name is not None:
             if not 0 <= label < len(self.by_name):
                 raise BadInput(
@@ -154,12 +154,12 @@ def _match(own: Sequence[str], model: Sequence[str], data: str) -> tuple[int, ..
 
 
 def fold_name(name: str) -> str:
-    """A class's name without what does not tell classes apart: case, and underscores for spaces."""
+    """Return a class's name without what does not tell classes apart: case, and underscores for spaces."""
     return " ".join(name.replace("_", " ").split()).casefold()
 
 
 def share_names(own: Sequence[str], model: Sequence[str]) -> bool:
-    """Whether a class of the data has the name of one of the model's."""
+    """Return whether a class of the data has the name of one of the model's."""
     return not {fold_name(name) for name in own}.isdisjoint(map(fold_name, model))
 
 
@@ -179,9 +179,11 @@ def describe_order(
         return "" if ordered else f"the model's classes{of} are in another order than the data's: matched by name"
     if [*map(fold_name, own)] in ([], [*map(fold_name, model)]):
         return ""
-    numbers = [str(number) for number in range(len(own))]
-    if not model:
-        why = "" if list(own) == numbers else "the model's file does not name its classes"
-    else:
+    if model:
         why = f"the names in {source}, such as {model[0]}, are none of the data's"
-    return why and f"{why}: they are taken in the data's order, {', '.join(own[:_LISTED])}{' …' * (len(own) > _LISTED)}"
+    elif list(own) == [str(number) for number in range(len(own))]:
+        return ""
+    else:
+        why = "the model's file does not name its classes"
+    more = " …" if len(own) > _LISTED else ""
+    return f"{why}: they are taken in the data's order, {', '.join(own[:_LISTED])}{more}"

@@ -67,7 +67,7 @@ _Options = TypeVar("_Options", bound=TaskOptions)
 
 
 def read_options(kind: type[_Options], given: Mapping[str, str], task: str) -> _Options:
-    """The options of a task. Raises `BadInput` for one that the task does not have, or an invalid value."""
+    """Return the options of a task. Raises `BadInput` for one that the task does not have, or an invalid value."""
     for name in given:
         if name not in kind.model_fields:
             known = ", ".join(f"{key}={field.description}" for key, field in kind.model_fields.items())
@@ -132,13 +132,13 @@ def count_confusion(labels: Array, answers: Array, counts: Array, *, classes: in
 
 
 def check_labelled(context: TaskContext, task: str) -> None:
-    """Raises `BadInput` where the data has no labels."""
+    """Raise `BadInput` where the data has no labels."""
     if not context.data.labelled:
         raise refuse_unlabelled(context.data, f", which {task} needs")
 
 
 def scalar_label(sample: Sample) -> Any:
-    """The label, a single element of an array as a number, and a truth value as 0 or 1."""
+    """Return the label, a single element of an array as a number, and a truth value as 0 or 1."""
     import numpy as np
 
     label = sample.label
@@ -148,13 +148,13 @@ def scalar_label(sample: Sample) -> Any:
 
 
 def brief(label: Any) -> str:
-    """A label on one short line, for messages."""
+    """Return a label on one short line, for messages."""
     text = " ".join(repr(label).split())
     return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"
 
 
 def choose_output(context: TaskContext, asked: str | None, task: str) -> int:
-    """The number of the output to read: the output `asked` for (a name or a number), else the only one.
+    """Return the number of the output to read: the output `asked` for (a name or a number), else the only one.
 
     Raises:
         BadInput: several outputs and no option, or no such output.
@@ -177,7 +177,7 @@ def choose_output(context: TaskContext, asked: str | None, task: str) -> int:
 
 
 def elements_of(spec: TensorSpec) -> int | None:
-    """Numbers per sample of an output; None where a size other than the leading one is not known."""
+    """Return numbers per sample of an output; None where a size other than the leading one is not known."""
     if spec.shape is None or len(spec.shape) < 2:
         return None
     sizes = [size for size in spec.shape[1:] if isinstance(size, int)]
@@ -185,7 +185,7 @@ def elements_of(spec: TensorSpec) -> int | None:
 
 
 def row_of(array: Array, *, task: str) -> Array:
-    """The output as one row: at most one of its sizes is not 1. Raises `BadInput`."""
+    """Return the output as one row: at most one of its sizes is not 1. Raises `BadInput`."""
     if sum(size != 1 for size in array.shape) > 1 or array.size == 0:
         raise BadInput(
             f"an output of shape {list(array.shape)} is not one row of numbers per sample, which {task} reads",

@@ -64,7 +64,7 @@ class RegressionTable(Table):
         }
 
     def explain(self, metric: str) -> str | None:
-        """Why `metric` is not defined."""
+        """Return why `metric` is not defined."""
         broken = int(np.count_nonzero(self._broken))
         if broken:
             return f"the outputs of {broken} of {self.n} samples are NaN or infinite"

@@ -82,7 +82,7 @@ class SegmentationTable(Table):
         }
 
     def explain(self, metric: str) -> str | None:
-        """Why `metric` is not defined."""
+        """Return why `metric` is not defined."""
         return "no pixel of any image counts: all are labelled to be ignored, or were cropped away"
 
     def confusion(self) -> Sequence[Sequence[int]]:
@@ -141,7 +141,7 @@ class SegmentationScorer(OutputScorer):
         return SegmentationTable(images, rows[:, 0], rows[:, 1], rows[:, 2], n=len(records))
 
     def _answers(self, array: Array) -> Integers:
-        """The class of each pixel of the output, intp (height, width)."""
+        """Return the class of each pixel of the output, intp (height, width)."""
         shape = array.shape
         if array.ndim not in {3, 4} or shape[0] != 1 or array.size == 0:
             raise BadInput(f"an output of shape {list(shape)} is not a map of classes", advice=_ADVICE)
@@ -202,7 +202,7 @@ class SegmentationScorer(OutputScorer):
         return self._layout
 
     def _read(self, sample: Sample) -> Integers:
-        """The label map, intp (height, width)."""
+        """Return the label map, intp (height, width)."""
         labels = np.asarray(sample.label) if isinstance(sample.label, np.ndarray | list) else None
         if labels is not None and labels.ndim == 3 and 1 in (labels.shape[0], labels.shape[2]):
             labels = labels[0] if labels.shape[0] == 1 else labels[:, :, 0]

@@ -96,7 +96,7 @@ class GenerationScorer:
         }
 
     def run_model(self, infer: Infer, arrays: Sequence[Array], sample: Sample) -> Sequence[Array]:
-        """The tokens that the model writes, int64 [1, tokens].
+        """Return the tokens that the model writes, int64 [1, tokens].
 
         Args:
             infer: runs the model once, on one array per input.
@@ -152,7 +152,7 @@ class GenerationScorer:
         return record["answer"], list(record["references"])
 
     def _tokens_of(self, arrays: Sequence[Array], sample: Sample) -> list[int]:
-        """The prompt: of a text, by the tokenizer; else what was prepared, without what fills it up."""
+        """Return the prompt: of a text, by the tokenizer; else what was prepared, without what fills it up."""
         if isinstance(sample.data, str):
             text = self._options.prompt.replace("{}", sample.data)
             found = self._tokenizer.encode(text, add_special_tokens=self._options.special == "yes")
@@ -166,7 +166,7 @@ class GenerationScorer:
         return tokens
 
     def _fill(self, arrays: Sequence[Array], tokens: Sequence[int]) -> list[Array]:
-        """The model's inputs with `tokens` on the left, in the shapes and types of `arrays`."""
+        """Return the model's inputs with `tokens` on the left, in the shapes and types of `arrays`."""
         import numpy as np
 
         filled = []
@@ -183,7 +183,7 @@ class GenerationScorer:
         return filled
 
     def _read_tokens(self, output: Array, prompt: Sequence[int], sample: Sample) -> Array:
-        """The tokens of a model that writes itself, without the prompt where the output begins with it."""
+        """Return the tokens of a model that writes itself, without the prompt where the output begins with it."""
         if sum(size != 1 for size in output.shape) > 1:
             raise BadInput(
                 f"{sample.name}: an output of shape {list(output.shape)} is not one row of tokens",
@@ -205,7 +205,7 @@ class GenerationScorer:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def _find_token(self, word: str | None) -> int | None:
-        """The number of a token given by name or number. Raises `BadInput`."""
+        """Return the number of a token given by name or number. Raises `BadInput`."""
         if word is None:
             return None
         number = self._tokenizer.token_to_id(word)
@@ -217,7 +217,7 @@ class GenerationScorer:
 
 
 def _choose(context: TaskContext) -> int:
-    """The only output, the one called logits, or the only one of scores per token. Raises `BadInput`."""
+    """Return the only output, the one called logits, or the only one of scores per token. Raises `BadInput`."""
     outputs = context.signature.outputs
     named = [number for number, each in enumerate(outputs) if each.name.rsplit("/", 1)[-1].split(":")[0] == "logits"]
     deep = [number for number, each in enumerate(outputs) if each.shape is not None and len(each.shape) == 3]
@@ -248,7 +248,7 @@ def _roles(inputs: Sequence[TensorSpec]) -> list[str]:
 
 
 def _likeliest(logits: Array, length: int, sample: Sample) -> int | None:
-    """The token after the first `length` ones; None where there are no numbers to choose by.
+    """Return the token after the first `length` ones; None where there are no numbers to choose by.
 
     Args:
         logits: [1, window, tokens], or [1, tokens] or [1, 1, tokens] of the next token alone.
@@ -268,7 +268,7 @@ def _likeliest(logits: Array, length: int, sample: Sample) -> int | None:
 
 
 def _references(sample: Sample) -> list[str]:
-    """The texts that would be right. Raises `BadInput`."""
+    """Return the texts that would be right. Raises `BadInput`."""
     texts = [sample.label] if isinstance(sample.label, str) else sample.label
     if not isinstance(texts, tuple | list) or not texts or not all(isinstance(each, str) for each in texts):
         raise BadInput(

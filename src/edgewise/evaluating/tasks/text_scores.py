@@ -110,7 +110,7 @@ class TextTable(Table):
         }
 
     def explain(self, metric: str) -> str | None:
-        """Why `metric` is not defined."""
+        """Return why `metric` is not defined."""
         return one_line(self._missing) if metric == "bleu" and self._bleu is None else None
 
 
