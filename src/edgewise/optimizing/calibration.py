@@ -41,6 +41,33 @@ class Calibration:
             yield [array[index * own : (index + 1) * own] for array, own in zip(self.arrays, rows, strict=True)]
 
 
+def make_probes(
+    examples: Sequence[Array], samples: Calibration | None, *, seed: int, count: int = 2
+) -> list[list[Array]]:
+    """`count` inputs of the shapes and types of `examples`: samples, or random numbers where there are none.
+
+    Integers without samples are those of the examples, since other values may be invalid.
+    """
+    import numpy as np
+
+    if samples is None:
+        random = np.random.default_rng(seed)
+        return [
+            [np.asarray(random.standard_normal(each.shape), each.dtype) if each.dtype.kind == "f" else each
+             for each in examples]
+            for _ in range(count)
+        ]  # fmt: skip
+    probes = []
+    for start in range(count):
+        probe = []
+        for array, example in zip(samples.arrays, examples, strict=True):
+            batch = len(example) if example.ndim else 1
+            chosen = [(start * batch + offset) % len(array) for offset in range(batch)]
+            probe.append(array[chosen].reshape(example.shape).astype(example.dtype))
+        probes.append(probe)
+    return probes
+
+
 def write_calibration(path: Path, feeds: Sequence[Sequence[Array]], labels: Sequence[int] | None) -> None:
     """Write `feeds` (per sample: one array per input, of the input's shape) and labels to `path`."""
     import numpy as np

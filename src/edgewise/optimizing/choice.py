@@ -19,17 +19,8 @@ SMALLER = 0.95
 """A file counts as smaller with at most this share of the original's bytes."""
 
 
-def speedup_of(row: Comparison | None) -> MetricValue:
-    """Time before over time after, from the comparison of a variant's latency with the original's."""
-    return _factor_of(row, "latency")
-
-
-def memory_reduction_of(row: Comparison | None) -> MetricValue:
-    """Peak memory before over after, from the comparison of a variant's with the original's."""
-    return _factor_of(row, "peak memory")
-
-
-def _factor_of(row: Comparison | None, what: str) -> MetricValue:
+def factor_of(row: Comparison | None, what: str = "latency") -> MetricValue:
+    """`what` before over after, from its comparison of a variant with the original."""
     if row is None or not row.ratio:
         because = "it was not measured in a race" if row is None else row.because or "the race gave no ratio"
         return MetricValue(value=None, absent_because=because)
@@ -66,7 +57,7 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
         smaller: whether its file is smaller than the original's.
         reason: the pre-flight's reason why the pass is slow here, for variants that are slower.
     """
-    speed = speedup_of(row)
+    speed = factor_of(row)
     if row is None or speed.value is None:
         return False, speed.absent_because or "it was not measured in a race"
     words = in_words(speed)

@@ -20,12 +20,11 @@ from edgewise.optimizing.choice import (
     SMALLER,
     check_bounds,
     choose,
+    factor_of,
     is_identical,
     judge_speed,
     judged_words,
     limit_of,
-    memory_reduction_of,
-    speedup_of,
 )
 from edgewise.optimizing.elsewhere import choose_estimated, judge_all
 from edgewise.optimizing.factors import find_engine_step
@@ -272,8 +271,8 @@ class Selection:
                 continue
             row = rows.get((name, "latency"))
             ratios = {
-                "speedup": speedup_of(row),
-                "memory_reduction": memory_reduction_of(rows.get((name, "memory_peak"))),
+                "speedup": factor_of(row),
+                "memory_reduction": factor_of(rows.get((name, "memory_peak")), "peak memory"),
             }
             one = _with_run(one, variant.run).advance("raced", ratios)
             found[name] = self._decide(replace(one, beside=original), row, result.failures.get(name, ""))
