@@ -21,18 +21,16 @@ class Calibration:
 
     Attributes:
         arrays: per input in the model's order, for the float model, with the samples along the first axis.
+        count: number of samples.
         labels: class indices (int64) or None.
-        count: number of samples; None: the length of the first array.
     """
 
     arrays: tuple[Array, ...]
+    count: int
     labels: Array | None = None
-    count: int | None = None
 
     def __len__(self) -> int:
-        if self.count is not None:
-            return self.count
-        return len(self.arrays[0]) if self.arrays else 0
+        return self.count
 
     def feeds(self, limit: int | None = None) -> Iterator[list[Array]]:
         """Per sample, one array per input, each of the input's shape."""
@@ -88,7 +86,7 @@ def read_calibration(path: Path) -> Calibration:
         inputs = sum(name.startswith("input_") for name in data.files)
         arrays = tuple(data[f"input_{index}"] for index in range(inputs))
         labels = data["labels"] if "labels" in data.files else None
-        return Calibration(arrays, labels, int(data["count"]) if "count" in data.files else None)
+        return Calibration(arrays, int(data["count"]), labels)
 
 
 def load_calibration(task: PassTask[Any], *, inputs: int) -> Calibration:

@@ -228,14 +228,14 @@ def choose(
 
     def worth(one: Candidate) -> float:
         same = headline == WORST and is_identical(one.metrics)
-        return sign * (SAME_DB if same else _value(one, headline, 0.0))
+        return sign * (SAME_DB if same else (one.value(headline) or 0.0))
 
     if aim == "size":
         left = smallest(left)
     left = _best(left, place)
     scale = 1.0 if headline in SHARES else max(abs(worth(one)) for one in left)
     left = _best(left, worth, within=AS_GOOD_DB if headline == WORST else AS_GOOD * scale)
-    fast = time or (lambda one: -_value(one, "speedup", 0.0))
+    fast = time or (lambda one: -(one.value("speedup") or 0.0))
     return min(smallest(left), key=lambda one: (fast(one), _size(one))).id
 
 
@@ -245,7 +245,8 @@ def smallest(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _size(one: Candidate) -> float:
-    return _value(one, "model_size", math.inf)
+    size = one.value("model_size")
+    return math.inf if size is None else size
 
 
 def _order_of(one: Candidate, other: Candidate) -> float:
@@ -265,8 +266,3 @@ def _best(
     """The candidates whose key is at most `within` above the least."""
     least = min(map(key, candidates))
     return [one for one in candidates if key(one) <= least + within]
-
-
-def _value(one: Candidate, metric: str, absent: float) -> float:
-    number = one.metrics.get(metric)
-    return absent if number is None or number.value is None else number.value
